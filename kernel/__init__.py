@@ -1,0 +1,1 @@
+"""The kernel of tidelog: what embedders and plugin authors import."""
