@@ -1,0 +1,128 @@
+"""The broker's own errors: one small tree that codecs translate to their wire's codes.
+
+`BrokerError` and its children say what went wrong with a request, in the field's terms; they know no wire
+code. A codec keeps one table from class to code. Errors of starting up (`ConfigError`, `PluginError`,
+`StorageError`) are for the person at the console: they name the thing and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class TidelogError(Exception):
+    """Root of every error that tidelog raises on purpose."""
+
+
+class ConfigError(TidelogError):
+    """A configuration key or value is wrong; the message names it and the nearest valid one."""
+
+
+class PluginError(TidelogError):
+    """A plugin is missing, doubled or broken; the message lists what is installed."""
+
+
+class BrokerError(TidelogError):
+    """A request cannot be served; codecs answer it with the code of the class."""
+
+
+class StorageError(BrokerError):
+    """The disk below a partition failed; the partition is offline until a restart."""
+
+
+class InvalidRequest(BrokerError):
+    """The request contradicts itself or breaks a limit."""
+
+
+class UnknownTopicOrPartition(BrokerError):
+    """No such topic, or no such partition of it."""
+
+
+class UnknownTopicId(BrokerError):
+    """No topic has this id."""
+
+
+class TopicAlreadyExists(BrokerError):
+    """A topic of that name is there already."""
+
+
+class InvalidTopic(BrokerError):
+    """The name is not a legal topic name."""
+
+
+class InvalidPartitions(BrokerError):
+    """The number of partitions is not acceptable."""
+
+
+class InvalidReplicationFactor(BrokerError):
+    """More replicas are asked for than there are brokers, or fewer than one."""
+
+
+class InvalidReplicaAssignment(BrokerError):
+    """A manual assignment names brokers or partitions that cannot be."""
+
+
+class InvalidTopicConfig(BrokerError):
+    """A topic's configuration names an unknown key or a value out of range."""
+
+
+class OffsetOutOfRange(BrokerError):
+    """The offset is below the log start offset or above the log end offset."""
+
+
+class CorruptBatch(BrokerError):
+    """A batch's bytes do not agree with its lengths or its CRC."""
+
+
+class InvalidRecord(BrokerError):
+    """A batch is intact but breaks a rule of the log."""
+
+
+class UnsupportedMessageFormat(BrokerError):
+    """The batch's magic is not one that this log can take."""
+
+
+class UnsupportedCompression(BrokerError):
+    """The compression codec is unknown, or the client's protocol is too old for it."""
+
+
+class MessageTooLarge(BrokerError):
+    """The batch is larger than `max.message.bytes`."""
+
+
+class BatchTooLarge(BrokerError):
+    """The batch is larger than a whole segment may be."""
+
+
+class InvalidTimestamp(BrokerError):
+    """The batch's timestamps are further from now than the topic allows."""
+
+
+class InvalidRequiredAcks(BrokerError):
+    """`acks` is none of -1, 0 and 1."""
+
+
+class OutOfOrderSequence(BrokerError):
+    """An idempotent producer's batch does not follow its last one."""
+
+
+class InvalidProducerEpoch(BrokerError):
+    """A newer instance of this producer has taken over."""
+
+
+class UnknownProducer(BrokerError):
+    """The producer id is not known here and the batch does not start its sequence."""
+
+
+class FencedLeaderEpoch(BrokerError):
+    """The client's leader epoch is older than the partition's."""
+
+
+class UnknownLeaderEpoch(BrokerError):
+    """The client's leader epoch is newer than the partition's."""
+
+
+class CoordinatorNotAvailable(BrokerError):
+    """No plugin coordinates this kind of group or transaction."""
+
+
+class UnsupportedOperation(BrokerError):
+    """The request is legal but this broker has no part that serves it."""

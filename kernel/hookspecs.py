@@ -1,0 +1,52 @@
+"""The whole extension surface of tidelog: every hook a plugin may implement.
+
+A plugin is a module that implements some of these functions, marked with `tidelog.kernel.hookimpl`, and is
+named in the entry-point group `tidelog` or in the configuration key `plugins`. Hooks are called once, at
+start-up; they hand over objects, and the broker calls those objects directly ever after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.storage import StorageBackend
+    from tidelog.kernel.tasks import PeriodicTask
+    from tidelog.kernel.wire import WireCodec
+
+PROJECT = "tidelog"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:  # type: ignore[empty-body]
+    """Configuration keys that the plugin reads, with their documentation, type, default and range."""
+
+
+@hookspec
+def tidelog_storage_backends() -> Iterable[StorageBackend]:  # type: ignore[empty-body]
+    """Kinds of storage that the key `storage` can name."""
+
+
+@hookspec
+def tidelog_wire_codecs() -> Iterable[WireCodec]:  # type: ignore[empty-body]
+    """Wire protocols that a listener can speak."""
+
+
+@hookspec
+def tidelog_background_tasks(broker: Broker) -> Iterable[PeriodicTask]:  # type: ignore[empty-body]
+    """Periodic work to run for as long as the broker does."""
+
+
+@hookspec
+def tidelog_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
+    """Subcommands of `tidelog`."""

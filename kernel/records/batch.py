@@ -1,0 +1,159 @@
+"""The record batch v2 header: read it, check its CRC, stamp what the broker may change.
+
+    byte  0 baseOffset            int64    stamped by the broker, outside the CRC
+          8 batchLength           int32    bytes after this field
+         12 partitionLeaderEpoch  int32    stamped by the broker, outside the CRC
+         16 magic                 int8     2
+         17 crc                   uint32   CRC-32C of everything from byte 21 on
+         21 attributes            int16    bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                           6 baseTimestamp is a delete horizon
+         23 lastOffsetDelta       int32
+         27 baseTimestamp         int64    milliseconds since the epoch
+         35 maxTimestamp          int64    milliseconds since the epoch
+         43 producerId            int64    -1 without idempotence
+         51 producerEpoch         int16
+         53 baseSequence          int32
+         57 recordCount           int32
+         61 records
+
+Source: seed 000, section 5.3.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
+
+HEADER_BYTES = 61
+LOG_OVERHEAD_BYTES = 12
+MAGIC_V2 = 2
+MAGIC_AT = 16
+CRC_COVERS_FROM = 21
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    """The 13 fields of a header, in wire order, named as in Kafka's own format."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the batch's last record, kept even when compaction removed that record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that follows this batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """Compression codec id of the records, 0 for none."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_append_time(self) -> bool:
+        """Whether `max_timestamp` is the broker's clock and holds for every record."""
+        return bool(self.attributes & TIMESTAMP_TYPE_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch carries a marker and not records of an application."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, wrapped as Kafka wraps it, -1 without idempotence."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+
+def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header that starts at `position`; at least 61 bytes have to follow it.
+
+    Raises:
+        CorruptBatch: fewer than 61 bytes are left.
+        UnsupportedMessageFormat: the magic byte is not 2 (an older message set, or no batch at all).
+    """
+    if len(data) - position <= MAGIC_AT:
+        raise CorruptBatch(f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})")
+    magic = data[position + MAGIC_AT]
+    if magic != MAGIC_V2:
+        raise UnsupportedMessageFormat(f"message format {magic} is not the record batch format {MAGIC_V2}")
+    if len(data) - position < HEADER_BYTES:
+        raise CorruptBatch(f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})")
+    return BatchHeader._make(_HEADER.unpack_from(data, position))
+
+
+def verify_crc(batch: Buffer, header: BatchHeader) -> bool:
+    """Whether the CRC of the batch (exactly its bytes) is the one in its header."""
+    return crc32c(memoryview(batch)[CRC_COVERS_FROM:]) == header.crc
+
+
+def stamp_offset(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write base offset and leader epoch into the header in place; the CRC does not cover them."""
+    _OFFSET.pack_into(batch, 0, base_offset)
+    _EPOCH.pack_into(batch, 12, leader_epoch)
+
+
+def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
+    """Mark the batch LogAppendTime with `now_ms` as the time of all its records, and renew the CRC."""
+    _ATTRIBUTES.pack_into(batch, 21, header.attributes | TIMESTAMP_TYPE_BIT)
+    _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
+    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
+
+
+def pack_batch(header: BatchHeader, records: Buffer) -> bytearray:
+    """A whole batch from header fields and the (compressed) bytes of its records, length and CRC computed."""
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
+    batch = bytearray(HEADER_BYTES + len(records))
+    _HEADER.pack_into(batch, 0, *header._replace(batch_length=length, magic=MAGIC_V2, crc=0))
+    batch[HEADER_BYTES:] = records
+    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
+    return batch

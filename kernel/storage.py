@@ -1,0 +1,288 @@
+"""The storage seam: what a storage backend hands over and what the kernel asks of it.
+
+Storage owns bytes: segments, rolling, indexes, flushing, recovery of torn tails, files beside the log. It
+knows nothing of producers, watermarks or requests. The kernel owns the semantics above it
+(`tidelog.kernel.partition`) and is the same for every backend.
+
+Threads: `PartitionStore.append` and `read` are called on the event loop and must not wait for a device; a
+read that would have to raises `WouldBlock` and is repeated with `wait=True` in a thread. Everything that is
+`async` may take its time. All other synchronous methods are cheap unless their docstring says "blocking",
+then the kernel calls them in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from tidelog.kernel.records.batch import Buffer
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.records.batch import BatchHeader
+    from tidelog.kernel.tasks import BackgroundTasks
+
+
+@attrs.frozen(order=True)
+class TopicPartition:
+    """A topic's name and a partition's number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class WouldBlock(Exception):
+    """The bytes asked for are not in memory; ask again in a thread with `wait=True`."""
+
+
+class OpenFile(Protocol):
+    """A file that stays readable for as long as somebody holds this object, even when it was deleted."""
+
+    def fileno(self) -> int:
+        """The descriptor, for `sendfile` and `pread`."""
+        ...
+
+
+@attrs.frozen
+class FileRegion:
+    """`size` bytes of a file from `position` on: what `sendfile` can send without copying."""
+
+    file: OpenFile
+    position: int
+    size: int
+
+
+Region: TypeAlias = bytes | memoryview | FileRegion
+
+
+@attrs.frozen
+class LogSlice:
+    """A run of the log's bytes, as one or more regions: whole batches, but the last may be cut short."""
+
+    regions: Sequence[Region]
+    size: int
+
+
+EMPTY_SLICE = LogSlice((), 0)
+
+
+@attrs.frozen
+class SegmentView:
+    """What policies and lookups may know of a segment; times are milliseconds since the epoch."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp: int
+    last_modified_ms: int
+
+
+class PartitionStore(Protocol):
+    """The bytes of one partition.
+
+    Offsets grow strictly; there is always at least one segment. After an `OSError` from `append` the store is
+    as if that append had not been.
+    """
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        ...
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """Add one batch whose header is stamped; its bytes are in the page cache when this returns.
+
+        Rolls to a new segment first when the batch calls for one, and then returns True.
+
+        Raises:
+            BatchTooLarge: the batch is larger than a segment may be.
+            OSError: the disk refused; nothing was appended.
+        """
+        ...
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """Bytes from the batch that holds `offset` up to `max_bytes`, below `limit_offset`.
+
+        The first batch comes whole even if it is larger than `max_bytes`; no batch whose base offset is at or
+        above `limit_offset` is in the slice. `offset == limit_offset` gives an empty slice. The caller has
+        checked `log_start_offset <= offset <= limit_offset <= log_end_offset`. When `offset` lies in a gap
+        (compaction), the slice starts at the next batch.
+
+        Raises:
+            WouldBlock: the position cannot be found without waiting for the disk (never with `wait=True`).
+        """
+        ...
+
+    def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
+        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later, whole; None without one."""
+        ...
+
+    def batch_of_max_timestamp(self) -> bytes | None:
+        """Blocking: the first batch that has the log's largest max timestamp; None in an empty log."""
+        ...
+
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """Blocking: headers of all batches from the one that holds `from_offset`, in order."""
+        ...
+
+    def segments(self) -> Sequence[SegmentView]:
+        """All segments, oldest first; the last one is the active one."""
+        ...
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take a changed topic configuration into use, without a restart."""
+        ...
+
+    def truncate_to(self, offset: int) -> None:
+        """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment."""
+        ...
+
+    def delete_segments_before(self, offset: int) -> int:
+        """Blocking: drop whole segments that lie wholly below `offset`, never the active one; how many went."""
+        ...
+
+    def flush(self) -> int:
+        """Blocking: make all that was appended so far durable; the offset up to which it is."""
+        ...
+
+    def side_files(self) -> Sequence[str]:
+        """Names of the files beside the log (`*.snapshot`, `leader-epoch-checkpoint`), sorted."""
+        ...
+
+    def read_side_file(self, name: str) -> bytes | None:
+        """Content of a file beside the log, None when it is not there."""
+        ...
+
+    def write_side_file(self, name: str, content: bytes) -> None:
+        """Blocking: replace a file beside the log atomically and durably."""
+        ...
+
+    def delete_side_file(self, name: str) -> None:
+        """Remove a file beside the log; no error when it is not there."""
+        ...
+
+    def close(self) -> None:
+        """Blocking: flush, trim and close; no method is called afterwards. Regions handed out stay readable."""
+        ...
+
+
+@attrs.frozen
+class TopicRecord:
+    """What is remembered of a topic: its id, its number of partitions and its configuration overrides."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    config: dict[str, str] = attrs.field(factory=dict)
+
+
+class MetadataStore(Protocol):
+    """The durable registry of topics, of the cluster's id and of the producer ids that were given out."""
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters of URL-safe base64, made when the storage was first used."""
+        ...
+
+    def topics(self) -> Sequence[TopicRecord]:
+        """All topics."""
+        ...
+
+    async def put_topic(self, record: TopicRecord) -> None:
+        """Add or replace a topic; durable when it returns."""
+        ...
+
+    async def remove_topic(self, name: str) -> None:
+        """Forget a topic; durable when it returns."""
+        ...
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """Producer ids that were never given out before, durable before they are returned."""
+        ...
+
+
+@attrs.frozen
+class StorageContext:
+    """What the kernel lends a backend."""
+
+    config: Config
+    node_id: int
+    tasks: BackgroundTasks
+    now_ms: Callable[[], int]
+
+
+@attrs.frozen
+class PartitionSpec:
+    """A partition to open."""
+
+    topic_partition: TopicPartition
+    topic_id: UUID
+    config: TopicConfig
+
+
+class Storage(Protocol):
+    """One opened storage: all partitions and the metadata of one broker."""
+
+    @property
+    def metadata(self) -> MetadataStore:
+        """The registry; usable after `open`."""
+        ...
+
+    @property
+    def clean_start(self) -> bool:
+        """Whether the last user closed it properly (True for a new one), known after `open`."""
+        ...
+
+    async def open(self) -> None:
+        """Lock it, read its metadata.
+
+        Raises:
+            ConfigError: its place cannot be used; the message says why and what to do.
+        """
+        ...
+
+    async def open_partitions(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> Sequence[PartitionStore]:
+        """Open partitions, creating those that are not there, recovering those that need it.
+
+        `progress` is called on the event loop with the number of partitions that are done.
+        """
+        ...
+
+    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
+        """Take open partitions away for good; readers that hold regions are not disturbed."""
+        ...
+
+    async def close(self) -> None:
+        """Close every store, make all durable, note the clean stop, unlock."""
+        ...
+
+
+class StorageBackend(Protocol):
+    """A kind of storage, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that the key `storage` chooses it by."""
+        ...
+
+    def create(self, context: StorageContext) -> Storage:
+        """A storage that is not open yet."""
+        ...
