@@ -1,0 +1,74 @@
+# Everything here works from a fresh clone with nothing but make and Python 3.11 or newer.
+# `make` lists the targets. Later runs are quick: .venv is set up again only after a change of pyproject.toml.
+
+PORT ?= 9092
+DATA ?= data
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEV_INSTALLED := $(VENV)/.installed-dev
+CHECKED := tests benchmarks $(wildcard .ci/*.py)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types layers check bench bench-smoke docs news clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
+	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
+
+test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_ARGS=...)
+	@scripts/install_peers.sh
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV_INSTALLED) ## ruff: rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: $(DEV_INSTALLED) ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(DEV_INSTALLED) ## mypy and pyright
+	$(BIN)/mypy
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+layers: $(DEV_INSTALLED) ## import-linter: who may import whom
+	PYTHONPATH=tests/import_root $(BIN)/lint-imports --no-logo
+
+check: lint types layers test ## everything a change has to pass
+
+bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
+	$(BIN)/python -m benchmarks
+
+bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
+	$(BIN)/python -m benchmarks --smoke
+
+docs: $(INSTALLED) ## write docs/configuration.md from the configuration keys
+	@$(BIN)/python -m tidelog.kernel.config.docs > docs/configuration.md.new
+	@mv docs/configuration.md.new docs/configuration.md
+
+news: $(DEV_INSTALLED) ## show the next release's changelog
+	$(BIN)/towncrier build --draft
+
+clean: ## remove what the targets made, but no data
+	rm -rf $(VENV) build tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@scripts/make_venv.sh $(VENV)
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "Installing tidelog into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV_INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "Installing tidelog and its development tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(INSTALLED) $@

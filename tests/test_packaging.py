@@ -1,0 +1,128 @@
+"""What the distribution is made of: every package, nothing else, and a light plain install."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from importlib.metadata import packages_distributions
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SOURCES = ("kernel", "plugins")
+
+# What a plain broker must never pull in: Spark, and the heavy parts that come with it.
+HEAVY = {"numpy", "pandas", "py4j", "pyarrow", "pyspark"}
+
+# Modules that run beside optional parts, and the optional parts they may import.
+OPTIONAL_IMPORTS = {
+    "kernel/testing": {"hypothesis", "pytest", "pytest-trio"},
+    "plugins/spark_sink": {"numpy", "pyarrow", "pyspark"},
+}
+
+# Import name → the installed distributions that bring it.
+DISTRIBUTIONS = packages_distributions()
+
+
+def python_files() -> list[Path]:
+    return sorted(path for source in SOURCES for path in (ROOT / source).rglob("*.py"))
+
+
+def requirement_names(requirements: list[str], extra: str = "") -> set[str]:
+    """Canonical names of the requirements that apply to an installation with this one extra, or with none."""
+    parsed = [Requirement(line) for line in requirements]
+    return {
+        canonicalize_name(requirement.name)
+        for requirement in parsed
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+    }
+
+
+def third_party_imports(path: Path) -> set[str]:
+    """Top-level names of what a file imports, anywhere in it, beside the standard library and tidelog."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"tidelog"}
+
+
+def test_every_folder_with_code_is_a_listed_package() -> None:
+    folders = {"tidelog." + ".".join(path.parent.relative_to(ROOT).parts) for path in python_files()}
+    listed = PROJECT["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(folders)
+    assert listed == sorted(listed), "keep the list sorted"
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_imports_only_what_the_plain_install_brings(path: Path) -> None:
+    allowed = requirement_names(PROJECT["project"]["dependencies"])
+    for folder, optional in OPTIONAL_IMPORTS.items():
+        if path.is_relative_to(ROOT / folder):
+            allowed |= optional
+    for module in third_party_imports(path):
+        providers = {canonicalize_name(name) for name in DISTRIBUTIONS.get(module, [module])}
+        assert providers & allowed, f"{module} is imported but not in [project] dependencies"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """A wheel built without network from a copy of the sources, so that the checkout stays as it is."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    # Folders that are here in every checkout and must not be swept up.
+    for name in ("docs", "tests"):
+        (copy / name).mkdir()
+        (copy / name / "__init__.py").touch()
+    build = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
+    (built,) = (copy / "dist").glob("*.whl")
+    return zipfile.Path(built)
+
+
+def test_a_wheel_installs_only_tidelog(wheel: zipfile.Path) -> None:
+    files = {PurePosixPath(name) for name in wheel.root.namelist()}
+    metadata = f"tidelog-{PROJECT['project']['version']}.dist-info"
+    assert {path.parts[0] for path in files} == {"tidelog", metadata}
+    # A namespace package: no __init__.py of its own.
+    assert PurePosixPath("tidelog/__init__.py") not in files
+    assert PurePosixPath(metadata, "licenses", "LICENSE") in files
+
+
+def test_a_wheel_holds_every_module_and_the_type_markers(wheel: zipfile.Path) -> None:
+    expected = {f"tidelog/{path.relative_to(ROOT)}" for path in python_files()}
+    expected |= {f"tidelog/{source}/py.typed" for source in SOURCES}
+    assert expected <= set(wheel.root.namelist())
+
+
+def test_a_plain_install_needs_no_spark(wheel: zipfile.Path) -> None:
+    text = (wheel / f"tidelog-{PROJECT['project']['version']}.dist-info" / "METADATA").read_text()
+    requirements = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    assert not requirement_names(requirements) & HEAVY
+    assert {"numpy", "pyarrow", "pyspark"} <= requirement_names(requirements, extra="spark")
+
+
+def test_every_plugin_and_the_command_exist_in_the_wheel(wheel: zipfile.Path) -> None:
+    files = set(wheel.root.namelist())
+    targets = [
+        *PROJECT["project"]["entry-points"]["tidelog"].values(),
+        *PROJECT["project"]["scripts"].values(),
+    ]
+    for target in targets:
+        module = target.partition(":")[0].replace(".", "/")
+        assert files & {f"{module}.py", f"{module}/__init__.py"}, f"{target} names no module"
