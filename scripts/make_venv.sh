@@ -27,7 +27,6 @@ done
     echo "On Debian and Ubuntu: apt-get install python$version-venv"
   else
     echo "tidelog needs Python 3.11 or newer, and none was found. Looked for: ${candidates[*]}"
-    echo "$(python3 --version 2>&1 || true) is what python3 says here."
     echo "On Debian and Ubuntu: apt-get install python3 python3-venv. Or name one: make PYTHON=/path/to/python3.12 ..."
   fi
 } >&2
