@@ -1,0 +1,40 @@
+"""What tests and benchmarks measure tidelog against, and tidelog itself, as processes on loopback.
+
+Development only, never part of the wheel. Everything fetched lives in one cache folder outside the checkout
+(`TIDELOG_PEERS_CACHE` moves it). What cannot be had raises PeerUnavailableError, whose text is the reason.
+"""
+
+from .cache import CACHE_VARIABLE, peers_cache
+from .java import find_java
+from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
+from .kafka_server import KafkaServer, running_kafka
+from .maven import resolve_jars
+from .ports import LOOPBACK, free_port, free_ports
+from .process import ServerFailedError, ServerProcess
+from .readiness import answers_api_versions, wait_until_answers
+from .tidelog_server import TidelogServer, running_tidelog
+from .unavailable import PeerUnavailableError
+
+__all__ = [
+    "CACHE_VARIABLE",
+    "LOOPBACK",
+    "NEWEST_KAFKA",
+    "OLD_PROTOCOLS_KAFKA",
+    "KafkaDistribution",
+    "KafkaServer",
+    "PeerUnavailableError",
+    "ServerFailedError",
+    "ServerProcess",
+    "TidelogServer",
+    "answers_api_versions",
+    "find_java",
+    "find_kafka",
+    "free_port",
+    "free_ports",
+    "peers_cache",
+    "resolve_jars",
+    "run_kafka_tool",
+    "running_kafka",
+    "running_tidelog",
+    "wait_until_answers",
+]

@@ -1,0 +1,173 @@
+"""Apache Kafka as a single KRaft node on loopback."""
+
+from __future__ import annotations
+
+import base64
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .kafka import KafkaDistribution, find_kafka
+from .ports import LOOPBACK, free_ports
+from .process import ServerFailedError, ServerProcess
+from .readiness import wait_until_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+# What kafka-server-start.sh and kafka-run-class.sh pass to the JVM of a broker.
+SHIPPED_HEAP = ("-Xmx1G", "-Xms1G")
+SHIPPED_JVM_OPTIONS = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_START_TIMEOUT_S = 60.0
+_STORAGE_TOOL = "kafka.tools.StorageTool"
+_MAIN_CLASS = "kafka.Kafka"
+
+
+@attrs.define
+class KafkaServer:
+    """A node whose configuration and output are in `work_dir` and whose logs are in `data_dir`.
+
+    It can be started again after `stop` or `kill`, on the same ports and data. `settings` are lines of
+    server.properties that replace or join the ones a single node needs.
+    """
+
+    distribution: KafkaDistribution
+    work_dir: Path
+    settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    heap: tuple[str, ...] = SHIPPED_HEAP
+    data_dir: Path = attrs.field()
+    port: int = attrs.field(init=False)
+    process: ServerProcess = attrs.field(init=False)
+    _controller_port: int = attrs.field(init=False)
+
+    @data_dir.default
+    def _data_dir_in_work_dir(self) -> Path:
+        return self.work_dir / "data"
+
+    def __attrs_post_init__(self) -> None:
+        self.port, self._controller_port = free_ports(2)
+        self.process = ServerProcess(
+            self.name,
+            self.distribution.command(_MAIN_CLASS, [str(self._properties_path)], self.jvm_options),
+            self.work_dir / "kafka.log",
+        )
+
+    @property
+    def name(self) -> str:
+        """What messages and tables call this server."""
+        return f"Apache Kafka {self.distribution.version}"
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The JVM's process id."""
+        return self.process.pid
+
+    @property
+    def jvm_options(self) -> tuple[str, ...]:
+        """What the JVM is started with."""
+        return (*self.heap, *SHIPPED_JVM_OPTIONS)
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.work_dir / "server.properties"
+
+    def properties(self) -> dict[str, str]:
+        """The node's whole configuration, by Kafka's key names."""
+        plaintext, controller = f"{LOOPBACK}:{self.port}", f"{LOOPBACK}:{self._controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"PLAINTEXT://{plaintext},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{plaintext}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+
+    def prepare(self) -> None:
+        """Write the configuration and, for a directory that has none, Kafka's own metadata.
+
+        Raises ServerFailedError when Kafka's StorageTool refuses.
+        """
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}\n" for key, value in self.properties().items()]
+        self._properties_path.write_text("".join(lines), encoding="utf-8")
+        if (self.data_dir / "meta.properties").exists():
+            return
+        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        formatted = self.distribution.run_tool(
+            _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(self._properties_path)]
+        )
+        if formatted.returncode != 0:
+            raise ServerFailedError(
+                f"{self.name} could not format {self.data_dir}: {formatted.stderr or formatted.stdout}"
+            )
+
+    def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Start the node and wait until it answers ApiVersions.
+
+        Raises ServerFailedError with the end of its log when it does not within `timeout_s`.
+        """
+        self.prepare()
+        self.process.start()
+        try:
+            wait_until_answers(
+                LOOPBACK, self.port, timeout_s, still_running=lambda: self.process.is_running
+            )
+        except (TimeoutError, ConnectionAbortedError) as error:
+            self.kill()
+            raise self.process.failed("did not become ready") from error
+
+    def stop(self, timeout_s: float = 20.0) -> int | None:
+        """A clean stop, by force after `timeout_s`; the exit status."""
+        return self.process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.kill()
+
+
+@contextmanager
+def running_kafka(
+    work_dir: Path,
+    *,
+    version: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    data_dir: Path | None = None,
+) -> Iterator[KafkaServer]:
+    """A running Apache Kafka (the newest unless `version` says otherwise), stopped at the end.
+
+    Raises PeerUnavailableError when it cannot be had, ServerFailedError when it does not start.
+    """
+    server = KafkaServer(
+        find_kafka(version) if version else find_kafka(),
+        work_dir,
+        settings or {},
+        data_dir=data_dir or work_dir / "data",
+    )
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

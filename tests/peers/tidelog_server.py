@@ -1,0 +1,151 @@
+"""tidelog as a real process, started the way its users start it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .ports import LOOPBACK
+from .process import ServerFailedError, ServerProcess
+from .readiness import wait_until_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_START_TIMEOUT_S = 30.0
+_LISTENER = "PLAINTEXT"
+
+
+@attrs.define
+class TidelogServer:
+    """A broker whose output and ready file are in `work_dir` and whose logs are in `data_dir`.
+
+    `port` 0 lets the broker pick one at every start; after `start` it is the bound one. `settings` are
+    passed as `--set key=value`, `arguments` as they are. It can be started again after `stop` or `kill`.
+    """
+
+    work_dir: Path
+    settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    arguments: Sequence[str] = ()
+    requested_port: int = 0
+    launcher: Sequence[str] = (sys.executable, "-m", "tidelog.kernel")
+    environment: Mapping[str, str] | None = None
+    data_dir: Path = attrs.field()
+    port: int = attrs.field(init=False)
+    process: ServerProcess = attrs.field(init=False)
+
+    @data_dir.default
+    def _data_dir_in_work_dir(self) -> Path:
+        return self.work_dir / "data"
+
+    def __attrs_post_init__(self) -> None:
+        self.port = self.requested_port
+        self.process = ServerProcess(self.name, self.command(), self.work_dir / "tidelog.log", self.environment)
+
+    @property
+    def name(self) -> str:
+        """What messages and tables call this server."""
+        return "tidelog"
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` for clients, once started."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The broker's process id."""
+        return self.process.pid
+
+    @property
+    def ready_file(self) -> Path:
+        """Where the broker tells its address as soon as it is ready."""
+        return self.work_dir / "ready.json"
+
+    def command(self) -> list[str]:
+        """The command line of the broker."""
+        settings = {
+            "listeners": f"{_LISTENER}://{LOOPBACK}:{self.requested_port}",
+            "log.dirs": str(self.data_dir),
+            **self.settings,
+        }
+        options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        return [*self.launcher, "serve", *options, "--ready-file", str(self.ready_file), *self.arguments]
+
+    def prepare(self) -> None:
+        """Make the folders and remove an earlier run's ready file."""
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.ready_file.unlink(missing_ok=True)
+
+    def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Start the broker and wait until it answers ApiVersions at the address of its ready file.
+
+        Raises ServerFailedError with the end of its log when it does not within `timeout_s`.
+        """
+        self.prepare()
+        self.process.start()
+        deadline = time.monotonic() + timeout_s
+        try:
+            self.port = self._bound_port(deadline)
+            wait_until_answers(
+                LOOPBACK,
+                self.port,
+                max(0.1, deadline - time.monotonic()),
+                still_running=lambda: self.process.is_running,
+            )
+        except (TimeoutError, ConnectionAbortedError) as error:
+            self.kill()
+            raise self.process.failed("did not become ready") from error
+
+    def stop(self, timeout_s: float = 20.0) -> int | None:
+        """A clean stop, by force after `timeout_s`; the exit status."""
+        return self.process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.kill()
+
+    def _bound_port(self, deadline: float) -> int:
+        while True:
+            told = self._read_ready_file()
+            if told is not None:
+                address: str = told["listeners"][_LISTENER]
+                return int(address.rpartition(":")[2])
+            if not self.process.is_running:
+                raise ConnectionAbortedError("the broker ended before it was ready")
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{self.ready_file} did not appear")
+            time.sleep(0.005)
+
+    def _read_ready_file(self) -> dict[str, Any] | None:
+        """The ready file's content, None while it is not there or not whole."""
+        try:
+            return json.loads(self.ready_file.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+
+
+@contextmanager
+def running_tidelog(
+    work_dir: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    data_dir: Path | None = None,
+    arguments: Sequence[str] = (),
+) -> Iterator[TidelogServer]:
+    """A running tidelog broker, stopped at the end. Raises ServerFailedError when it does not start."""
+    server = TidelogServer(work_dir, settings or {}, arguments, data_dir=data_dir or work_dir / "data")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
