@@ -12,6 +12,8 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The broker runs from the clone: without bytecode beside it every start would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format types layers check bench bench-smoke docs news clean
