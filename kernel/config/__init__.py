@@ -1,0 +1,81 @@
+"""Configuration: keys with Kafka's own names, sources in order of strength, values with their types and origins.
+
+Strongest first: `--set key=value`, `TIDELOG_*` environment variables, a file, the key's default.
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.config.config import Config
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey
+from tidelog.kernel.config.listeners import (
+    Listener,
+    ServedListener,
+    format_address,
+    parse_advertised_listeners,
+    parse_listeners,
+)
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
+from tidelog.kernel.config.topic import (
+    TopicConfig,
+    TopicConfigEntry,
+    TopicConfigSource,
+    checked_topic_config,
+    topic_config,
+    topic_config_entries,
+)
+from tidelog.kernel.config.types import (
+    Password,
+    Scope,
+    ValueType,
+    boolean,
+    choice,
+    comma_list,
+    double,
+    integer,
+    limits_by_host,
+    long,
+    name_map,
+    nullable,
+    password,
+    string,
+)
+
+__all__ = [
+    "BrokerDefault",
+    "Config",
+    "ConfigKey",
+    "ConfigKeys",
+    "Listener",
+    "Origin",
+    "OriginKind",
+    "Password",
+    "Scope",
+    "ServedListener",
+    "Sources",
+    "TopicConfig",
+    "TopicConfigEntry",
+    "TopicConfigSource",
+    "ValueType",
+    "boolean",
+    "checked_topic_config",
+    "choice",
+    "comma_list",
+    "double",
+    "format_address",
+    "integer",
+    "keys",
+    "limits_by_host",
+    "long",
+    "name_map",
+    "nullable",
+    "parse_advertised_listeners",
+    "parse_listeners",
+    "password",
+    "read_sources",
+    "settings_from_mapping",
+    "string",
+    "topic_config",
+    "topic_config_entries",
+]

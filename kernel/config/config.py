@@ -1,0 +1,89 @@
+"""The broker's configuration: values by key, typed, each with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar, cast
+
+from tidelog.kernel.config import checks, keys
+from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.listeners import ServedListener
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.resolve import refuse, resolve
+from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Origin, Sources, settings_from_mapping
+from tidelog.kernel.config.topic import resolve_topic_defaults
+
+T = TypeVar("T")
+
+DEFAULT_CODEC = "kafka"
+"""The wire protocol of a listener that `listener.codec.map` does not name."""
+
+
+class Config:
+    """All broker keys with a valid value each: `config[keys.NUM_PARTITIONS]`.
+
+    `warnings` are sentences for the user about settings that were accepted but do nothing.
+    """
+
+    def __init__(self, sources: Sources, known: ConfigKeys) -> None:
+        """Check every setting of `sources`.
+
+        Raises:
+            ConfigError: lists every unknown key and every bad value.
+        """
+        resolved = resolve(sources, known)
+        topic_defaults = resolve_topic_defaults(resolved, known)
+        refuse(resolved.problems + topic_defaults.problems)
+        self.keys = known
+        self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
+        self.topic_defaults = topic_defaults.by_name
+        self.default_topic_config = topic_defaults.config
+        self._values = resolved.values
+        self._origins = resolved.origins
+        self._sources = sources
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:
+        """A configuration for a program that embeds a broker: the kernel's keys and `added` ones, set by `values`.
+
+        Values may be text in Kafka's notation or Python's own (numbers, booleans, lists); nested mappings stand
+        for dotted names.
+
+        Raises:
+            ConfigError: lists every unknown key and every bad value.
+        """
+        return cls(Sources().over(settings_from_mapping(values)), ConfigKeys(added))
+
+    def with_overrides(self, values: Mapping[str, object]) -> Config:
+        """The same with some keys set anew, stronger than all that was set before.
+
+        Raises:
+            ConfigError: lists every unknown key and every bad value.
+        """
+        return Config(self._sources.over(settings_from_mapping(values)), self.keys)
+
+    def __getitem__(self, key: ConfigKey[T]) -> T:
+        return cast("T", self._values[key.name])
+
+    def origin(self, key: ConfigKey[object]) -> Origin:
+        """Where the value of a broker key comes from."""
+        return self._origins[key.name]
+
+    def is_set(self, key: ConfigKey[object]) -> bool:
+        """Whether some source sets the key, be it to its default."""
+        return self._origins[key.name] is not DEFAULT_ORIGIN
+
+    def served_listeners(self) -> tuple[ServedListener, ...]:
+        """The listeners to open, each with its codec and the address to tell clients."""
+        advertised = {listener.name: listener for listener in self[keys.ADVERTISED_LISTENERS] or ()}
+        codecs = self[keys.LISTENER_CODEC_MAP]
+        return tuple(
+            ServedListener(
+                listener.name,
+                listener.host,
+                listener.port,
+                codec=codecs.get(listener.name, DEFAULT_CODEC),
+                advertised=advertised.get(listener.name),
+            )
+            for listener in checks.served_listeners(self._values)
+        )

@@ -1,0 +1,223 @@
+"""Kafka's configuration keys that are not tidelog's: why each has no meaning here, or which part is missing.
+
+`without_meaning`: accepted with a warning, since the broker behaves as if the key did not exist in Kafka.
+`without_part`: refused, since the user would count on something that does not happen; only a value that asks
+for what this broker does anyway is accepted.
+Names may end or begin with `*`. A key that a plugin declares is looked up before these tables.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import attrs
+
+from tidelog.kernel.config.types import T
+
+_NO_THREADS = "one event loop serves every connection, so there are no threads to count"
+_NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
+_NO_REPLICAS = "a single broker has no replicas to copy from or to lead elsewhere"
+_NO_PURGATORY = "waiting requests are kept in no purgatory that would have to be purged"
+_NO_ZOOKEEPER = "no ZooKeeper is involved"
+_REMOVED = "Kafka itself has dropped it"
+
+_WITHOUT_MEANING: dict[str, str] = {
+    "num.network.threads": _NO_THREADS,
+    "num.io.threads": _NO_THREADS,
+    "background.threads": _NO_THREADS,
+    "num.replica.alter.log.dirs.threads": _NO_THREADS,
+    "group.coordinator.threads": _NO_THREADS,
+    "group.coordinator.background.threads": _NO_THREADS,
+    "num.recovery.threads.per.data.dir": "the storage decides by itself how much it recovers at once",
+    "queued.max.requests": "a connection's requests are served as they come, without a queue",
+    "queued.max.request.bytes": "a connection's requests are served as they come, without a queue",
+    "process.roles": _NO_QUORUM,
+    "controller.*": _NO_QUORUM,
+    "early.start.listeners": _NO_QUORUM,
+    "initial.broker.registration.timeout.ms": _NO_QUORUM,
+    "broker.heartbeat.interval.ms": _NO_QUORUM,
+    "broker.session.timeout.ms": _NO_QUORUM,
+    "metadata.max.idle.interval.ms": _NO_QUORUM,
+    "controlled.shutdown.*": "there is no other broker to hand partitions over to",
+    "inter.broker.listener.name": "there is no other broker to talk to",
+    "inter.broker.protocol.version": _REMOVED,
+    "security.inter.broker.protocol": "there is no other broker to talk to",
+    "sasl.mechanism.inter.broker.protocol": "there is no other broker to talk to",
+    "request.timeout.ms": "this broker sends no requests",
+    "socket.connection.setup.timeout.*": "this broker opens no connections",
+    "replica.lag.time.max.ms": _NO_REPLICAS,
+    "replica.socket.*": _NO_REPLICAS,
+    "replica.fetch.*": _NO_REPLICAS,
+    "replica.high.watermark.checkpoint.interval.ms": _NO_REPLICAS,
+    "num.replica.fetchers": _NO_REPLICAS,
+    "auto.leader.rebalance.enable": _NO_REPLICAS,
+    "leader.imbalance.*": _NO_REPLICAS,
+    "unclean.leader.election.*": _NO_REPLICAS,
+    "offsets.topic.replication.factor": _NO_REPLICAS,
+    "transaction.state.log.replication.factor": _NO_REPLICAS,
+    "transaction.state.log.min.isr": _NO_REPLICAS,
+    "share.coordinator.state.topic.replication.factor": _NO_REPLICAS,
+    "share.coordinator.state.topic.min.isr": _NO_REPLICAS,
+    "*.purgatory.purge.interval.requests": _NO_PURGATORY,
+    "zookeeper.*": _NO_ZOOKEEPER,
+    "broker.id.generation.enable": _NO_ZOOKEEPER,
+    "reserved.broker.max.id": _NO_ZOOKEEPER,
+    "control.plane.listener.name": _REMOVED,
+    "offsets.commit.required.acks": _REMOVED,
+    "group.coordinator.new.enable": _REMOVED,
+    "password.encoder.*": _REMOVED,
+    "log.message.format.version": "records are kept in message format v2",
+    "log.message.downconversion.enable": "Kafka takes it but no longer heeds it",
+    "auto.include.jmx.reporter": "there is no JVM",
+    "kafka.*": "it configures Kafka's own Java parts",
+    "unstable.*": "every version that is served is served to everyone",
+}
+
+_WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
+    "unclean.leader.election.enable": _NO_REPLICAS,
+    "leader.replication.throttled.replicas": _NO_REPLICAS,
+    "follower.replication.throttled.replicas": _NO_REPLICAS,
+    "message.downconversion.enable": "Kafka takes it but no longer heeds it",
+    "message.format.version": "records are kept in message format v2",
+}
+
+_LIMITLESS = str(2**63 - 1)
+
+
+@attrs.frozen
+class _Part:
+    """A part of Kafka that is missing here, and the values that ask for nothing of it."""
+
+    name: str
+    neutral: tuple[str, ...] = ()
+
+
+_WITHOUT_PART: dict[str, _Part] = {
+    "ssl.*": _Part("TLS"),
+    "sasl.*": _Part("SASL authentication"),
+    "security.providers": _Part("TLS"),
+    "principal.builder.class": _Part("authentication"),
+    "connections.max.reauth.ms": _Part("authentication", ("0",)),
+    "connection.failed.authentication.delay.ms": _Part("authentication"),
+    "delegation.token.*": _Part("delegation tokens"),
+    "authorizer.class.name": _Part("authorization", ("",)),
+    "super.users": _Part("authorization"),
+    "allow.everyone.if.no.acl.found": _Part("authorization", ("true",)),
+    "quota.*": _Part("quotas"),
+    "*.quota.window.*": _Part("quotas"),
+    "client.quota.callback.class": _Part("quotas"),
+    "max.connection.creation.rate": _Part("connection rate limits", (str(2**31 - 1),)),
+    "log.retention.*": _Part("retention"),
+    "log.cleanup.policy": _Part("cleanup policies", ("",)),
+    "log.cleaner.*": _Part("compaction"),
+    "log.flush.*": _Part("flushing by count or by time"),
+    "log.dir": _Part("storage in log directories"),
+    "log.dirs": _Part("storage in log directories"),
+    "cordoned.log.dirs": _Part("storage in log directories", ("",)),
+    "log.dir.failure.timeout.ms": _Part("surviving the failure of one of several log directories"),
+    "metadata.*": _Part("a metadata log"),
+    "min.insync.replicas": _Part("replication", ("1",)),
+    "replica.selector.class": _Part("replication"),
+    "replica.alter.log.dirs.io.max.bytes.per.second": _Part("moving partitions between directories"),
+    "offsets.*": _Part("group coordination"),
+    "offset.metadata.max.bytes": _Part("group coordination"),
+    "group.*": _Part("group coordination"),
+    "share.*": _Part("share groups"),
+    "errors.deadletterqueue.*": _Part("dead-letter queues"),
+    "transaction.*": _Part("transactions"),
+    "transactional.id.expiration.ms": _Part("transactions"),
+    "add.partitions.to.txn.*": _Part("transactions"),
+    "remote.*": _Part("tiered storage", ("false",)),
+    "log.local.retention.*": _Part("tiered storage", ("-2",)),
+    "log.remote.*": _Part("tiered storage"),
+    "follower.fetch.last.tiered.offset.enable": _Part("tiered storage", ("false",)),
+    "compression.type": _Part("compressing anew what producers send", ("producer",)),
+    "compression.*": _Part("compressing anew what producers send"),
+    "config.providers*": _Part("configuration providers", ("",)),
+    "create.topic.policy.class.name": _Part("policies in Java"),
+    "alter.config.policy.class.name": _Part("policies in Java"),
+    "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
+    "max.request.partition.size.limit": _Part("a limit on partitions per request"),
+    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
+    "listener.name.*": _Part("settings per listener"),
+    "metric.reporters": _Part("metrics reporters", ("",)),
+    "metrics.*": _Part("metrics"),
+    "telemetry.*": _Part("client telemetry"),
+}
+
+_WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
+    "cleanup.policy": _Part("cleanup policies", ("",)),
+    "retention.ms": _Part("retention", ("-1",)),
+    "retention.bytes": _Part("retention", ("-1",)),
+    "delete.retention.ms": _Part("compaction"),
+    "min.compaction.lag.ms": _Part("compaction"),
+    "max.compaction.lag.ms": _Part("compaction"),
+    "min.cleanable.dirty.ratio": _Part("compaction"),
+    "flush.messages": _Part("flushing by count", (_LIMITLESS,)),
+    "flush.ms": _Part("flushing by time", (_LIMITLESS,)),
+    "min.insync.replicas": _Part("replication", ("1",)),
+    "compression.type": _Part("compressing anew what producers send", ("producer",)),
+    "compression.*": _Part("compressing anew what producers send"),
+    "remote.storage.enable": _Part("tiered storage", ("false",)),
+    "remote.*": _Part("tiered storage"),
+    "local.retention.*": _Part("tiered storage", ("-2",)),
+    "errors.deadletterqueue.*": _Part("dead-letter queues", ("false",)),
+    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
+}
+
+
+_RENAMED: dict[str, str] = {
+    "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "host.name": "listeners",
+    "port": "listeners",
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+    "brokerid": "node.id",
+    "log.file.size": "log.segment.bytes",
+    "max.message.size": "message.max.bytes",
+    "max.socket.request.bytes": "socket.request.max.bytes",
+    "socket.send.buffer": "socket.send.buffer.bytes",
+    "socket.receive.buffer": "socket.receive.buffer.bytes",
+}
+
+
+@attrs.frozen
+class KafkaKey:
+    """What tidelog makes of a Kafka key that it does not have: `accepted` or not, and why."""
+
+    accepted: bool
+    reason: str
+
+
+def kafka_broker_key(name: str, text: str) -> KafkaKey | None:
+    """What to make of the broker key `name` with the value `text`; None if Kafka has no such key."""
+    return _judge(name, text, _WITHOUT_MEANING, _WITHOUT_PART)
+
+
+def kafka_topic_key(name: str, text: str) -> KafkaKey | None:
+    """What to make of the topic key `name` with the value `text`; None if Kafka has no such key."""
+    return _judge(name, text, _WITHOUT_MEANING_FOR_TOPICS, _WITHOUT_PART_FOR_TOPICS)
+
+
+def _judge(
+    name: str, text: str, without_meaning: dict[str, str], without_part: dict[str, _Part]
+) -> KafkaKey | None:
+    if name in _RENAMED:
+        return KafkaKey(False, f"is a key of older Kafkas; set {_RENAMED[name]} instead")
+    reason = _look_up(without_meaning, name)
+    if reason is not None:
+        return KafkaKey(True, f"has no meaning here: {reason}")
+    part = _look_up(without_part, name)
+    if part is None:
+        return None
+    if text.strip().lower() in part.neutral:
+        return KafkaKey(True, f"changes nothing: this broker has no part for {part.name}")
+    return KafkaKey(False, f"is a Kafka key that this broker has no part for ({part.name})")
+
+
+def _look_up(table: dict[str, T], name: str) -> T | None:
+    if name in table:
+        return table[name]
+    return next((value for pattern, value in table.items() if fnmatchcase(name, pattern)), None)

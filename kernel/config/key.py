@@ -1,0 +1,61 @@
+"""One configuration key: its name, type, default, range, documentation and what it applies to."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+import attrs
+
+from tidelog.kernel.config.types import Scope, T_co, ValueType
+
+
+@attrs.frozen
+class BrokerDefault:
+    """A broker key that gives a topic key its default; `factor` converts its unit into the topic key's."""
+
+    key: ConfigKey[object]
+    factor: int = 1
+
+
+@attrs.frozen
+class ConfigKey(Generic[T_co]):
+    """A key that the configuration may set.
+
+    `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
+    `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
+    `only_with` names another key and the value without which this key has no effect, so that setting it in vain
+    is told to the user.
+    """
+
+    name: str
+    type: ValueType[T_co]
+    default: T_co
+    documentation: str
+    scope: Scope = "broker"
+    aliases: tuple[str, ...] = ()
+    broker_defaults: tuple[BrokerDefault, ...] = ()
+    only_with: tuple[str, str] | None = None
+
+    @property
+    def secret(self) -> bool:
+        """Whether its value must not be shown."""
+        return self.type.name == "password"
+
+    @property
+    def environment_variable(self) -> str:
+        """The variable that sets it: `log.dirs` is set by `TIDELOG_LOG_DIRS`."""
+        return environment_variable(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ENVIRONMENT_PREFIX = "TIDELOG_"
+
+
+def environment_variable(name: str) -> str:
+    """The environment variable that sets the key `name`."""
+    return ENVIRONMENT_PREFIX + name.upper().translate(_TO_VARIABLE)
+
+
+_TO_VARIABLE = str.maketrans(".-", "__")

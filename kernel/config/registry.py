@@ -1,0 +1,78 @@
+"""The set of keys that may be set: the kernel's and those that plugins add, found by name or alias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidelog.kernel.config.key import ConfigKey, environment_variable
+from tidelog.kernel.config.keys import KERNEL_KEYS
+from tidelog.kernel.config.types import Scope
+from tidelog.kernel.errors import PluginError
+
+_CLOSE_ENOUGH = 0.7
+"""difflib's ratio from which on a valid name is worth suggesting; below, suggestions look like nonsense."""
+
+
+class ConfigKeys:
+    """Broker keys and topic keys, each by its name and its aliases."""
+
+    def __init__(self, added: Iterable[ConfigKey[object]] = ()) -> None:
+        """The kernel's keys and `added` ones.
+
+        Raises:
+            PluginError: two different keys claim one name.
+        """
+        self._by_scope: dict[Scope, dict[str, ConfigKey[object]]] = {"broker": {}, "topic": {}}
+        self._by_variable: dict[str, ConfigKey[object]] = {}
+        self._keys: list[ConfigKey[object]] = []
+        for key in (*KERNEL_KEYS, *added):
+            self._add(key)
+
+    def __iter__(self) -> Iterator[ConfigKey[object]]:
+        return iter(self._keys)
+
+    def __contains__(self, key: ConfigKey[object]) -> bool:
+        return self.find(key.name, key.scope) == key
+
+    def of_scope(self, scope: Scope) -> Iterator[ConfigKey[object]]:
+        """The keys of one scope, in the order in which they were added."""
+        return (key for key in self._keys if key.scope == scope)
+
+    def find(self, name: str, scope: Scope) -> ConfigKey[object] | None:
+        """The key of that name or alias."""
+        return self._by_scope[scope].get(name)
+
+    def find_variable(self, variable: str) -> tuple[ConfigKey[object], str] | None:
+        """The broker key that an environment variable sets, and by which of its names."""
+        key = self._by_variable.get(variable)
+        if key is None:
+            return None
+        names = (key.name, *key.aliases)
+        return key, next(name for name in names if environment_variable(name) == variable)
+
+    def nearest(self, name: str, scope: Scope) -> str | None:
+        """The valid name that is most like a wrong one, None when none is like it."""
+        # Not at the top: only a mistake in the configuration needs it.
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, self._by_scope[scope], n=1, cutoff=_CLOSE_ENOUGH)
+        return close[0] if close else None
+
+    def _add(self, key: ConfigKey[object]) -> None:
+        names = self._by_scope[key.scope]
+        if names.get(key.name) == key:
+            return
+        for name in (key.name, *key.aliases):
+            if name in names:
+                raise PluginError(
+                    f"The {key.scope} configuration key {name!r} is declared twice, differently."
+                )
+            names[name] = key
+            if key.scope == "broker":
+                other = self._by_variable.setdefault(environment_variable(name), key)
+                if other is not key:
+                    raise PluginError(
+                        f"The configuration keys {other.name!r} and {name!r} would both be set by the environment "
+                        f"variable {environment_variable(name)}: one of the two plugins has to rename its key."
+                    )
+        self._keys.append(key)

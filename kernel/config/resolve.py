@@ -1,0 +1,135 @@
+"""From settings to values: which source wins, what is unknown, what is out of range. All problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from tidelog.kernel.config import checks
+from tidelog.kernel.config.kafka_keys import kafka_broker_key
+from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
+from tidelog.kernel.errors import ConfigError
+
+
+@attrs.frozen
+class Resolved:
+    """A value and an origin for every broker key, by name; sentences about what is wrong or does nothing."""
+
+    values: dict[str, object]
+    origins: dict[str, Origin]
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@attrs.define
+class _Findings:
+    values: dict[str, object] = attrs.field(factory=dict)
+    origins: dict[str, Origin] = attrs.field(factory=dict)
+    problems: list[str] = attrs.field(factory=list)
+    warnings: list[str] = attrs.field(factory=list)
+
+
+def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
+    """Values for all broker keys of `keys`; what is wrong is in `problems`."""
+    found = _Findings(problems=list(sources.problems))
+    for layer in sources.layers:
+        _take_layer(layer, keys, found)
+    for key in keys.of_scope("broker"):
+        found.values.setdefault(key.name, key.default)
+        found.origins.setdefault(key.name, DEFAULT_ORIGIN)
+    if not found.problems:
+        found.problems += checks.problems(found.values)
+    found.warnings += checks.warnings(found.values)
+    found.warnings += _set_in_vain(keys, found)
+    return Resolved(found.values, found.origins, tuple(found.problems), tuple(found.warnings))
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Report all problems in one error, if there are any.
+
+    Raises:
+        ConfigError: there are.
+    """
+    if len(problems) == 1:
+        raise ConfigError(f"The configuration has a problem: {problems[0]}")
+    if problems:
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        raise ConfigError(f"The configuration has {len(problems)} problems:{lines}")
+
+
+def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
+    names_here: dict[str, Setting] = {}
+    for setting in layer:
+        key, name = _find_key(setting, keys)
+        if key is None:
+            _take_unknown(setting, name, keys, found)
+            continue
+        try:
+            value = key.type.parse(setting.text)
+        except ValueError as error:
+            found.problems.append(f"{_shown(setting, key)}: {error}")
+            continue
+        other = names_here.setdefault(key.name, setting)
+        if other is not setting:
+            found.problems.append(
+                f"{_shown(setting, key)}: the same key is set as {_shown(other, key)} too; keep one"
+            )
+        elif key.name not in found.values:
+            found.values[key.name] = value
+            found.origins[key.name] = setting.origin
+
+
+def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | None, str]:
+    """The key and the name it was set by; of an environment variable that sets none, the name it seems to mean."""
+    if setting.origin.kind is not OriginKind.ENVIRONMENT:
+        return keys.find(setting.name, "broker"), setting.name
+    found = keys.find_variable(setting.name)
+    if found is not None:
+        return found
+    return None, setting.name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+
+
+def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:
+    kafka_key = kafka_broker_key(name, setting.text)
+    if kafka_key is not None:
+        sentences = found.warnings if kafka_key.accepted else found.problems
+        sentences.append(f"{name} ({setting.origin}) {kafka_key.reason}.")
+        return
+    topic_key = keys.find(name, "topic")
+    if topic_key is not None:
+        defaults = " or ".join(default.key.name for default in topic_key.broker_defaults)
+        remedy = (
+            f"the default of all topics is set by {defaults}"
+            if defaults
+            else "set it when you create the topic"
+        )
+        found.problems.append(f"{name} ({setting.origin}) is a key of single topics; {remedy}.")
+        return
+    nearest = keys.nearest(name, "broker")
+    hint = f"did you mean {nearest}?" if nearest else "`tidelog config` lists all keys."
+    found.problems.append(f"{name} ({setting.origin}) is no key; {hint}")
+
+
+def _shown(setting: Setting, key: ConfigKey[object]) -> str:
+    value = "[hidden]" if key.secret else repr(setting.text)
+    return f"{setting.name} = {value} ({setting.origin})"
+
+
+def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
+    warnings: list[str] = []
+    for key in keys.of_scope("broker"):
+        if key.only_with is None or found.origins[key.name] is DEFAULT_ORIGIN:
+            continue
+        name, needed = key.only_with
+        other = keys.find(name, "broker")
+        assert other is not None
+        actual = other.type.format(found.values[name])
+        if actual != needed:
+            warnings.append(
+                f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, "
+                f"and {name} is {actual}."
+            )
+    return warnings

@@ -1,0 +1,59 @@
+"""Settings as they came, with where they came from, in layers of strength."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+
+
+class OriginKind(Enum):
+    """The kinds of places that a value can come from, strongest first."""
+
+    CODE = "code"
+    COMMAND_LINE = "--set"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@attrs.frozen
+class Origin:
+    """Where a value comes from; `detail` is `name:line` of a file, or an environment variable."""
+
+    kind: OriginKind
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or self.kind.value
+
+
+DEFAULT_ORIGIN = Origin(OriginKind.DEFAULT)
+
+
+@attrs.frozen
+class Setting:
+    """One `name = text` and where it stands."""
+
+    name: str
+    text: str
+    origin: Origin
+
+
+Layer: TypeAlias = tuple[Setting, ...]
+
+
+@attrs.frozen
+class Sources:
+    """All settings: `layers` from the strongest to the weakest, and what was wrong already in reading them.
+
+    Settings of the environment are kept by variable: which key a variable means is known with the keys.
+    """
+
+    layers: tuple[Layer, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def over(self, layer: Layer, problems: tuple[str, ...] = ()) -> Sources:
+        """The same with a stronger layer on top."""
+        return Sources((layer, *self.layers), self.problems + problems)
