@@ -64,6 +64,10 @@ class InvalidTopicConfig(BrokerError):
     """A topic's configuration names an unknown key or a value out of range."""
 
 
+class TopicDeletionDisabled(BrokerError):
+    """`delete.topic.enable` is false."""
+
+
 class OffsetOutOfRange(BrokerError):
     """The offset is below the log start offset or above the log end offset."""
 
@@ -108,8 +112,8 @@ class InvalidProducerEpoch(BrokerError):
     """A newer instance of this producer has taken over."""
 
 
-class UnknownProducer(BrokerError):
-    """The producer id is not known here and the batch does not start its sequence."""
+class InvalidTransactionState(BrokerError):
+    """A transactional batch outside a transaction that this broker coordinates."""
 
 
 class FencedLeaderEpoch(BrokerError):
@@ -124,5 +128,5 @@ class CoordinatorNotAvailable(BrokerError):
     """No plugin coordinates this kind of group or transaction."""
 
 
-class UnsupportedOperation(BrokerError):
-    """The request is legal but this broker has no part that serves it."""
+class UnsupportedVersion(BrokerError):
+    """What is asked for does not exist in the protocol version that it is asked in."""

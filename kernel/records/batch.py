@@ -122,12 +122,16 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
         UnsupportedMessageFormat: the magic byte is not 2 (an older message set, or no batch at all).
     """
     if len(data) - position <= MAGIC_AT:
-        raise CorruptBatch(f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})")
+        raise CorruptBatch(
+            f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})"
+        )
     magic = data[position + MAGIC_AT]
     if magic != MAGIC_V2:
         raise UnsupportedMessageFormat(f"message format {magic} is not the record batch format {MAGIC_V2}")
     if len(data) - position < HEADER_BYTES:
-        raise CorruptBatch(f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})")
+        raise CorruptBatch(
+            f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})"
+        )
     return BatchHeader._make(_HEADER.unpack_from(data, position))
 
 

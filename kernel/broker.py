@@ -1,0 +1,155 @@
+"""The broker: the composition root and its life from opening the storage to the last flush.
+
+    storage open ⊃ topics loaded ⊃ background tasks ⊃ connections ⊃ accepting
+
+Stopping walks the same way back: no new connection, requests under way get until the deadline, then
+partitions are closed, the storage flushed, checkpointed and marked as cleanly stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from tidelog.kernel.advertising import advertised_addresses
+from tidelog.kernel.clock import Clock, wall_clock_ms
+from tidelog.kernel.cluster import Cluster
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.plugins import Plugins
+from tidelog.kernel.producer_ids import ProducerIds
+from tidelog.kernel.server import Server
+from tidelog.kernel.storage import Storage, StorageContext
+from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
+from tidelog.kernel.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class Broker:
+    """A running broker: what wire codecs, background tasks and embedders call.
+
+    `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners` maps
+    each listener's name to the `host:port` it is bound to.
+    """
+
+    def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
+        """Put the parts together; nothing is opened yet.
+
+        Raises:
+            PluginError: the configuration names a storage or codec that is not installed.
+        """
+        self.config = config
+        self.plugins = plugins
+        self.clock = clock
+        self.tasks = BackgroundTasks()
+        self.listeners: dict[str, str] = {}
+        self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
+            StorageContext(config, config[keys.NODE_ID], self.tasks, clock)
+        )
+        self.topics = Topics(config, self.storage, clock, self.tasks)
+        self.server = Server(self)
+        self.cluster: Cluster
+        self.producer_ids: ProducerIds
+        self._stop_requested = trio.Event()
+
+    def request_stop(self) -> None:
+        """Begin a graceful stop; `running` ends when it is done."""
+        self._stop_requested.set()
+
+    async def wait_stop_requested(self) -> None:
+        """Wait until somebody asks for a stop."""
+        await self._stop_requested.wait()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Broker]:
+        """Open, serve, and stop gracefully when the block ends.
+
+        Raises:
+            ConfigError: a directory or an address cannot be used.
+        """
+        async with self.tasks.running():
+            await self.storage.open()
+            try:
+                await self._open()
+                async with trio.open_nursery() as serving:
+                    await serving.start(self.server.run)
+                    try:
+                        yield self
+                    finally:
+                        await self._finish_serving()
+                        serving.cancel_scope.cancel()
+            finally:
+                self.server.close_listeners()
+                with trio.CancelScope(shield=True):
+                    await self.topics.close()
+                    await self.storage.close()
+
+    async def _open(self) -> None:
+        metadata = self.storage.metadata
+        self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
+        self.producer_ids = ProducerIds(metadata)
+        await self.topics.load()
+        bound = self.server.bind()
+        self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
+        self.cluster.advertise(advertised_addresses(self.config, bound))
+        self.tasks.start(self._producer_expiry())
+        for task in self.plugins.background_tasks(self):
+            self.tasks.start(task)
+
+    async def _finish_serving(self) -> None:
+        with (
+            trio.CancelScope(shield=True),
+            trio.move_on_after(self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000) as scope,
+        ):
+            self.topics.wake_all_waiters()
+            await self.server.finish()
+        if scope.cancelled_caught:
+            _log.warning("%d connections were still busy at the deadline", self.server.connection_count)
+
+    def _producer_expiry(self) -> PeriodicTask:
+        interval = self.config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
+        return PeriodicTask("producer-id-expiration", self._expire_producers, interval, interval)
+
+    async def _expire_producers(self) -> None:
+        horizon = self.clock() - self.config[keys.PRODUCER_ID_EXPIRATION_MS]
+        for partition in self.topics.partitions():
+            partition.producers.expire(horizon)
+            await trio.lowlevel.checkpoint()
+
+
+async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker], None]) -> None:
+    """Run a broker until SIGTERM or SIGINT; a second signal stops at once.
+
+    Raises:
+        ConfigError, PluginError: it cannot start; the message says why.
+    """
+    broker = Broker(config, plugins)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_obey_signals, broker, nursery.cancel_scope)
+        async with broker.running():
+            on_ready(broker)
+            await broker.wait_stop_requested()
+        nursery.cancel_scope.cancel()
+
+
+async def _obey_signals(
+    broker: Broker,
+    everything: trio.CancelScope,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        count = 0
+        async for number in signals:
+            count += 1
+            name = signal.Signals(number).name
+            if count > 1:
+                _log.warning("%s again: stopping at once", name)
+                raise SystemExit(128 + number)
+            _log.info("%s: stopping; a second signal stops at once", name)
+            broker.request_stop()

@@ -1,0 +1,118 @@
+"""Leader-epoch lineage: which epoch started at which offset, and its checkpoint file.
+
+    file `leader-epoch-checkpoint` (text)
+    0                   version
+    2                   number of entries
+    0 0                 epoch and the first offset written in it, both ascending
+    3 5120
+
+Source: seed 002, "LeaderEpochFileCache".
+"""
+
+from __future__ import annotations
+
+import bisect
+
+from tidelog.kernel.errors import StorageError
+
+CHECKPOINT_NAME = "leader-epoch-checkpoint"
+VERSION = 0
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class CorruptEpochCheckpoint(StorageError):
+    """The checkpoint file cannot be read; the lineage is rebuilt from the log."""
+
+
+class LeaderEpochs:
+    """Epoch → start offset, both strictly increasing."""
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch that has data, -1 without any."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def entries(self) -> list[tuple[int, int]]:
+        """All (epoch, start offset), oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` starts at `start_offset`; False when it is known or older than the newest."""
+        if epoch <= self.latest:
+            return False
+        self.truncate_from_end(start_offset)
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The newest epoch that is not newer than `epoch`, and its end offset; (-1, -1) when unknown.
+
+        For the newest epoch the end is the log end offset. This is what a follower or a consumer needs to see
+        where its history parts from the log's.
+        """
+        if not self._epochs or epoch == NO_EPOCH or epoch > self._epochs[-1]:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        following = bisect.bisect_right(self._epochs, epoch)
+        if following == 0:
+            return epoch, self._starts[0]
+        return self._epochs[following - 1], self._starts[following]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that wrote `offset`, -1 when it lies before the lineage."""
+        at = bisect.bisect_right(self._starts, offset)
+        return self._epochs[at - 1] if at else NO_EPOCH
+
+    def truncate_from_end(self, offset: int) -> bool:
+        """Drop epochs that start at `offset` or later; whether any went."""
+        keep = bisect.bisect_left(self._starts, offset)
+        gone = keep < len(self._starts)
+        del self._epochs[keep:], self._starts[keep:]
+        return gone
+
+    def truncate_from_start(self, offset: int) -> bool:
+        """Let the lineage begin at `offset`: older epochs go, the one that holds it starts there."""
+        holds = bisect.bisect_right(self._starts, offset) - 1
+        if holds < 0 or (self._starts[holds] == offset and holds == 0):
+            return False
+        del self._epochs[:holds], self._starts[:holds]
+        self._starts[0] = offset
+        return True
+
+    def encode(self) -> bytes:
+        """The checkpoint file's content."""
+        lines = [str(VERSION), str(len(self._epochs))]
+        lines += [f"{epoch} {start}" for epoch, start in self.entries()]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> LeaderEpochs:
+        """The lineage in a checkpoint file.
+
+        Raises:
+            CorruptEpochCheckpoint: it is not one, or epochs or offsets do not grow.
+        """
+        try:
+            version, count, *rows = content.decode("ascii").split("\n")
+            pairs = [tuple(map(int, row.split(" "))) for row in rows if row]
+            well_formed = int(version) == VERSION and int(count) == len(pairs)
+        except ValueError as error:
+            raise CorruptEpochCheckpoint(f"{CHECKPOINT_NAME} is malformed: {error}") from error
+        epochs = cls()
+        if not well_formed or any(len(pair) != 2 or not epochs._extend(*pair) for pair in pairs):
+            raise CorruptEpochCheckpoint(f"{CHECKPOINT_NAME} is malformed")
+        return epochs
+
+    def _extend(self, epoch: int, start: int) -> bool:
+        if epoch <= self.latest or (self._starts and start <= self._starts[-1]):
+            return False
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        return True

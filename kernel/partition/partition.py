@@ -1,0 +1,240 @@
+"""A partition: the owner of its offsets and the only way into its log.
+
+    log start ≤ last stable ≤ high watermark ≤ log end
+
+`append` has no checkpoint between reading the log end offset and the bytes reaching the page cache: on one
+event loop that makes it atomic without a lock. Sources: seed 002, "The append path", "Offset boundaries".
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import (
+    FencedLeaderEpoch,
+    InvalidTransactionState,
+    OffsetOutOfRange,
+    StorageError,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
+from tidelog.kernel.partition.producers import ProducerStates
+from tidelog.kernel.partition.snapshots import encode_snapshot, snapshot_name
+from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
+from tidelog.kernel.partition.waiters import AppendWaiter
+from tidelog.kernel.records.batch import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    stamp_append_time,
+    stamp_offset,
+)
+from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, PartitionStore, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+LOG_APPEND_TIME = "LogAppendTime"
+NO_LEADER_EPOCH = -1
+
+
+class Isolation(enum.IntEnum):
+    """How far a consumer may read (the wire's isolation level)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class AppendResult(NamedTuple):
+    """Where a batch is; `log_append_time_ms` is -1 unless the topic stamps LogAppendTime."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+
+
+class Partition:
+    """One partition of a topic, open and led by this broker."""
+
+    __slots__ = (
+        "_clock",
+        "_in_thread",
+        "_waiters",
+        "config",
+        "epochs",
+        "high_watermark",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_end_offset",
+        "online",
+        "producers",
+        "store",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        store: PartitionStore,
+        config: TopicConfig,
+        clock: Clock,
+        in_thread: Callable[[str, Callable[[], object]], None],
+    ) -> None:
+        """Take over an opened store; `in_thread(name, job)` runs a blocking job soon, off the event loop."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.store = store
+        self.config = config
+        self.producers = ProducerStates()
+        self.epochs = LeaderEpochs()
+        self.leader_epoch = 0
+        self.log_end_offset = self.high_watermark = self.last_stable_offset = store.log_end_offset
+        self.online = True
+        self._clock = clock
+        self._in_thread = in_thread
+        self._waiters: set[AppendWaiter] = set()
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self.store.log_start_offset
+
+    def append(self, batch: bytearray | memoryview) -> AppendResult:
+        """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
+
+        A retry of one of the producer's last five batches is answered with the offsets that it got then.
+
+        Raises:
+            BrokerError: the batch is refused (see `validate_batch`, `validate_timestamps`, `ProducerStates`).
+            StorageError: the disk refused; the log is as before.
+        """
+        if not self.online:
+            raise UnknownTopicOrPartition(f"{self.topic_partition} is gone")
+        config = self.config
+        header = validate_batch(batch, config)
+        if header.is_transactional:
+            raise InvalidTransactionState("no plugin coordinates transactions on this broker")
+        if header.producer_id != NO_PRODUCER_ID:
+            sent = self.producers.check(header)
+            if sent is not None:
+                return AppendResult(sent.base_offset, sent.last_offset, NO_TIMESTAMP)
+        append_time = NO_TIMESTAMP
+        if config.message_timestamp_type == LOG_APPEND_TIME:
+            append_time = self._clock()
+            stamp_append_time(batch, header, append_time)
+            header = header._replace(max_timestamp=append_time)
+        else:
+            validate_timestamps(header, config, self._clock())
+        return self._append_stamped(batch, header, append_time)
+
+    def _append_stamped(
+        self, batch: bytearray | memoryview, header: BatchHeader, append_time: int
+    ) -> AppendResult:
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        stamp_offset(batch, base_offset, self.leader_epoch)
+        try:
+            rolled = self.store.append(batch, base_offset, last_offset, header.max_timestamp)
+        except OSError as error:
+            _log.error("%s: append failed: %s", self.topic_partition, error)
+            raise StorageError(f"{self.topic_partition}: the disk refused the batch: {error}") from error
+        if rolled:
+            self._snapshot_soon(base_offset)
+        if self.leader_epoch > self.epochs.latest:
+            self._begin_epoch(base_offset)
+        if header.producer_id != NO_PRODUCER_ID:
+            self.producers.update(header, base_offset)
+        self.log_end_offset = self.high_watermark = self.last_stable_offset = last_offset + 1
+        if self._waiters:
+            self._wake_waiters(len(batch))
+        return AppendResult(base_offset, last_offset, append_time)
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
+        """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.
+
+        Raises:
+            OffsetOutOfRange: below the log start offset or above the log end offset.
+            UnknownTopicOrPartition: the partition was deleted.
+            WouldBlock: the disk has to be waited for; repeat in a thread with `wait=True`.
+        """
+        if not self.online:
+            raise UnknownTopicOrPartition(f"{self.topic_partition} is gone")
+        limit = self.readable_end(isolation)
+        if offset == limit:
+            return EMPTY_SLICE
+        store = self.store
+        if not store.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition}: offset {offset} is not between log start {store.log_start_offset} "
+                f"and log end {self.log_end_offset}"
+            )
+        if offset > limit:
+            return EMPTY_SLICE
+        return store.read(offset, max_bytes, limit, wait=wait)
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """The first offset that a reader of that isolation may not see yet."""
+        return self.last_stable_offset if isolation else self.high_watermark
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Compare the epoch that a client believes in with the partition's; -1 is not checked.
+
+        Raises:
+            FencedLeaderEpoch: the client's is older.
+            UnknownLeaderEpoch: the client's is newer.
+        """
+        if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return
+        described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"
+        raise FencedLeaderEpoch(described) if epoch < self.leader_epoch else UnknownLeaderEpoch(described)
+
+    def add_waiter(self, waiter: AppendWaiter) -> None:
+        """Tell `waiter` of every append from now on."""
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: AppendWaiter) -> None:
+        """Tell it no longer."""
+        self._waiters.discard(waiter)
+
+    def abandon_waiters(self) -> None:
+        """Wake all who wait here: there is nothing to wait for any more."""
+        for waiter in tuple(self._waiters):
+            waiter.abandon()
+
+    def take_offline(self) -> None:
+        """No append or read from now on; those who wait are woken."""
+        self.online = False
+        self.abandon_waiters()
+
+    def close(self) -> None:
+        """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store."""
+        self.online = False
+        if self.producers.entries or self.log_end_offset > 0:
+            self.store.write_side_file(
+                snapshot_name(self.log_end_offset), encode_snapshot(self.producers.entries)
+            )
+        self.store.close()
+
+    def _wake_waiters(self, size_bytes: int) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.grew(size_bytes)
+
+    def _snapshot_soon(self, offset: int) -> None:
+        content = encode_snapshot(self.producers.entries)
+        name = snapshot_name(offset)
+        self._in_thread(f"snapshot {self.topic_partition}", lambda: self.store.write_side_file(name, content))
+
+    def _begin_epoch(self, start_offset: int) -> None:
+        self.epochs.assign(self.leader_epoch, start_offset)
+        content = self.epochs.encode()
+        self._in_thread(
+            f"epochs {self.topic_partition}", lambda: self.store.write_side_file(CHECKPOINT_NAME, content)
+        )

@@ -1,0 +1,83 @@
+"""What a client's batch must fulfil before it may enter a log.
+
+The records inside are not looked at: header, lengths and CRC say all that the produce path needs (seed 000,
+5.3.1; seed 002, "The append path").
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, MessageTooLarge
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    parse_header,
+    verify_crc,
+)
+
+
+def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
+    """Check the single batch that a client sent for a partition.
+
+    Raises:
+        MessageTooLarge: larger than `max.message.bytes`.
+        CorruptBatch: the length does not match the bytes, or the CRC does not.
+        UnsupportedMessageFormat: the magic is not 2.
+        InvalidRecord: counts, offsets or flags contradict each other, or a client sent a control batch.
+    """
+    size = len(batch)
+    if size > config.max_message_bytes:
+        raise MessageTooLarge(
+            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; "
+            "send smaller batches or raise the topic's max.message.bytes"
+        )
+    header = parse_header(batch)
+    if header.size != size:
+        _refuse_length(header, size)
+    if not verify_crc(batch, header):
+        raise CorruptBatch(f"the batch's CRC-32C is not {header.crc:#010x} as its header says")
+    _validate_counts(header)
+    return header
+
+
+def _refuse_length(header: BatchHeader, size: int) -> None:
+    if HEADER_BYTES <= header.size < size:
+        raise InvalidRecord(
+            f"{size - header.size} bytes follow the record batch; a produce request carries one batch a partition"
+        )
+    raise CorruptBatch(f"the batch's length field says {header.size} bytes, {size} arrived")
+
+
+def _validate_counts(header: BatchHeader) -> None:
+    count = header.record_count
+    if count <= 0:
+        raise InvalidRecord(f"a batch of {count} records cannot be appended")
+    if header.last_offset_delta != count - 1:
+        raise InvalidRecord(f"{count} records cannot have last offset delta {header.last_offset_delta}")
+    if header.is_control:
+        raise InvalidRecord("clients may not write control batches")
+    if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
+
+
+def validate_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """Check a CreateTime batch against `message.timestamp.before.max.ms` and `.after.max.ms`.
+
+    Raises:
+        InvalidTimestamp: the batch is too far in the past or in the future.
+    """
+    newest = header.max_timestamp
+    if newest - now_ms > config.message_timestamp_after_max_ms:
+        raise InvalidTimestamp(
+            f"timestamp {newest} is {newest - now_ms} ms ahead of the broker's clock; "
+            f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
+        )
+    oldest = header.base_timestamp
+    if oldest != NO_TIMESTAMP and now_ms - oldest > config.message_timestamp_before_max_ms:
+        raise InvalidTimestamp(
+            f"timestamp {oldest} is {now_ms - oldest} ms behind the broker's clock; "
+            f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms}"
+        )

@@ -1,0 +1,28 @@
+"""Producer ids: handed out from blocks that the metadata store made durable beforehand."""
+
+from __future__ import annotations
+
+import trio
+
+from tidelog.kernel.storage import MetadataStore
+
+BLOCK_SIZE = 1000
+"""Ids per block, as in Kafka: one durable write serves a thousand producers."""
+
+
+class ProducerIds:
+    """Ids that no other producer of this storage ever had."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._block = iter(range(0))
+        self._lock = trio.Lock()
+
+    async def allocate(self) -> int:
+        """The next id."""
+        async with self._lock:
+            producer_id = next(self._block, None)
+            if producer_id is None:
+                self._block = iter(await self._store.allocate_producer_ids(BLOCK_SIZE))
+                producer_id = next(self._block)
+            return producer_id

@@ -1,0 +1,139 @@
+"""One client connection: moves bytes between its socket and its sans-IO protocol state.
+
+The socket is driven without trio's stream objects: a recv or send that can go ahead costs one system call and
+no trip through the scheduler, and everything a client pipelined is served in one go. `wait_readable` and
+`wait_writable` are the only places that block, and a busy connection still yields after a few rounds.
+
+Nothing here has a timeout of its own: the server's sweep ends idle and stuck connections by shutting the
+socket down, which wakes whoever waits on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable
+
+import trio
+
+from tidelog.kernel.server.sending import send_parts
+from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
+
+_log = logging.getLogger(__name__)
+
+ROUNDS_BEFORE_YIELD = 8
+"""Rounds of receive and answer without waiting, after which other connections get their turn."""
+PARTS_BEFORE_SEND = 64
+"""Answers to pipelined requests are sent together, up to about this many parts."""
+
+
+class Connection:
+    """A connected client; `run` serves it until either side ends it."""
+
+    def __init__(self, sock: socket.socket, wire: WireConnection, peer: Peer) -> None:
+        self.peer = peer
+        self.active_since_sweep = True
+        self._finishing = False
+        self._wait_scope: trio.CancelScope | None = None
+        self._socket = sock
+        self._wire = wire
+
+    async def run(self) -> None:
+        """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down."""
+        try:
+            await self._serve()
+        except ProtocolViolation as error:
+            _log.warning("closing the connection of %s: %s", self.peer, error, extra={"peer": str(self.peer)})
+        except OSError as error:
+            _log.debug("connection of %s ended: %s", self.peer, error)
+        finally:
+            self._wire.close()
+            self._socket.close()
+
+    async def _serve(self) -> None:
+        sock, wire = self._socket, self._wire
+        rounds = 0
+        while True:
+            try:
+                count = sock.recv_into(wire.receive_buffer())
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(sock)
+                rounds = 0
+                continue
+            if count == 0:
+                return
+            self.active_since_sweep = True
+            wire.bytes_received(count)
+            await self._answer_all()
+            if self._finishing:
+                return
+            rounds += 1
+            if rounds >= ROUNDS_BEFORE_YIELD:
+                rounds = 0
+                await trio.lowlevel.checkpoint()
+
+    async def _answer_all(self) -> None:
+        """Serve every request that arrived whole; what was answered before a violation is still sent."""
+        pending: Parts = []
+        try:
+            while (step := self._wire.next_step()) is not None:
+                if type(step) is not list:
+                    await self._send(pending)
+                    pending = await self._wait_for(step)  # type: ignore[arg-type]
+                else:
+                    pending += step
+                if len(pending) >= PARTS_BEFORE_SEND:
+                    await self._send(pending)
+                    pending = []
+        finally:
+            await self._send(pending)
+
+    async def _send(self, parts: Parts) -> None:
+        if parts:
+            await send_parts(self._socket, parts, self)
+
+    async def _wait_for(self, answer: Awaitable[Parts]) -> Parts:
+        with trio.CancelScope() as self._wait_scope:
+            try:
+                return await answer
+            finally:
+                self._wait_scope = None
+        raise BrokenPipeError("the peer left while it was waited for")
+
+    def sweep(self) -> bool:
+        """Called about once a second; whether the connection did anything since the last call."""
+        if self._wait_scope is not None:
+            if _has_hung_up(self._socket):
+                self._wait_scope.cancel()
+            return True
+        was_active, self.active_since_sweep = self.active_since_sweep, False
+        return was_active
+
+    def release_memory(self) -> None:
+        """Let go of large buffers; more may be allocated when the peer speaks again."""
+        self._wire.release_memory()
+
+    def finish(self) -> None:
+        """End gracefully: what has arrived is answered, nothing more is read."""
+        self._finishing = True
+        _shutdown(self._socket, socket.SHUT_RD)
+
+    def abort(self) -> None:
+        """End at once, whatever is under way."""
+        _shutdown(self._socket, socket.SHUT_RDWR)
+
+
+def _has_hung_up(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _shutdown(sock: socket.socket, how: int) -> None:
+    try:
+        sock.shutdown(how)
+    except OSError:
+        pass  # the peer was faster

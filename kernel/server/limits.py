@@ -1,0 +1,51 @@
+"""How many connections may be open, in all and for each address (`max.connections*`).
+
+As in Kafka, a broker that is full lets further connections wait in the system's backlog, while an address that
+has its share is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import attrs
+import trio
+
+
+@attrs.define
+class ConnectionLimits:
+    """Counts open connections and says which one is too many."""
+
+    max_connections: int
+    max_per_ip: int
+    per_ip_overrides: Mapping[str, int]
+    _per_ip: Counter[str] = attrs.field(factory=Counter, init=False)
+    _total: int = attrs.field(default=0, init=False)
+    _one_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    async def wait_for_room(self) -> None:
+        """Wait until fewer than `max_connections` are open."""
+        while self._total >= self.max_connections:
+            self._one_ended = trio.Event()
+            await self._one_ended.wait()
+
+    def refusal(self, host: str) -> str | None:
+        """Why a further connection from `host` is refused, None when it is welcome."""
+        limit = self.per_ip_overrides.get(host, self.max_per_ip)
+        if self._per_ip[host] >= limit:
+            return f"{limit} connections of {host} are open (max.connections.per.ip and its overrides)"
+        return None
+
+    def opened(self, host: str) -> None:
+        """A connection from `host` was taken."""
+        self._total += 1
+        self._per_ip[host] += 1
+
+    def closed(self, host: str) -> None:
+        """A connection from `host` ended."""
+        self._total -= 1
+        self._per_ip[host] -= 1
+        if not self._per_ip[host]:
+            del self._per_ip[host]
+        self._one_ended.set()

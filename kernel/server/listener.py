@@ -1,0 +1,117 @@
+"""A listening socket: binds, accepts within the limits, hands connections over."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from tidelog.kernel.config import Config, Listener, keys
+from tidelog.kernel.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS = 0.1
+SYSTEM_DEFAULT = -1
+
+
+class BoundListener:
+    """A listener of the configuration with its socket."""
+
+    def __init__(self, listener: Listener, config: Config) -> None:
+        """Bind and listen.
+
+        Raises:
+            ConfigError: the address cannot be bound; names it and the reason.
+        """
+        self.listener = listener
+        self._socket = _bind(listener, config)
+        self.host, self.port = self._socket.getsockname()[:2]
+
+    async def accept_forever(
+        self, room: Callable[[], Awaitable[None]], handle: Callable[[socket.socket, tuple[str, int]], None]
+    ) -> None:
+        """Hand every accepted socket, non-blocking, and its address to `handle`, one after each `room`.
+
+        A lack of descriptors or memory is waited out.
+        """
+        while True:
+            await room()
+            try:
+                sock, address = self._socket.accept()
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._socket)
+            except OSError as error:
+                await _recover_from(error)
+            else:
+                sock.setblocking(False)
+                handle(sock, address[:2])
+
+    def close(self) -> None:
+        """Stop listening; connections that were accepted live on.
+
+        Whoever is in `accept_forever` gets `trio.ClosedResourceError`.
+        """
+        trio.lowlevel.notify_closing(self._socket)
+        self._socket.close()
+
+
+async def _recover_from(error: OSError) -> None:
+    """After a failed accept: a peer that left meanwhile is nothing, a lack of resources is waited out."""
+    if error.errno in OUT_OF_RESOURCES:
+        _log.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
+        await trio.sleep(PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS)
+    else:
+        _log.debug("an accept failed: %s", error)
+        await trio.lowlevel.checkpoint()
+
+
+def _bind(listener: Listener, config: Config) -> socket.socket:
+    family, address = _resolve(listener)
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
+        _set_buffer(sock, socket.SO_RCVBUF, config[keys.SOCKET_RECEIVE_BUFFER_BYTES])
+        _set_buffer(sock, socket.SO_SNDBUF, config[keys.SOCKET_SEND_BUFFER_BYTES])
+        sock.bind(address)
+        sock.listen(config[keys.SOCKET_LISTEN_BACKLOG_SIZE])
+    except OSError as error:
+        sock.close()
+        raise ConfigError(
+            f"listener {listener.name} cannot use {listener.host or '*'}:{listener.port}: {error.strerror}; "
+            "is another broker running there? Choose another port in `listeners`"
+        ) from error
+    return sock
+
+
+def _resolve(listener: Listener) -> tuple[int, tuple[object, ...]]:
+    """Address family and socket address; an empty host is every address, IPv6 included where there is any."""
+    if not listener.host:
+        return _every_address(listener.port)
+    try:
+        found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(
+            f"listener {listener.name}: host {listener.host!r} is unknown: {error.strerror}"
+        ) from error
+    family, _, _, _, address = found[0]
+    return family, address
+
+
+def _every_address(port: int) -> tuple[int, tuple[object, ...]]:
+    if socket.has_dualstack_ipv6():
+        return socket.AF_INET6, ("::", port)
+    return socket.AF_INET, ("0.0.0.0", port)
+
+
+def _set_buffer(sock: socket.socket, option: int, size_bytes: int) -> None:
+    if size_bytes != SYSTEM_DEFAULT:
+        sock.setsockopt(socket.SOL_SOCKET, option, size_bytes)

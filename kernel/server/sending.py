@@ -1,0 +1,80 @@
+"""Sending answers: bytes by `send`, file regions by `sendfile`, never waiting for a device or a slow peer."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Protocol
+
+import trio
+
+from tidelog.kernel.storage import FileRegion
+from tidelog.kernel.wire import Parts
+
+SENDFILE_CHUNK_BYTES = 1024 * 1024
+"""What one `sendfile` may take at most; also how far ahead a cold file is read."""
+
+
+class Progress(Protocol):
+    """Who is told that the peer takes bytes, so that only a stuck peer counts as idle."""
+
+    active_since_sweep: bool
+
+
+async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
+    """Send all parts in order, neighbouring bytes together.
+
+    Raises:
+        OSError: the peer went away, or a file is shorter than promised.
+    """
+    pending: list[bytes | memoryview] = []
+    for part in parts:
+        if type(part) is FileRegion:
+            if pending:
+                await _send_bytes(sock, b"".join(pending), progress, socket.MSG_MORE)
+                pending.clear()
+            await _send_file(sock, part, progress)
+        else:
+            pending.append(part)  # type: ignore[arg-type]
+    if pending:
+        data = pending[0] if len(pending) == 1 else b"".join(pending)
+        await _send_bytes(sock, data, progress, 0)
+
+
+async def _send_bytes(sock: socket.socket, data: bytes | memoryview, progress: Progress, flags: int) -> None:
+    try:
+        sent = sock.send(data, flags)
+    except BlockingIOError:
+        sent = 0
+    if sent == len(data):
+        return
+    rest = memoryview(data)[sent:]
+    while rest:
+        await trio.lowlevel.wait_writable(sock)
+        progress.active_since_sweep = True
+        try:
+            rest = rest[sock.send(rest, flags) :]
+        except BlockingIOError:
+            continue
+
+
+async def _send_file(sock: socket.socket, region: FileRegion, progress: Progress) -> None:
+    file, position, end = region.file, region.position, region.position + region.size
+    out, source = sock.fileno(), file.fileno()
+    resident_until = position
+    while position < end:
+        if position >= resident_until:
+            resident_until = min(position + SENDFILE_CHUNK_BYTES, end)
+            if not file.resident(position, resident_until - position):
+                await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)
+        try:
+            sent = os.sendfile(out, source, position, resident_until - position)
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)
+            progress.active_since_sweep = True
+            continue
+        if sent == 0:
+            raise OSError(
+                f"a file ended at byte {position}, {end - position} bytes short of what was promised"
+            )
+        position += sent

@@ -1,0 +1,137 @@
+"""The server: all listeners, all connections, and the sweep that ends idle ones."""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.server.connection import Connection
+from tidelog.kernel.server.limits import ConnectionLimits
+from tidelog.kernel.server.listener import BoundListener
+from tidelog.kernel.wire import Peer, WireCodec
+
+if TYPE_CHECKING:
+    from tidelog.kernel.broker import Broker
+
+_log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+RELEASE_MEMORY_AFTER_SECONDS = 10
+WARNING_INTERVAL_SECONDS = 10.0
+
+
+class Server:
+    """Serves one broker on all its listeners."""
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        self._broker = broker
+        self._codecs: dict[str, WireCodec] = {
+            listener.name: broker.plugins.wire_codec(listener.codec) for listener in config.served_listeners()
+        }
+        idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
+        self._idle_seconds = math.inf if idle_ms < 0 else idle_ms / 1000
+        self._limits = ConnectionLimits(
+            config[keys.MAX_CONNECTIONS],
+            config[keys.MAX_CONNECTIONS_PER_IP],
+            config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES],
+        )
+        self._refusals = RateLimit(WARNING_INTERVAL_SECONDS)
+        self._idle_sweeps: dict[Connection, int] = {}
+        self._listeners: list[BoundListener] = []
+
+    def bind(self) -> dict[str, tuple[str, int]]:
+        """Bind all listeners: name → (host, port) as bound.
+
+        Raises:
+            ConfigError: an address cannot be used.
+        """
+        for listener in self._broker.config.served_listeners():
+            self._listeners.append(BoundListener(listener, self._broker.config))
+        return {bound.listener.name: (bound.host, bound.port) for bound in self._listeners}
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Accept and serve until cancelled; connections are ended at once then."""
+        async with trio.open_nursery() as connections:
+            connections.start_soon(self._sweep_forever)
+            for bound in self._listeners:
+                connections.start_soon(self._accept, bound, connections)
+            task_status.started()
+
+    async def finish(self) -> None:
+        """Take no new connection, let every request under way be answered; returns when none is left."""
+        self.close_listeners()
+        for connection in tuple(self._idle_sweeps):
+            connection.finish()
+        while self._idle_sweeps:
+            await trio.sleep(0.01)
+
+    def close_listeners(self) -> None:
+        """Take no new connections."""
+        for bound in self._listeners:
+            bound.close()
+        self._listeners.clear()
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._idle_sweeps)
+
+    async def _accept(self, bound: BoundListener, connections: trio.Nursery) -> None:
+        def handle(sock: socket.socket, address: tuple[str, int]) -> None:
+            peer = Peer(address[0], address[1], bound.listener.name)
+            refusal = self._limits.refusal(peer.host)
+            if refusal is None:
+                connections.start_soon(self._serve, sock, peer)
+            else:
+                self._refuse(sock, peer, refusal)
+
+        try:
+            await bound.accept_forever(self._limits.wait_for_room, handle)
+        except trio.ClosedResourceError:
+            return
+
+    def _refuse(self, sock: socket.socket, peer: Peer, refusal: str) -> None:
+        sock.close()
+        if (suppressed := self._refusals.admit(peer.host)) is not None:
+            _log.warning(
+                "refused a connection of %s: %s",
+                peer,
+                refusal,
+                extra={"peer": str(peer), "suppressed": suppressed},
+            )
+
+    async def _serve(self, sock: socket.socket, peer: Peer) -> None:
+        connection = Connection(sock, self._codecs[peer.listener_name].connect(self._broker, peer), peer)
+        self._limits.opened(peer.host)
+        self._idle_sweeps[connection] = 0
+        try:
+            await connection.run()
+        except Exception:
+            _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
+        finally:
+            del self._idle_sweeps[connection]
+            self._limits.closed(peer.host)
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_SECONDS)
+            for connection in tuple(self._idle_sweeps):
+                self._sweep(connection)
+
+    def _sweep(self, connection: Connection) -> None:
+        if connection.sweep():
+            self._idle_sweeps[connection] = 0
+            return
+        sweeps = self._idle_sweeps[connection] = self._idle_sweeps[connection] + 1
+        if sweeps * SWEEP_SECONDS >= self._idle_seconds:
+            _log.info("closing the idle connection of %s", connection.peer)
+            connection.abort()
+        elif sweeps * SWEEP_SECONDS == RELEASE_MEMORY_AFTER_SECONDS:
+            connection.release_memory()

@@ -1,0 +1,287 @@
+"""Topics: their names, ids, configuration and partitions; creating and deleting them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
+import trio
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import Config, TopicConfig, checked_topic_config, keys, topic_config
+from tidelog.kernel.errors import (
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    InvalidTopic,
+    StorageError,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
+from tidelog.kernel.tasks import BackgroundTasks
+
+_log = logging.getLogger(__name__)
+
+MAX_NAME_LENGTH = 249
+"""Kafka's limit: the name, a partition number and a suffix have to fit a file name."""
+MAX_PARTITIONS_PER_TOPIC = 10_000
+"""One request must not make the broker create files without end."""
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+LOADS_PER_THREAD_HOP = 64
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@attrs.define(eq=False)
+class Topic:
+    """An open topic; `partitions[n]` is partition n."""
+
+    name: str
+    topic_id: uuid.UUID
+    overrides: Mapping[str, str]
+    config: TopicConfig
+    partitions: list[Partition]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker itself keeps its state in it."""
+        return self.name in INTERNAL_TOPICS
+
+
+@attrs.frozen
+class NewTopic:
+    """What a topic is to be; counts of -1 mean the broker's defaults."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str] = attrs.field(factory=dict)
+
+
+class Topics:
+    """All topics of the broker."""
+
+    def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
+        self._config = config
+        self._storage = storage
+        self._clock = clock
+        self._tasks = tasks
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._changing = trio.Lock()
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(tuple(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: str) -> Topic | None:
+        """The topic of that name, None without one."""
+        return self._by_name.get(name)
+
+    def find_by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic with that id (its 16 bytes), None without one."""
+        return self._by_id.get(topic_id)
+
+    def get(self, name: str) -> Topic:
+        """The topic of that name.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+        """
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        return topic
+
+    def get_by_id(self, topic_id: bytes) -> Topic:
+        """The topic with that id (its 16 bytes).
+
+        Raises:
+            UnknownTopicId: there is none.
+        """
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
+        return topic
+
+    async def load(self, progress: Callable[[int], None] | None = None) -> None:
+        """Open every topic that the storage remembers; `progress` gets the number of opened partitions."""
+        records = self._storage.metadata.topics()
+        configs = [self._config_of(record) for record in records]
+        specs = [
+            spec for record, config in zip(records, configs, strict=True) for spec in _specs(record, config)
+        ]
+        stores = await self._storage.open_partitions(specs, progress)
+        partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+        await self._load_state(partitions)
+        remaining = iter(partitions)
+        for record, config in zip(records, configs, strict=True):
+            self._add(record, config, [next(remaining) for _ in range(record.partitions)])
+
+    async def create(self, new: NewTopic) -> Topic:
+        """Create a topic, durably.
+
+        Raises:
+            BrokerError: the request is refused, see `check`.
+            StorageError: the disk refused; there is no such topic.
+        """
+        async with self._changing:
+            record, config = self.check(new)
+            specs = _specs(record, config)
+            try:
+                stores = await self._storage.open_partitions(specs)
+            except OSError as error:
+                raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
+            partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+            try:
+                await self._load_state(partitions)
+                await self._storage.metadata.put_topic(record)
+            except (OSError, StorageError) as error:
+                await self._discard(partitions)
+                raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
+            topic = self._add(record, config, partitions)
+            _log.info("created topic %s with %d partitions", record.name, record.partitions)
+            return topic
+
+    def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
+        """What `create` would create.
+
+        Raises:
+            InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor, InvalidTopicConfig
+        """
+        check_topic_name(new.name)
+        self._check_collision(new.name)
+        partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
+        if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:
+            raise InvalidPartitions(
+                f"{partitions} partitions are not between 1 and {MAX_PARTITIONS_PER_TOPIC}"
+            )
+        if new.replication_factor not in (-1, 1):
+            raise InvalidReplicationFactor(
+                f"replication factor {new.replication_factor} is not possible with one broker"
+            )
+        config = topic_config(self._config, new.config)
+        return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
+
+    async def ensure(self, name: str) -> Topic:
+        """The topic of that name, created with the broker's defaults when it is not there. Raises as `create`."""
+        topic = self._by_name.get(name)
+        if topic is not None:
+            return topic
+        try:
+            return await self.create(NewTopic(name))
+        except TopicAlreadyExists:
+            return self.get(name)
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic and its data, durably.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+        """
+        async with self._changing:
+            topic = self.get(name)
+            await self._storage.metadata.remove_topic(name)
+            del self._by_name[name], self._by_id[topic.topic_id.bytes]
+            await self._discard(topic.partitions)
+            _log.info("deleted topic %s", name)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Every partition of every topic."""
+        for topic in self:
+            yield from topic.partitions
+
+    def wake_all_waiters(self) -> None:
+        """Let every long poll answer now: the broker stops."""
+        for partition in self.partitions():
+            partition.abandon_waiters()
+
+    async def close(self) -> None:
+        """Close all partitions; their state is on disk afterwards."""
+        partitions = list(self.partitions())
+        self._by_name.clear()
+        self._by_id.clear()
+        await trio.to_thread.run_sync(_close_all, partitions)
+
+    def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
+        topic = Topic(record.name, record.topic_id, record.config, config, partitions)
+        self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
+        return topic
+
+    def _config_of(self, record: TopicRecord) -> TopicConfig:
+        """A remembered topic's configuration; what this broker cannot make of it is told and left aside."""
+        config, problems = checked_topic_config(self._config, record.config)
+        for problem in problems:
+            _log.warning("topic %s: %s", record.name, problem)
+        return config
+
+    def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
+        return Partition(
+            spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
+        )
+
+    async def _discard(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            partition.take_offline()
+        await self._storage.delete_partitions(
+            [(partition.topic_partition, partition.store) for partition in partitions]
+        )
+
+    async def _load_state(self, partitions: Sequence[Partition]) -> None:
+        clean = self._storage.clean_start
+        for start in range(0, len(partitions), LOADS_PER_THREAD_HOP):
+            chunk = partitions[start : start + LOADS_PER_THREAD_HOP]
+            await trio.to_thread.run_sync(_load_all, chunk, clean)
+
+    def _check_collision(self, name: str) -> None:
+        if name in self._by_name:
+            raise TopicAlreadyExists(f"topic {name!r} already exists")
+        folded = name.replace(".", "_")
+        if "." not in name and "_" not in name:
+            return
+        for other in self._by_name:
+            if other.replace(".", "_") == folded:
+                raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' count as the same")
+
+
+def check_topic_name(name: str) -> None:
+    """Apply Kafka's rules for topic names.
+
+    Raises:
+        InvalidTopic: naming the rule that is broken.
+    """
+    if not name or name in (".", ".."):
+        raise InvalidTopic(f"{name!r} is not a topic name")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidTopic(f"a topic name of {len(name)} characters is longer than {MAX_NAME_LENGTH}")
+    if not _LEGAL_NAME.fullmatch(name):
+        raise InvalidTopic(f"topic name {name!r} has a character other than a-z, A-Z, 0-9, '.', '_' and '-'")
+
+
+def _new_topic_id() -> uuid.UUID:
+    return uuid.uuid4()
+
+
+def _specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
+    return [
+        PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
+        for index in range(record.partitions)
+    ]
+
+
+def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
+    for partition in partitions:
+        load_partition(partition, clean_start=clean_start)
+
+
+def _close_all(partitions: Sequence[Partition]) -> None:
+    for partition in partitions:
+        partition.close()

@@ -1,0 +1,45 @@
+"""The one table from the broker's errors to Kafka's codes."""
+
+from __future__ import annotations
+
+from tidelog.kernel import errors
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+_CODES: dict[type[errors.BrokerError], ErrorCode] = {
+    errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
+    errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
+    errors.TopicAlreadyExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    errors.InvalidTopic: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
+    errors.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
+    errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    errors.InvalidTopicConfig: ErrorCode.INVALID_CONFIG,
+    errors.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
+    errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
+    errors.InvalidRecord: ErrorCode.INVALID_RECORD,
+    errors.UnsupportedMessageFormat: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    errors.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    errors.MessageTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    errors.BatchTooLarge: ErrorCode.RECORD_LIST_TOO_LARGE,
+    errors.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
+    errors.InvalidRequiredAcks: ErrorCode.INVALID_REQUIRED_ACKS,
+    errors.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    errors.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
+    errors.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
+    errors.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
+    errors.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
+}
+
+
+def error_code(error: errors.BrokerError) -> ErrorCode:
+    """The code that a client is told for `error`."""
+    for kind in type(error).__mro__:
+        code = _CODES.get(kind)
+        if code is not None:
+            return code
+    return ErrorCode.UNKNOWN_SERVER_ERROR

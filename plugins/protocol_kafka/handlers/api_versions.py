@@ -1,0 +1,56 @@
+"""ApiVersions (API 18): what this broker serves, and nothing that it does not."""
+
+from __future__ import annotations
+
+import re
+
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.routes import SERVED
+
+SOFTWARE_SINCE = 3
+TARGET_SINCE = 5
+ANY_NODE = -1
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """The table of what is served, unless the client introduces itself wrongly or means another broker."""
+    version = context.api_version
+    if version >= SOFTWARE_SINCE and not _is_well_named(request):
+        return _refusal(ErrorCode.INVALID_REQUEST)
+    if version >= TARGET_SINCE and not _is_meant(context, request):
+        return _refusal(ErrorCode.REBOOTSTRAP_REQUIRED)
+    return ApiVersionsResponse(error_code=0, api_keys=_served())
+
+
+def handle_unsupported_version(context: RequestContext, request: None) -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not served: try again with one of these (KIP-511)."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+
+
+def _served() -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+        for api in SERVED.values()
+    ]
+
+
+def _refusal(code: ErrorCode) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=code, api_keys=[])
+
+
+def _is_well_named(request: ApiVersionsRequest) -> bool:
+    name, version = request.client_software_name, request.client_software_version
+    return _SOFTWARE.fullmatch(name) is not None and _SOFTWARE.fullmatch(version) is not None
+
+
+def _is_meant(context: RequestContext, request: ApiVersionsRequest) -> bool:
+    cluster = context.broker.cluster
+    return request.cluster_id in (None, cluster.cluster_id) and request.node_id in (ANY_NODE, cluster.node_id)

@@ -1,0 +1,111 @@
+"""CreateTopics (API 19): create topics, or only check whether they could be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import trio
+
+from tidelog.kernel.config import Config, TopicConfigEntry, topic_config_entries
+from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DEFAULT = -1
+DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+SOURCES = {"topic": DYNAMIC_TOPIC_CONFIG, "broker": STATIC_BROKER_CONFIG, "default": DEFAULT_CONFIG}
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Each topic by itself: one that is refused does not hinder the others."""
+    asked = Counter(topic.name for topic in request.topics)
+    seen: set[str] = set()
+    results = []
+    for topic in request.topics:
+        if topic.name in seen:
+            continue
+        seen.add(topic.name)
+        results.append(
+            await _create(context, topic, validate_only=request.validate_only, asked=asked[topic.name])
+        )
+    return CreateTopicsResponse(topics=results)
+
+
+async def _create(
+    context: RequestContext, topic: CreatableTopic, *, validate_only: bool, asked: int
+) -> CreatableTopicResult:
+    topics = context.broker.topics
+    try:
+        if asked > 1:
+            raise InvalidRequest(f"topic {topic.name!r} is in the request {asked} times")
+        new = _new_topic(context, topic)
+        if validate_only:
+            record, _ = topics.check(new)
+            topic_id, partitions = ZERO_UUID, record.partitions
+            await trio.lowlevel.checkpoint()
+        else:
+            created = await topics.create(new)
+            topic_id, partitions = created.topic_id.bytes, len(created.partitions)
+    except BrokerError as error:
+        return CreatableTopicResult(name=topic.name, error_code=error_code(error), error_message=str(error))
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=0,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=_configs(context.broker.config, new),
+    )
+
+
+def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
+    partitions = topic.num_partitions
+    if topic.assignments:
+        partitions = _assigned_partitions(context, topic)
+    elif partitions == 0:
+        partitions = -2  # zero is no default: `Topics.check` refuses it like any other number below one
+    names = Counter(entry.name for entry in topic.configs)
+    if doubled := [name for name, count in names.items() if count > 1]:
+        raise InvalidRequest(f"topic {topic.name!r} has {doubled[0]} more than once in its configuration")
+    config = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
+    return NewTopic(topic.name, partitions, topic.replication_factor, config)
+
+
+def _assigned_partitions(context: RequestContext, topic: CreatableTopic) -> int:
+    """The number of partitions of a manual assignment: each has to be on this broker, numbered from 0 on."""
+    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        raise InvalidRequest("with a replica assignment, partitions and replication factor have to be -1")
+    if sorted(entry.partition_index for entry in topic.assignments) != list(range(len(topic.assignments))):
+        raise InvalidReplicaAssignment("the assigned partitions are not numbered from 0 on without a gap")
+    node_id = context.broker.cluster.node_id
+    for entry in topic.assignments:
+        if entry.broker_ids != [node_id]:
+            raise InvalidReplicaAssignment(
+                f"partition {entry.partition_index} is assigned to brokers {entry.broker_ids}, "
+                f"the only broker is {node_id}"
+            )
+    return len(topic.assignments)
+
+
+def _configs(config: Config, new: NewTopic) -> list[CreatableTopicConfigs]:
+    return [_config(entry) for entry in topic_config_entries(config, new.config)]
+
+
+def _config(entry: TopicConfigEntry) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(
+        name=entry.name,
+        value=entry.value,
+        read_only=False,
+        config_source=SOURCES[entry.source],
+        is_sensitive=False,
+    )

@@ -1,0 +1,50 @@
+"""DeleteTopics (API 20): delete topics by name, or by id in new versions."""
+
+from __future__ import annotations
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+IDS_SINCE = 6
+DISABLED_CODE_SINCE = 3
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Each topic by itself: one that is refused does not hinder the others."""
+    by_id = context.api_version >= IDS_SINCE
+    asked = request.topics if by_id else [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[await _delete(context, topic) for topic in asked])
+
+
+async def _delete(context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+    broker = context.broker
+    name, topic_id = asked.name, asked.topic_id
+    try:
+        if not broker.config[keys.DELETE_TOPIC_ENABLE]:
+            raise TopicDeletionDisabled("delete.topic.enable is false on this broker")
+        if name is not None and topic_id != ZERO_UUID:
+            raise InvalidRequest("a topic is deleted by its name or by its id, not by both")
+        topic = broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
+        name, topic_id = topic.name, topic.topic_id.bytes
+        await broker.topics.delete(name)
+    except BrokerError as error:
+        return DeletableTopicResult(
+            name=name, topic_id=topic_id, error_code=_code(context, error), error_message=str(error)
+        )
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
+
+
+def _code(context: RequestContext, error: BrokerError) -> ErrorCode:
+    if isinstance(error, TopicDeletionDisabled) and context.api_version < DISABLED_CODE_SINCE:
+        return ErrorCode.INVALID_REQUEST
+    return error_code(error)

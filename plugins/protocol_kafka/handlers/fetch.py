@@ -1,0 +1,154 @@
+"""Fetch (API 1): read batches from partitions, waiting for more when there is too little.
+
+The answer carries regions of segment files, which the server sends without copying. A read that would have
+to wait for the disk is repeated in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import trio
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.partition import AppendWaiter, Partition
+from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
+from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+TOPIC_IDS_SINCE = 13
+BATCHES_V2_SINCE = 4
+NO_SESSION = 0
+
+
+def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    """Read what is there; when that is less than `min_bytes`, wait for more up to `max_wait_ms`.
+
+    No fetch session is ever opened: as a broker whose session cache is full, it answers session id 0 and the
+    client goes on with whole requests (KIP-227).
+    """
+    if request.session_id != NO_SESSION:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    read = _Read(context, request)
+    try:
+        response = read.once(wait=False)
+    except WouldBlock:
+        return _read_slowly(read, request)
+    return response if read.is_enough() else _wait_and_read(read, request)
+
+
+async def _wait_and_read(read: _Read, request: FetchRequest) -> FetchResponse:
+    enough = trio.Event()
+    waiter = AppendWaiter(request.min_bytes - read.size, enough.set)
+    for partition in read.partitions:
+        partition.add_waiter(waiter)
+    try:
+        with trio.move_on_after(request.max_wait_ms / 1000):
+            await enough.wait()
+    finally:
+        for partition in read.partitions:
+            partition.remove_waiter(waiter)
+    try:
+        return read.once(wait=False)
+    except WouldBlock:
+        return await trio.to_thread.run_sync(lambda: read.once(wait=True))
+
+
+async def _read_slowly(read: _Read, request: FetchRequest) -> FetchResponse:
+    response = await trio.to_thread.run_sync(lambda: read.once(wait=True))
+    return response if read.is_enough() else await _wait_and_read(read, request)
+
+
+class _Read:
+    """One pass, or two, over the partitions of a request."""
+
+    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+        self._topics = context.broker.topics
+        self._max_bytes = min(request.max_bytes, context.broker.config[keys.FETCH_MAX_BYTES])
+        self._version = context.api_version
+        self._request = request
+        self._isolation = isolation_of(request.isolation_level)
+        self._failed = False
+        self.size = 0
+        self.partitions: list[Partition] = []
+
+    def is_enough(self) -> bool:
+        """Whether the last pass is to be answered at once: enough bytes, an error, or nothing to wait for."""
+        request = self._request
+        return (
+            self.size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed or not self.partitions
+        )
+
+    def once(self, *, wait: bool) -> FetchResponse:
+        """Read every partition; `size`, `partitions` and the outcome of `is_enough` are of this pass.
+
+        Raises:
+            WouldBlock: unless `wait`.
+        """
+        self.size = 0
+        self.partitions = []
+        self._failed = False
+        answers = [
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    self._partition(topic.topic, topic.topic_id, asked, wait=wait)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in self._request.topics
+        ]
+        return FetchResponse(responses=answers)
+
+    def _partition(self, name: str, topic_id: bytes, asked: FetchPartition, *, wait: bool) -> PartitionData:
+        try:
+            topic = find_topic(self._topics, name, topic_id, by_id=self._version >= TOPIC_IDS_SINCE)
+            if not 0 <= asked.partition < len(topic.partitions):
+                raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")
+            partition = topic.partitions[asked.partition]
+            partition.check_leader_epoch(asked.current_leader_epoch)
+            records = self._read(partition, asked, wait=wait)
+        except BrokerError as error:
+            self._failed = True
+            return _failed(asked.partition, error_code(error))
+        self.partitions.append(partition)
+        if records.size and self._version < BATCHES_V2_SINCE:
+            self._failed = True
+            return _failed(asked.partition, ErrorCode.UNSUPPORTED_VERSION)
+        self.size += records.size
+        return PartitionData(
+            partition_index=asked.partition,
+            error_code=0,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
+            aborted_transactions=None,
+            records=records,
+        )
+
+    def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
+        """The partition's share: whole first batch for the first that has data, then only what still fits."""
+        left = self._max_bytes - self.size
+        allowed = min(asked.partition_max_bytes, left)
+        if self.size and allowed <= 0:
+            return EMPTY_SLICE
+        records = partition.read(asked.fetch_offset, allowed, self._isolation, wait=wait)
+        return EMPTY_SLICE if self.size and records.size > allowed else records
+
+
+def _failed(index: int, code: int) -> PartitionData:
+    return PartitionData(
+        partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+    )

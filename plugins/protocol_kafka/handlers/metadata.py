@@ -1,0 +1,127 @@
+"""Metadata (API 3): brokers, topics, partitions and their leaders; creates topics that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.errors import BrokerError, UnknownTopicId
+from tidelog.kernel.topics import Topic, check_topic_name
+from tidelog.plugins.protocol_kafka.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(
+    context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Describe what is asked for; a missing topic is created when client and configuration allow it."""
+    missing = _to_create(context, request)
+    return _create_and_describe(context, request, missing) if missing else _describe(context, request, {})
+
+
+async def _create_and_describe(
+    context: RequestContext, request: MetadataRequest, missing: Iterable[str]
+) -> MetadataResponse:
+    failures: dict[str, BrokerError] = {}
+    for name in missing:
+        try:
+            await context.broker.topics.ensure(name)
+        except BrokerError as error:
+            failures[name] = error
+    return _describe(context, request, failures)
+
+
+def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
+    if not (request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]):
+        return []
+    topics = context.broker.topics
+    asked = (topic.name for topic in request.topics or () if topic.topic_id == ZERO_UUID)
+    return [name for name in asked if name is not None and topics.find(name) is None]
+
+
+def _describe(
+    context: RequestContext, request: MetadataRequest, failures: dict[str, BrokerError]
+) -> MetadataResponse:
+    cluster = context.broker.cluster
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    brokers = [
+        MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in cluster.brokers(context.peer.listener_name)
+    ]
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
+        topics=[*_topics(context, request, failures, operations)],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _topics(
+    context: RequestContext, request: MetadataRequest, failures: dict[str, BrokerError], operations: int
+) -> Iterable[MetadataResponseTopic]:
+    everything = request.topics is None or (context.api_version == 0 and not request.topics)
+    if everything:
+        return (_found(context, topic, operations) for topic in context.broker.topics)
+    return (_asked(context, asked, failures, operations) for asked in request.topics or ())
+
+
+def _asked(
+    context: RequestContext, asked: MetadataRequestTopic, failures: dict[str, BrokerError], operations: int
+) -> MetadataResponseTopic:
+    topics = context.broker.topics
+    try:
+        if asked.topic_id != ZERO_UUID:
+            return _found(context, topics.get_by_id(asked.topic_id), operations)
+        name = asked.name or ""
+        if name in failures:
+            raise failures[name]
+        check_topic_name(name)
+        return _found(context, topics.get(name), operations)
+    except UnknownTopicId as error:
+        return _unknown(None, asked.topic_id, error)
+    except BrokerError as error:
+        return _unknown(asked.name or "", asked.topic_id, error)
+
+
+def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=error_code(error), name=name, topic_id=topic_id, partitions=[])
+
+
+def _found(context: RequestContext, topic: Topic, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id.bytes,
+        is_internal=topic.is_internal,
+        partitions=[_partition(context, topic, index) for index in range(len(topic.partitions))],
+        topic_authorized_operations=operations,
+    )
+
+
+def _partition(context: RequestContext, topic: Topic, index: int) -> MetadataResponsePartition:
+    leader = context.broker.cluster.leader_of(topic.name, index)
+    return MetadataResponsePartition(
+        error_code=0,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=topic.partitions[index].leader_epoch,
+        replica_nodes=[leader],
+        isr_nodes=[leader],
+    )

@@ -1,0 +1,107 @@
+"""Produce (API 0): append one batch to each partition named."""
+
+from __future__ import annotations
+
+from tidelog.kernel.errors import (
+    BrokerError,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    UnknownTopicOrPartition,
+    UnsupportedCompression,
+)
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
+from tidelog.kernel.topics import Topic
+from tidelog.kernel.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+TOPIC_IDS_SINCE = 13
+ZSTD_SINCE = 7
+ZSTD = 4
+CODEC_AT = 22
+"""The low byte of a batch's attributes."""
+
+
+def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker."""
+    acks_error = _check_acks(request.acks)
+    answers = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=_append_topic(context, topic, acks_error),
+        )
+        for topic in request.topic_data
+    ]
+    response = ProduceResponse(responses=answers)
+    if request.acks != 0:
+        return response
+    _close_on_error(response)
+    return None
+
+
+def _check_acks(acks: int) -> InvalidRequiredAcks | None:
+    return None if -1 <= acks <= 1 else InvalidRequiredAcks(f"acks={acks} is none of -1, 0 and 1")
+
+
+def _append_topic(
+    context: RequestContext, data: TopicProduceData, acks_error: InvalidRequiredAcks | None
+) -> list[PartitionProduceResponse]:
+    version = context.api_version
+    try:
+        if acks_error is not None:
+            raise acks_error
+        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=version >= TOPIC_IDS_SINCE)
+    except BrokerError as error:
+        return [_failed(partition.index, error) for partition in data.partition_data]
+    return [_append(topic, partition, version) for partition in data.partition_data]
+
+
+def _append(topic: Topic, data: PartitionProduceData, version: int) -> PartitionProduceResponse:
+    index, records = data.index, data.records
+    try:
+        if not 0 <= index < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
+        if not records:
+            raise InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
+        if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
+            raise UnsupportedCompression(
+                f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
+            )
+        partition = topic.partitions[index]
+        result = partition.append(records)
+    except BrokerError as error:
+        return _failed(index, error)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=partition.log_start_offset,
+    )
+
+
+def _failed(index: int, error: BrokerError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=error_code(error), base_offset=-1, error_message=str(error)
+    )
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    """A client that asked for no answer can only be told by closing (as Kafka does)."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise ProtocolViolation(
+                    f"a Produce request with acks=0 failed for {topic.name or topic.topic_id.hex()}-{partition.index}: "
+                    f"{partition.error_message}"
+                )

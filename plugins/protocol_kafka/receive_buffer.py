@@ -1,0 +1,94 @@
+"""One connection's receive buffer: frames are parsed where the socket wrote them, without a copy.
+
+A frame is an int32 length and that many bytes (seed 003, "requests"). The buffer starts small, grows to the
+largest frame that the peer sends, and shrinks again when the connection idles.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tidelog.kernel.wire import ProtocolViolation
+
+INITIAL_BYTES = 4 * 1024
+"""Enough for the requests that open a connection; thousands of idle clients stay cheap."""
+GROWN_BYTES = 128 * 1024
+"""First step beyond it: room for several pipelined requests in one read."""
+MAX_RETAINED_BYTES = 4 * 1024 * 1024
+"""A buffer that had to grow beyond this is given back as soon as it is empty."""
+LENGTH_BYTES = 4
+
+_LENGTH = struct.Struct(">i")
+
+
+class ReceiveBuffer:
+    """Bytes of the peer, from the first one not consumed yet."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._view = memoryview(bytearray(INITIAL_BYTES))
+        self._start = 0
+        self._end = 0
+
+    def room(self) -> memoryview:
+        """Writable room behind what is there, at least one byte."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._view) > MAX_RETAINED_BYTES:
+                self._replace(GROWN_BYTES)
+        needed = self._frame_bytes_or(LENGTH_BYTES)
+        if self._start + needed > len(self._view) or self._end == len(self._view):
+            self._make_room(needed)
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        """The first `count` bytes of the last `room` are the peer's."""
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length, None while bytes are missing.
+
+        The view stays valid until `room` is called again.
+
+        Raises:
+            ProtocolViolation: the length is negative or beyond `socket.request.max.bytes`.
+        """
+        start = self._start
+        available = self._end - start
+        if available < LENGTH_BYTES:
+            return None
+        (length,) = _LENGTH.unpack_from(self._view, start)
+        if not 0 <= length <= self._max_frame_bytes:
+            raise ProtocolViolation(
+                f"a request of {length} bytes is announced, socket.request.max.bytes={self._max_frame_bytes}"
+            )
+        if available < LENGTH_BYTES + length:
+            return None
+        self._start = start + LENGTH_BYTES + length
+        return self._view[start + LENGTH_BYTES : self._start]
+
+    def release_memory(self) -> None:
+        """Fall back to a small buffer when nothing is in it."""
+        if self._start == self._end and len(self._view) > INITIAL_BYTES:
+            self._replace(INITIAL_BYTES)
+
+    def _frame_bytes_or(self, unknown: int) -> int:
+        """Bytes of the frame that has begun, with its length; `unknown` while its length is not there."""
+        if self._end - self._start < LENGTH_BYTES:
+            return unknown
+        return LENGTH_BYTES + int(_LENGTH.unpack_from(self._view, self._start)[0])
+
+    def _make_room(self, needed: int) -> None:
+        pending = self._end - self._start
+        if needed <= len(self._view) and pending <= len(self._view) // 2:
+            self._view[:pending] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, pending
+        else:
+            self._replace(max(needed, GROWN_BYTES, 2 * pending))
+
+    def _replace(self, size: int) -> None:
+        """Move to a new buffer; frames that somebody still holds keep the old one."""
+        pending = self._view[self._start : self._end]
+        self._view = memoryview(bytearray(size))
+        self._view[: len(pending)] = pending
+        self._start, self._end = 0, len(pending)

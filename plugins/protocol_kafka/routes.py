@@ -1,0 +1,103 @@
+"""Which APIs are served, in which versions, and by which handler.
+
+Handlers and their messages are imported at the first request of their API, so that a broker starts without
+them. ApiVersions is answered from this table: what is not in it is not claimed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+
+from tidelog.kernel.storage import Region
+from tidelog.kernel.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.codecs import decoder, encoder
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
+
+NO_TAGGED_FIELDS = b"\0"
+HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
+
+Handler: TypeAlias = Callable[[RequestContext, Any], object]
+
+
+@attrs.frozen
+class Served:
+    """An API that is served: versions and the module in `handlers` that has its `handle` function."""
+
+    key: int
+    min_version: int
+    max_version: int
+    module: str
+
+
+SERVED: dict[int, Served] = {
+    served.key: served
+    for served in (
+        Served(0, 0, 13, "produce"),
+        Served(1, 0, 18, "fetch"),
+        Served(2, 0, 11, "list_offsets"),
+        Served(3, 0, 13, "metadata"),
+        Served(10, 0, 6, "find_coordinator"),
+        Served(18, 0, 5, "api_versions"),
+        Served(19, 0, 7, "create_topics"),
+        Served(20, 0, 6, "delete_topics"),
+        Served(22, 0, 5, "init_producer_id"),
+    )
+}
+
+
+@attrs.frozen
+class Route:
+    """How to serve one version of one API."""
+
+    name: str
+    version: int
+    decode: Callable[[memoryview, int], tuple[object, int]]
+    handle: Handler
+    response_class: type[object]
+    encode: Callable[[Any, list[Region]], None]
+    header_tags: bytes
+
+
+def find_route(api_key: int, version: int) -> Route:
+    """The route of a request.
+
+    Raises:
+        ProtocolViolation: the API or its version is not served; as in Kafka the connection is closed, except that
+            an unknown version of ApiVersions is answered in version 0 with UNSUPPORTED_VERSION.
+    """
+    served = SERVED.get(api_key)
+    if served is None:
+        raise ProtocolViolation(f"API key {api_key} is not served here")
+    api = APIS[api_key]
+    if not served.min_version <= version <= served.max_version:
+        if api is API_VERSIONS:
+            return _unsupported_api_versions(api, served)
+        raise ProtocolViolation(
+            f"version {version} of {api.name} is not served here, "
+            f"versions {served.min_version} to {served.max_version} are"
+        )
+    return _route(api, version, decoder(api.request_class, version), _handler(served.module, "handle"))
+
+
+def _unsupported_api_versions(api: Api, served: Served) -> Route:
+    return _route(
+        api, 0, lambda frame, _: (None, len(frame)), _handler(served.module, "handle_unsupported_version")
+    )
+
+
+def _route(
+    api: Api, version: int, decode: Callable[[memoryview, int], tuple[object, int]], handle: Handler
+) -> Route:
+    response_class = api.response_class
+    tags = NO_TAGGED_FIELDS if api.response_header_version(version) else b""
+    return Route(api.name, version, decode, handle, response_class, encoder(response_class, version), tags)
+
+
+def _handler(module: str, function: str) -> Handler:
+    handler: Handler = getattr(importlib.import_module(f"{HANDLERS}.{module}"), function)
+    return handler
