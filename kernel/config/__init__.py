@@ -1,4 +1,5 @@
-"""Configuration: keys with Kafka's own names, sources in order of strength, values with their types and origins.
+"""Configuration: keys with Kafka's own names, sources in order of strength, values with their types and
+origins.
 
 Strongest first: `--set key=value`, `TIDELOG_*` environment variables, a file, the key's default.
 """

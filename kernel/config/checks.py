@@ -22,8 +22,8 @@ def problems(values: Mapping[str, object]) -> list[str]:
         protocol = _protocol(values, listener)
         if protocol not in SECURITY_PROTOCOLS:
             found.append(
-                f"listener.security.protocol.map: gives the listener {listener.name} the protocol {protocol}, "
-                f"which is none of {', '.join(SECURITY_PROTOCOLS)}."
+                f"listener.security.protocol.map: gives the listener {listener.name} the protocol "
+                f"{protocol}, which is none of {', '.join(SECURITY_PROTOCOLS)}."
             )
         elif protocol != "PLAINTEXT":
             found.append(
@@ -43,8 +43,8 @@ def warnings(values: Mapping[str, object]) -> list[str]:
     """Sentences about settings that do nothing because of others."""
     served = served_listeners(values)
     return [
-        f"listeners: {listener} is not opened, since controller.listener.names reserves it for Kafka's controllers "
-        "and a single broker needs none."
+        f"listeners: {listener} is not opened, since controller.listener.names reserves it for Kafka's "
+        "controllers and a single broker needs none."
         for listener in _value(values, keys.LISTENERS)
         if listener not in served
     ]

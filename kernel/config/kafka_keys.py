@@ -169,7 +169,8 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
 _RENAMED: dict[str, str] = {
     "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
     "log.message.timestamp.after.max.ms",
-    "message.timestamp.difference.max.ms": "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms",
     "host.name": "listeners",
     "port": "listeners",
     "advertised.host.name": "advertised.listeners",

@@ -23,8 +23,8 @@ class ConfigKey(Generic[T_co]):
 
     `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
-    `only_with` names another key and the value without which this key has no effect, so that setting it in vain
-    is told to the user.
+    `only_with` names another key and the value without which this key has no effect, so that setting it in
+    vain is told to the user.
     """
 
     name: str

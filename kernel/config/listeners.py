@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 
 from tidelog.kernel.config.types import ValueType, comma_list
@@ -66,7 +68,8 @@ def parse_advertised_listeners(text: str) -> tuple[Listener, ...]:
     """The addresses to tell clients; several may share a port, and port 0 stands for the bound one.
 
     Raises:
-        ValueError: a part of the text is no listener, has no host that clients can reach, or a name comes twice.
+        ValueError: a part of the text is no listener, has no host that clients can reach, or a name comes
+            twice.
     """
     listeners = _parse_each(text)
     for listener in listeners:
@@ -123,8 +126,7 @@ class _ListenersType:
         return parse_advertised_listeners(text) if self.advertised else parse_listeners(text)
 
     def format(self, value: object) -> str:
-        assert isinstance(value, tuple)
-        return ",".join(str(listener) for listener in value)
+        return ",".join(str(listener) for listener in cast("tuple[Listener, ...]", value))
 
 
 def listeners() -> ValueType[tuple[Listener, ...]]:

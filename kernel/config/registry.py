@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from tidelog.kernel.config.key import ConfigKey, environment_variable
 from tidelog.kernel.config.keys import KERNEL_KEYS
+from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.types import Scope
 from tidelog.kernel.errors import PluginError
-
-_CLOSE_ENOUGH = 0.7
-"""difflib's ratio from which on a valid name is worth suggesting; below, suggestions look like nonsense."""
 
 
 class ConfigKeys:
@@ -52,11 +50,7 @@ class ConfigKeys:
 
     def nearest(self, name: str, scope: Scope) -> str | None:
         """The valid name that is most like a wrong one, None when none is like it."""
-        # Not at the top: only a mistake in the configuration needs it.
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, self._by_scope[scope], n=1, cutoff=_CLOSE_ENOUGH)
-        return close[0] if close else None
+        return nearest_name(name, self._by_scope[scope])
 
     def _add(self, key: ConfigKey[object]) -> None:
         names = self._by_scope[key.scope]
@@ -72,7 +66,8 @@ class ConfigKeys:
                 other = self._by_variable.setdefault(environment_variable(name), key)
                 if other is not key:
                     raise PluginError(
-                        f"The configuration keys {other.name!r} and {name!r} would both be set by the environment "
-                        f"variable {environment_variable(name)}: one of the two plugins has to rename its key."
+                        f"The configuration keys {other.name!r} and {name!r} would both be set by the "
+                        f"environment variable {environment_variable(name)}: one of the two plugins has to "
+                        "rename its key."
                     )
         self._keys.append(key)

@@ -8,9 +8,10 @@ import attrs
 
 from tidelog.kernel.config import checks
 from tidelog.kernel.config.kafka_keys import kafka_broker_key
-from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey
+from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey, environment_variable
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
+from tidelog.kernel.config.types import T
 from tidelog.kernel.errors import ConfigError
 
 
@@ -45,6 +46,23 @@ def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
     found.warnings += checks.warnings(found.values)
     found.warnings += _set_in_vain(keys, found)
     return Resolved(found.values, found.origins, tuple(found.problems), tuple(found.warnings))
+
+
+def early_value(sources: Sources, key: ConfigKey[T]) -> T:
+    """The value of one kernel key before the keys of plugins are known; its default when it is set to
+    nonsense.
+
+    The nonsense is reported when all is resolved.
+    """
+    variables = {environment_variable(name) for name in (key.name, *key.aliases)}
+    for layer in sources.layers:
+        for setting in layer:
+            if setting.name in variables or setting.name in (key.name, *key.aliases):
+                try:
+                    return key.type.parse(setting.text)
+                except ValueError:
+                    return key.default
+    return key.default
 
 
 def refuse(problems: Sequence[str]) -> None:
@@ -129,7 +147,7 @@ def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
         actual = other.type.format(found.values[name])
         if actual != needed:
             warnings.append(
-                f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, "
-                f"and {name} is {actual}."
+                f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, and "
+                f"{name} is {actual}."
             )
     return warnings

@@ -107,7 +107,8 @@ def checked_topic_config(
 ) -> tuple[TopicConfig, list[str]]:
     """The configuration of a topic as far as `overrides` are valid, and a sentence about each that is not.
 
-    For topics that are there already: one that was created while some plugin was installed still opens without it.
+    For topics that are there already: one that was created while some plugin was installed still opens
+    without it.
     """
     values = {name: default.value for name, default in config.topic_defaults.items()}
     problems: list[str] = []

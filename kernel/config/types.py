@@ -7,7 +7,7 @@ source and adds them.
 
 from __future__ import annotations
 
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import attrs
 
@@ -217,8 +217,7 @@ class _List:
         return items
 
     def format(self, value: object) -> str:
-        assert isinstance(value, tuple)
-        return ",".join(value)
+        return ",".join(cast("tuple[str, ...]", value))
 
 
 def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]:
@@ -298,10 +297,8 @@ class _Limits:
         return limits
 
     def format(self, value: object) -> str:
-        assert isinstance(value, dict)
-        return ",".join(
-            f"[{host}]:{count}" if ":" in host else f"{host}:{count}" for host, count in value.items()
-        )
+        limits = cast("dict[str, int]", value).items()
+        return ",".join(f"[{host}]:{count}" if ":" in host else f"{host}:{count}" for host, count in limits)
 
 
 def limits_by_host() -> ValueType[dict[str, int]]:
@@ -326,8 +323,7 @@ class _NameMap:
         return names
 
     def format(self, value: object) -> str:
-        assert isinstance(value, dict)
-        return ",".join(f"{left}:{right}" for left, right in value.items())
+        return ",".join(f"{left}:{right}" for left, right in cast("dict[str, str]", value).items())
 
 
 def name_map(allowed: str) -> ValueType[dict[str, str]]:

@@ -28,7 +28,8 @@ DEFAULT_REPLICATION_FACTOR = ConfigKey(
     name="default.replication.factor",
     type=integer(1, 1),
     default=1,
-    documentation="Replicas of a topic that is created without a number of its own. A single broker holds one.",
+    documentation="Replicas of a topic that is created without a number of its own. A single broker holds "
+    "one.",
 )
 AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
     name="auto.create.topics.enable",
@@ -46,8 +47,8 @@ FETCH_MAX_BYTES = ConfigKey(
     name="fetch.max.bytes",
     type=integer(1024),
     default=57671680,
-    documentation="The largest answer to one fetch, in bytes, however much the client asks for. "
-    "A first batch that is larger still comes whole.",
+    documentation="The largest answer to one fetch, in bytes, however much the client asks for. A first "
+    "batch that is larger still comes whole.",
 )
 PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     name="producer.id.expiration.ms",
@@ -65,8 +66,8 @@ STORAGE = ConfigKey(
     name="storage",
     type=string(non_empty=True),
     default="file",
-    documentation="Where partitions live: the name of a storage that an installed plugin offers. "
-    "`tidelog plugins` lists them.",
+    documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
+    "plugins` lists them.",
 )
 PLUGINS = ConfigKey(
     name="plugins",
@@ -84,8 +85,8 @@ LOG_FORMAT = ConfigKey(
     name="log.format",
     type=choice("auto", "human", "json"),
     default="auto",
-    documentation="Form of the broker's log on standard error. `human`: a line of text per event; `json`: an object "
-    "per line; `auto`: human, with colours when it goes to a terminal.",
+    documentation="Form of the broker's log on standard error. `human`: a line of text per event; `json`: "
+    "an object per line; `auto`: human, with colours when it goes to a terminal.",
 )
 LOG_LEVEL = ConfigKey(
     name="log.level",
@@ -97,5 +98,6 @@ SHUTDOWN_TIMEOUT_MS = ConfigKey(
     name="shutdown.timeout.ms",
     type=long(0),
     default=10000,
-    documentation="How long a graceful stop waits for requests in progress before it ends them, in milliseconds.",
+    documentation="How long a graceful stop waits for requests in progress before it ends them, in "
+    "milliseconds.",
 )

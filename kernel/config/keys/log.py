@@ -9,7 +9,8 @@ MESSAGE_MAX_BYTES = ConfigKey(
     name="message.max.bytes",
     type=integer(0),
     default=1048588,
-    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its header).",
+    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
+    "header).",
 )
 LOG_SEGMENT_BYTES = ConfigKey(
     name="log.segment.bytes",
@@ -21,7 +22,8 @@ LOG_ROLL_MS = ConfigKey(
     name="log.roll.ms",
     type=nullable(long(1)),
     default=None,
-    documentation="The age at which a log goes on in a new segment, in milliseconds. Unset: `log.roll.hours`.",
+    documentation="The age at which a log goes on in a new segment, in milliseconds. Unset: "
+    "`log.roll.hours`.",
 )
 LOG_ROLL_HOURS = ConfigKey(
     name="log.roll.hours",
@@ -33,14 +35,15 @@ LOG_ROLL_JITTER_MS = ConfigKey(
     name="log.roll.jitter.ms",
     type=nullable(long(0)),
     default=None,
-    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not all roll at "
-    "once. Unset: `log.roll.jitter.hours`.",
+    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
+    "all roll at once. Unset: `log.roll.jitter.hours`.",
 )
 LOG_ROLL_JITTER_HOURS = ConfigKey(
     name="log.roll.jitter.hours",
     type=integer(0),
     default=0,
-    documentation="At most this much is taken off that age at random, in hours, unless `log.roll.jitter.ms` is set.",
+    documentation="At most this much is taken off that age at random, in hours, unless "
+    "`log.roll.jitter.ms` is set.",
 )
 LOG_INDEX_SIZE_MAX_BYTES = ConfigKey(
     name="log.index.size.max.bytes",
@@ -70,13 +73,15 @@ LOG_MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     name="log.message.timestamp.type",
     type=choice("CreateTime", "LogAppendTime"),
     default="CreateTime",
-    documentation="Whether records keep the producer's timestamp or get the time at which they were appended.",
+    documentation="Whether records keep the producer's timestamp or get the time at which they were "
+    "appended.",
 )
 LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     name="log.message.timestamp.before.max.ms",
     type=long(0),
     default=LONG_MAX,
-    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with LogAppendTime.",
+    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    "LogAppendTime.",
 )
 LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     name="log.message.timestamp.after.max.ms",

@@ -10,60 +10,64 @@ LISTENERS = ConfigKey(
     name="listeners",
     type=listeners(),
     default=(Listener("PLAINTEXT", "", 9092),),
-    documentation="Where the broker listens. An empty host means every interface; port 0 lets the system pick a free "
-    "port, which the ready file and the banner tell.",
+    documentation="Where the broker listens. An empty host means every interface; port 0 lets the system "
+    "pick a free port, which the ready file and the banner tell.",
 )
 ADVERTISED_LISTENERS = ConfigKey(
     name="advertised.listeners",
     type=nullable(advertised_listeners()),
     default=None,
-    documentation="The addresses that clients are told to connect to, by listener name; port 0 stands for the port "
-    "that is bound. Unset: the address that is listened at.",
+    documentation="The addresses that clients are told to connect to, by listener name; port 0 stands for "
+    "the port that is bound. Unset: the address that is listened at.",
 )
 CONTROLLER_LISTENER_NAMES = ConfigKey(
     name="controller.listener.names",
     type=comma_list(),
     default=(),
-    documentation="Listeners that Kafka reserves for its controllers. This broker needs none: a listener of such a "
-    "name is not opened.",
+    documentation="Listeners that Kafka reserves for its controllers. This broker needs none: a listener "
+    "of such a name is not opened.",
 )
 LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     name="listener.security.protocol.map",
     type=name_map("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
     default={},
-    documentation="Security protocols of the listeners. A name that is missing here and is no protocol's name itself "
-    "is PLAINTEXT, the one protocol that this broker has a part for.",
+    documentation="Security protocols of the listeners. A name that is missing here and is no protocol's "
+    "name itself is PLAINTEXT, the one protocol that this broker has a part for.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",
     type=name_map("NAME:codec pairs between commas"),
     default={},
-    documentation="Wire protocols of the listeners, by the names that plugins offer them under; `kafka` for a listener "
-    "that is missing here.",
+    documentation="Wire protocols of the listeners, by the names that plugins offer them under; `kafka` "
+    "for a listener that is missing here.",
 )
 SOCKET_SEND_BUFFER_BYTES = ConfigKey(
     name="socket.send.buffer.bytes",
     type=integer(-1),
     default=102400,
-    documentation="The system's send buffer per connection (SO_SNDBUF), in bytes; -1 leaves it to the system.",
+    documentation="The system's send buffer per connection (SO_SNDBUF), in bytes; -1 leaves it to the "
+    "system.",
 )
 SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
     name="socket.receive.buffer.bytes",
     type=integer(-1),
     default=102400,
-    documentation="The system's receive buffer per connection (SO_RCVBUF), in bytes; -1 leaves it to the system.",
+    documentation="The system's receive buffer per connection (SO_RCVBUF), in bytes; -1 leaves it to the "
+    "system.",
 )
 SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     name="socket.request.max.bytes",
     type=integer(1),
     default=104857600,
-    documentation="The largest request that is taken, in bytes; a connection that announces a larger one is closed.",
+    documentation="The largest request that is taken, in bytes; a connection that announces a larger one "
+    "is closed.",
 )
 SOCKET_LISTEN_BACKLOG_SIZE = ConfigKey(
     name="socket.listen.backlog.size",
     type=integer(1),
     default=50,
-    documentation="Connections that the system holds ready before they are accepted; its own limit may be lower.",
+    documentation="Connections that the system holds ready before they are accepted; its own limit may be "
+    "lower.",
 )
 MAX_CONNECTIONS = ConfigKey(
     name="max.connections",
@@ -87,5 +91,6 @@ CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
     type=long(-1),
     default=600000,
-    documentation="A connection without traffic is closed after this many milliseconds; -1 keeps it open for ever.",
+    documentation="A connection without traffic is closed after this many milliseconds; -1 keeps it open "
+    "for ever.",
 )

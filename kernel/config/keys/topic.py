@@ -33,8 +33,8 @@ SEGMENT_JITTER_MS = ConfigKey(
         BrokerDefault(log.LOG_ROLL_JITTER_MS),
         BrokerDefault(log.LOG_ROLL_JITTER_HOURS, _MS_PER_HOUR),
     ),
-    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not all roll "
-    "at once.",
+    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
+    "all roll at once.",
 )
 SEGMENT_INDEX_BYTES = ConfigKey(
     name="segment.index.bytes",
@@ -74,7 +74,8 @@ MAX_MESSAGE_BYTES = ConfigKey(
     default=1048588,
     scope="topic",
     broker_defaults=(BrokerDefault(log.MESSAGE_MAX_BYTES),),
-    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its header).",
+    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
+    "header).",
 )
 MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     name="message.timestamp.type",
@@ -82,7 +83,8 @@ MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     default="CreateTime",
     scope="topic",
     broker_defaults=(BrokerDefault(log.LOG_MESSAGE_TIMESTAMP_TYPE),),
-    documentation="Whether records keep the producer's timestamp or get the time at which they were appended.",
+    documentation="Whether records keep the producer's timestamp or get the time at which they were "
+    "appended.",
 )
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     name="message.timestamp.before.max.ms",
@@ -90,7 +92,8 @@ MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     default=LONG_MAX,
     scope="topic",
     broker_defaults=(BrokerDefault(log.LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS),),
-    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with LogAppendTime.",
+    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    "LogAppendTime.",
 )
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     name="message.timestamp.after.max.ms",

@@ -1,6 +1,7 @@
 """Where settings come from: the command line, the environment, a file, or a program that embeds the broker.
 
-A source yields settings as text in Kafka's notation; what they mean is decided later, when all keys are known.
+A source yields settings as text in Kafka's notation; what they mean is decided later, when all keys are
+known.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 r"""Settings in Java's properties format, as Kafka's server.properties has them.
 
-A line is `name=value`, `name: value` or `name value`; `#` and `!` begin comments; a backslash at the end of a line
-joins the next one to it; `\t \n \r \f \uXXXX` and a backslash before any other character work as in Java.
+A line is `name=value`, `name: value` or `name value`; `#` and `!` begin comments; a backslash at the end of a
+line joins the next one to it; `\t \n \r \f \uXXXX` and a backslash before any other character work as in
+Java.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def read_sources(
 ) -> Sources:
     """Settings of a file, of the environment and of `key=value` assignments, the last the strongest.
 
-    A file whose name ends in `.properties` is read as Kafka's own kind of file, every other one as TOML. Of two
-    assignments to one key the later counts.
+    A file whose name ends in `.properties` is read as Kafka's own kind of file, every other one as TOML. Of
+    two assignments to one key the later counts.
 
     Raises:
         ConfigError: the file cannot be read or is not well formed.

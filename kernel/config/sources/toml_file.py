@@ -60,8 +60,9 @@ def _explain(file: str, error: Exception, lines: dict[str, int]) -> str:
         for longer in lines:
             if longer.startswith(shorter + "."):
                 return (
-                    f"{file}: {shorter} (line {lines[shorter]}) and {longer} (line {lines[longer]}) cannot both stand "
-                    f"here as they are, because TOML takes the dots of a name for nested tables. Put the longer name "
+                    f"{file}: {shorter} (line {lines[shorter]}) and {longer} (line {lines[longer]}) cannot "
+                    "both stand here as they are, because TOML takes the dots of a name for nested tables. "
+                    "Put the longer name "
                     f'in quotes, above the first [table]: "{longer}" = ...'
                 )
     return f"{file} is not well-formed TOML: {error}"

@@ -1,0 +1,12 @@
+"""Plugins: found by entry point or by name, loaded once, asked through their hooks.
+
+The default bundle comes through the same door as a stranger's plugin: the entry-point group `tidelog`.
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel.plugins.listing import InstalledPlugin, Offer, installed_plugins
+from tidelog.kernel.plugins.load import configure, load_plugins
+from tidelog.kernel.plugins.loaded import Plugins
+
+__all__ = ["InstalledPlugin", "Offer", "Plugins", "configure", "installed_plugins", "load_plugins"]

@@ -1,0 +1,100 @@
+"""What is installed: for `tidelog plugins`."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.plugins.discovery import Candidate
+from tidelog.kernel.plugins.loaded import Plugins
+
+_NAMED_SEAMS = {
+    "tidelog_storage_backends": "storage",
+    "tidelog_wire_codecs": "wire codec",
+    "tidelog_commands": "command",
+}
+_BACKGROUND_TASKS = "background tasks"
+
+
+@attrs.frozen
+class Offer:
+    """One thing that a plugin offers for a seam; `name` is None where things of the seam have none.
+
+    `active` tells whether the configuration uses it.
+    """
+
+    seam: str
+    name: str | None
+    active: bool
+
+
+@attrs.frozen
+class InstalledPlugin:
+    """A plugin, where it comes from and what it offers; of a blocked one the offers are not known.
+
+    `distribution` and `version` are None for a module that the key `plugins` names. `keys` are the names of
+    the configuration keys that it adds.
+    """
+
+    name: str
+    module: str
+    distribution: str | None
+    version: str | None
+    blocked: bool
+    offers: tuple[Offer, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def active(self) -> bool:
+        """Whether the configuration uses something of it; a plugin that only adds keys is always in use."""
+        return not self.blocked and (not self.offers or any(offer.active for offer in self.offers))
+
+    @property
+    def seams(self) -> tuple[str, ...]:
+        """The seams it offers something for."""
+        return tuple(dict.fromkeys(offer.seam for offer in self.offers))
+
+
+def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]:
+    """All plugins with what `config` makes of them.
+
+    Raises:
+        PluginError: a hook failed.
+    """
+    offers: dict[str, list[Offer]] = {candidate.name: [] for candidate in plugins.candidates}
+    added: dict[str, list[str]] = {candidate.name: [] for candidate in plugins.candidates}
+    for hook, seam in _NAMED_SEAMS.items():
+        for plugin, items in plugins.ask(hook):
+            offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
+    for plugin in plugins.implementers("tidelog_background_tasks"):
+        offers[plugin].append(Offer(_BACKGROUND_TASKS, None, active=True))
+    for plugin, items in plugins.ask("tidelog_config_keys"):
+        added[plugin] += [str(item) for item in items]
+    return [
+        _describe(candidate, candidate.name in plugins.blocked, offers[candidate.name], added[candidate.name])
+        for candidate in plugins.candidates
+    ]
+
+
+def _offer(seam: str, name: str, config: Config) -> Offer:
+    match seam:
+        case "storage":
+            active = name == config[keys.STORAGE]
+        case "wire codec":
+            active = name in {listener.codec for listener in config.served_listeners()}
+        case _:
+            active = True
+    return Offer(seam, name, active)
+
+
+def _describe(candidate: Candidate, blocked: bool, offers: list[Offer], added: list[str]) -> InstalledPlugin:
+    source = candidate.source
+    return InstalledPlugin(
+        candidate.name,
+        candidate.module,
+        source.name if source else None,
+        source.version if source else None,
+        blocked,
+        tuple(offers),
+        tuple(added),
+    )

@@ -1,0 +1,65 @@
+"""Loading plugins, and the two steps to a configuration: the plugins it names, then the keys they add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pluggy
+
+from tidelog.kernel import hookspecs
+from tidelog.kernel.config.config import Config
+from tidelog.kernel.config.keys import PLUGINS, PLUGINS_BLOCKED
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.resolve import early_value
+from tidelog.kernel.config.sources import Sources
+from tidelog.kernel.errors import PluginError
+from tidelog.kernel.plugins.discovery import Candidate, find_candidates, refuse_unknown_blocked
+from tidelog.kernel.plugins.loaded import Plugins
+
+
+def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plugins:
+    """Import and register every installed plugin and the `extra` modules, without the `blocked` names.
+
+    Raises:
+        PluginError: a plugin cannot be imported, has a hook that does not exist or no hook at all; two have
+            the same name; a blocked name is none.
+    """
+    candidates = find_candidates(extra)
+    refuse_unknown_blocked(blocked, candidates)
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    for name, candidate in candidates.items():
+        if name not in blocked:
+            _register(manager, candidate)
+    return Plugins(manager, tuple(candidates.values()), blocked)
+
+
+def configure(sources: Sources) -> tuple[Config, Plugins]:
+    """The plugins that `sources` ask for, and the configuration, checked against the kernel's and their keys.
+
+    Raises:
+        PluginError: a plugin is missing or broken.
+        ConfigError: lists every unknown key and every bad value.
+    """
+    plugins = load_plugins(early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS))
+    return Config(sources, ConfigKeys(plugins.config_keys())), plugins
+
+
+def _register(manager: pluggy.PluginManager, candidate: Candidate) -> None:
+    module = candidate.load()
+    try:
+        manager.register(module, name=candidate.name)
+        manager.check_pending()
+    except (pluggy.PluginValidationError, ValueError) as error:
+        raise PluginError(
+            f"The plugin {candidate} does not fit the hooks of this version: {_first_line(error)}"
+        ) from error
+    if not manager.get_hookcallers(module):
+        raise PluginError(
+            f"The plugin {candidate} implements no hook. Its hooks have to be functions in the module "
+            "itself, marked with tidelog.kernel.hookimpl."
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,158 @@
+"""The plugins of one broker: their hooks asked by keyword, what they hand over checked and found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.nearest import nearest_name
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.errors import PluginError
+from tidelog.kernel.tasks import PeriodicTask
+
+if TYPE_CHECKING:
+    import click
+    import pluggy
+
+    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.plugins.discovery import Candidate
+    from tidelog.kernel.storage import StorageBackend
+    from tidelog.kernel.wire import WireCodec
+
+
+T = TypeVar("T")
+
+
+class Plugins:
+    """The loaded plugins. Objects of one seam are asked for once and kept: `storage_backend("file")`."""
+
+    def __init__(
+        self, manager: pluggy.PluginManager, candidates: Sequence[Candidate], blocked: Sequence[str]
+    ) -> None:
+        self.candidates = candidates
+        self.blocked = frozenset(blocked)
+        self._manager = manager
+
+    def config_keys(self) -> tuple[ConfigKey[object], ...]:
+        """The keys that plugins add.
+
+        Raises:
+            PluginError: a hook failed, or two keys of one name differ.
+        """
+        return self._config_keys
+
+    @cached_property
+    def _config_keys(self) -> tuple[ConfigKey[object], ...]:
+        found: list[ConfigKey[object]] = []
+        for plugin, handed_over in self.ask("tidelog_config_keys"):
+            for key in handed_over:
+                if not isinstance(key, ConfigKey):
+                    raise PluginError(
+                        f"The plugin {plugin} hands over {key!r}, which is no configuration key."
+                    )
+                found.append(key)
+        ConfigKeys(found)
+        return tuple(found)
+
+    def storage_backend(self, name: str) -> StorageBackend:
+        """The storage that the key `storage` names.
+
+        Raises:
+            PluginError: none or two are installed; lists what is.
+        """
+        return self._pick("storage", name, self._storage_backends)
+
+    def wire_codec(self, name: str) -> WireCodec:
+        """The wire protocol of that name.
+
+        Raises:
+            PluginError: none or two are installed; lists what is.
+        """
+        return self._pick("wire codec", name, self._wire_codecs)
+
+    def background_tasks(self, broker: Broker) -> list[PeriodicTask]:
+        """The periodic work that plugins want done for `broker`.
+
+        Raises:
+            PluginError: a hook failed.
+        """
+        found: list[PeriodicTask] = []
+        for plugin, handed_over in self.ask("tidelog_background_tasks", broker=broker):
+            for task in handed_over:
+                if not isinstance(task, PeriodicTask):
+                    raise PluginError(
+                        f"The plugin {plugin} hands over {task!r}, which is no background task."
+                    )
+                found.append(task)
+        return found
+
+    def commands(self) -> list[click.Command]:
+        """Subcommands that plugins add.
+
+        Raises:
+            PluginError: a hook failed, or two commands have the same name.
+        """
+        return list(cast("dict[str, click.Command]", self._by_name("command", "tidelog_commands")).values())
+
+    def ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, list[object]]]:
+        """Call one hook of every plugin: (name of the plugin, what it hands over), in the order of loading.
+
+        Raises:
+            PluginError: the hook raised or returned something that is no iterable; names plugin and hook.
+        """
+        callees = self._callees(hook)
+        for callee in callees:
+            others = [item.plugin for item in callees if item is not callee]
+            try:
+                (handed_over,) = self._manager.subset_hook_caller(hook, others)(**arguments) or ((),)
+                yield callee.plugin_name, list(handed_over)
+            except Exception as error:
+                raise PluginError(
+                    f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}"
+                ) from error
+
+    def implementers(self, hook: str) -> list[str]:
+        """Names of the plugins that implement a hook, in the order of loading."""
+        return [item.plugin_name for item in self._callees(hook)]
+
+    def _callees(self, hook: str) -> list[pluggy.HookImpl]:
+        implementations: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
+        return [item for item in implementations if not (item.wrapper or item.hookwrapper)]
+
+    @cached_property
+    def _storage_backends(self) -> dict[str, StorageBackend]:
+        return cast("dict[str, StorageBackend]", self._by_name("storage", "tidelog_storage_backends"))
+
+    @cached_property
+    def _wire_codecs(self) -> dict[str, WireCodec]:
+        return cast("dict[str, WireCodec]", self._by_name("wire codec", "tidelog_wire_codecs"))
+
+    def _by_name(self, seam: str, hook: str) -> dict[str, object]:
+        found: dict[str, object] = {}
+        owners: dict[str, str] = {}
+        for plugin, handed_over in self.ask(hook):
+            for item in handed_over:
+                name = getattr(item, "name", None)
+                if not isinstance(name, str):
+                    raise PluginError(
+                        f"The plugin {plugin} hands over {item!r} as a {seam}, but it has no name."
+                    )
+                if name in owners:
+                    raise PluginError(
+                        f"The plugins {owners[name]} and {plugin} both offer a {seam} named {name}; block "
+                        f"one of them: plugins.blocked={plugin}"
+                    )
+                owners[name] = plugin
+                found[name] = item
+        return found
+
+    def _pick(self, seam: str, name: str, installed: dict[str, T]) -> T:
+        if name in installed:
+            return installed[name]
+        near = nearest_name(name, installed)
+        hint = f" Did you mean {near}?" if near else ""
+        blocked = f" Blocked plugins: {', '.join(sorted(self.blocked))}." if self.blocked else ""
+        listing = ", ".join(sorted(installed)) or "none"
+        raise PluginError(f"There is no {seam} named {name!r}. Installed are: {listing}.{hint}{blocked}")
