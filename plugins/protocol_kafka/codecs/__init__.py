@@ -1,0 +1,22 @@
+"""Codecs of Kafka's messages: declarations, a compiled codec, and a reference codec to check it against.
+
+Messages are declared with `declare`; `decoder` and `encoder` compile what one version of one message needs.
+"""
+
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode, encoder
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError, DecodeError, EncodeError
+from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID, Part, RecordRegions, Uuid
+
+__all__ = [
+    "ZERO_UUID",
+    "CodecError",
+    "DecodeError",
+    "EncodeError",
+    "Part",
+    "RecordRegions",
+    "Uuid",
+    "decode",
+    "decoder",
+    "encode",
+    "encoder",
+]

@@ -1,0 +1,73 @@
+"""The compiled codec: decoders and encoders by message class and version, made when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tidelog.plugins.protocol_kafka.codecs.decoder import compile_decoder
+from tidelog.plugins.protocol_kafka.codecs.encoder import compile_encoder
+from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.codecs.types import Part
+
+M = TypeVar("M")
+
+_decoder: Callable[[Any, int], Callable[..., Any]] = cache(compile_decoder)
+_encoder: Callable[[Any, int], Callable[..., None]] = cache(compile_encoder)
+
+
+def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
+    """The decoder of a message: from a buffer and a position to the message and the position after it.
+
+    A records field is a memoryview of the buffer; nothing else refers to it. The decoder raises `DecodeError`
+    for bytes that are no such message, and takes memory in proportion to the buffer, whatever is in it.
+
+    Raises:
+        ValueError: the message has no such version.
+    """
+    return _decoder(cls, version)
+
+
+def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
+    """The encoder of a message: it appends the encoding to a list, as few parts.
+
+    The regions of a records field become parts as they are. The encoder raises `EncodeError`, and leaves the
+    list as it was, when the version cannot carry a value.
+
+    Raises:
+        ValueError: the message has no such version.
+    """
+    return _encoder(cls, version)
+
+
+def decode(cls: type[M], version: int, data: bytes | memoryview) -> M:
+    """The message that `data` is the encoding of.
+
+    Raises:
+        DecodeError: `data` is no such message, or has bytes left behind it.
+        ValueError: the message has no such version.
+    """
+    message, position = decoder(cls, version)(data, 0)
+    if position != len(data):
+        raise DecodeError(
+            cls.__name__, version, "", f"{len(data) - position} bytes are left behind the message"
+        )
+    return message
+
+
+def encode(message: object, version: int) -> bytes:
+    """The encoding of a message as one run of bytes.
+
+    Raises:
+        EncodeError: the version cannot carry a value, or a records field lies in a file.
+        ValueError: the message has no such version.
+    """
+    parts: list[Part] = []
+    encoder(type(message), version)(message, parts)
+    try:
+        return b"".join(cast("list[bytes]", parts))
+    except TypeError:
+        raise EncodeError(type(message).__name__, version, "", "its records lie in a file") from None

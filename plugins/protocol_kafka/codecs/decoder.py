@@ -1,0 +1,257 @@
+"""Writes decoders: straight-line Python for one version of one message.
+
+Fixed-width values that follow each other, and the length or first byte of a length behind them, are read by
+one `struct.unpack_from`. Structures are built without calling a constructor: their attributes are assigned.
+The code only tells good bytes from bad ones; `decoding_fault` finds the words for bad ones afterwards.
+
+Names in the written code: `buf` the buffer, `pos` the position in it, `size` its length, `room` how many more
+elements the message may have.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
+from tidelog.plugins.protocol_kafka.codecs.layout import (
+    MAX_ELEMENTS,
+    counts_as_elements,
+    element_size,
+    length_code,
+    message_layout,
+)
+from tidelog.plugins.protocol_kafka.codecs.reference import decoding_fault
+from tidelog.plugins.protocol_kafka.codecs.source import Source
+from tidelog.plugins.protocol_kafka.codecs.types import (
+    BYTES,
+    MAX_STRING_BYTES,
+    STRING,
+    UUID,
+    Array,
+    Primitive,
+    Struct,
+)
+from tidelog.plugins.protocol_kafka.codecs.varint import continue_uvarint, read_uvarint, skip_tagged_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
+    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+
+_FAULTS: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+
+_RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
+    ("Malformed", Malformed),
+    ("FAULTS", _FAULTS),
+    ("fault_of", decoding_fault),
+    ("new", object.__new__),
+    ("unpack_from", struct.unpack_from),
+    ("continue_uvarint", continue_uvarint),
+    ("read_uvarint", read_uvarint),
+    ("skip_tagged_fields", skip_tagged_fields),
+)
+
+
+def compile_decoder(cls: type[Any], version: int) -> Callable[..., tuple[Any, int]]:
+    """A function of buffer and position that returns a message and the position after it."""
+    source = _decoder_source(cls, version)
+    return source.function("decode", f"<decoder of {cls.__name__} v{version}>")
+
+
+def decoder_source(cls: type[Any], version: int) -> str:
+    """The text of a decoder, for curious people."""
+    return _decoder_source(cls, version).text
+
+
+def _decoder_source(cls: type[Any], version: int) -> Source:
+    source = Source(_RUNTIME)
+    with source.indented("def decode(buf, pos):"):
+        with source.indented("if type(buf) is not memoryview:"):
+            source.line("buf = memoryview(buf)")
+        source.line("size = len(buf)")
+        source.line("start = pos")
+        source.line(f"room = {MAX_ELEMENTS}")
+        with source.indented("try:"):
+            _DecoderWriter(source).struct(message_layout(cls, version), "message")
+        with source.indented("except FAULTS:"):
+            source.line(f"raise fault_of({source.refer(cls, cls.__name__)}, {version}, buf, start) from None")
+        source.line("return message, pos")
+    return source
+
+
+class _DecoderWriter:
+    """One method per kind of value; each writes the code that reads the value and assigns it to `target`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._pending: list[tuple[str, str]] = []
+
+    def struct(self, layout: Layout, target: str) -> None:
+        """A structure: its fields, its tagged fields, its object."""
+        frozen = _is_frozen(layout.cls)
+        built = self.source.fresh("s")
+        if not frozen:
+            self.source.line(f"{built} = new({self.source.refer(layout.cls, layout.cls.__name__)})")
+        targets = {
+            field.name: self.source.fresh("v") if frozen else f"{built}.{field.name}"
+            for field in layout.fields + layout.tagged + layout.absent
+        }
+        for field in layout.absent:
+            self._default(field, targets[field.name])
+        for field in layout.fields:
+            self._value(layout, field.kind, targets[field.name], nullable=field.nullable)
+        if layout.flexible:
+            self._tagged_fields(layout, targets)
+        self._flush()
+        if frozen:
+            arguments = ", ".join(f"{name}={value}" for name, value in targets.items())
+            built = f"{self.source.refer(layout.cls, layout.cls.__name__)}({arguments})"
+        self.source.line(f"{target} = {built}")
+
+    def _value(self, layout: Layout, kind: Kind, target: str, *, nullable: bool) -> None:
+        if isinstance(kind, Struct):
+            self._nested(layout, kind, target, nullable=nullable)
+        elif isinstance(kind, Primitive) and kind.code:
+            self._pending.append((kind.code, target))
+        else:
+            length = self._length(layout, kind)
+            if nullable:
+                with self.source.indented(f"if {length} == -1:"):
+                    self.source.line(f"{target} = None")
+                with self.source.indented("else:"):
+                    self._variable(layout, kind, target, length)
+            else:
+                self._variable(layout, kind, target, length)
+
+    def _variable(self, layout: Layout, kind: Array | Primitive[Any], target: str, length: str) -> None:
+        if isinstance(kind, Array):
+            self._array(layout, kind, target, length)
+        elif kind is STRING:
+            self._string(target, length, compact=layout.flexible)
+        else:
+            self._bytes(kind, target, length)
+
+    def _flush(self) -> None:
+        """Read the pending fixed-width values."""
+        if not self._pending:
+            return
+        codes = "".join(code for code, _ in self._pending)
+        targets = ", ".join(target for _, target in self._pending)
+        self._pending.clear()
+        if codes == "B":
+            self.source.line(f"{targets} = buf[pos]")
+            self.source.line("pos += 1")
+            return
+        unpack = self.source.struct_method("unpack_from", codes)
+        self.source.line(f"{targets}{'' if len(codes.replace('16s', 's')) > 1 else ','} = {unpack}(buf, pos)")
+        self.source.line(f"pos += {struct.calcsize('>' + codes)}")
+
+    def _nested(self, layout: Layout, kind: Struct, target: str, *, nullable: bool) -> None:
+        if not nullable:
+            self.struct(layout.nested(kind), target)
+            return
+        present = self.source.fresh("n")
+        self._pending.append(("b", present))
+        self._flush()
+        with self.source.indented(f"if {present} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.indented("else:"):
+            self.struct(layout.nested(kind), target)
+
+    def _length(self, layout: Layout, kind: Array | Primitive[Any]) -> str:
+        """Read a length or count; -1 is null in every version."""
+        length = self.source.fresh("n")
+        if not layout.flexible:
+            self._pending.append((length_code(kind), length))
+            self._flush()
+            return length
+        self._uvarint(length)
+        self.source.line(f"{length} -= 1")
+        return length
+
+    def _uvarint(self, target: str) -> None:
+        self._pending.append(("B", target))
+        self._flush()
+        with self.source.indented(f"if {target} > 127:"):
+            self.source.line(f"{target}, pos = continue_uvarint(buf, pos, {target})")
+
+    def _refuse_if(self, condition: str) -> None:
+        with self.source.indented(f"if {condition}:"):
+            self.source.line("raise Malformed")
+
+    def _string(self, target: str, length: str, *, compact: bool) -> None:
+        self.source.line(f"end = pos + {length}")
+        too_long = f" or {length} > {MAX_STRING_BYTES}" if compact else ""
+        self._refuse_if(f"{length} < 0 or end > size{too_long}")
+        self.source.line(f"{target} = buf[pos:end].tobytes().decode()")
+        self.source.line("pos = end")
+
+    def _bytes(self, kind: Primitive[Any], target: str, length: str) -> None:
+        self.source.line(f"end = pos + {length}")
+        self._refuse_if(f"{length} < 0 or end > size")
+        self.source.line(f"{target} = buf[pos:end]{'.tobytes()' if kind is BYTES else ''}")
+        self.source.line("pos = end")
+
+    def _array(self, layout: Layout, kind: Array, target: str, count: str) -> None:
+        least = element_size(layout, kind.element)
+        self._refuse_if(f"{count} < 0 or {count} * {least} > size - pos")
+        if counts_as_elements(kind):
+            self.source.line(f"room -= {count}")
+            self._refuse_if("room < 0")
+        if isinstance(kind.element, Primitive) and kind.element.code and kind.element is not UUID:
+            self._numbers(kind.element, target, count)
+            return
+        elements, element = self.source.fresh("a"), self.source.fresh("e")
+        self.source.line(f"{target} = {elements} = []")
+        with self.source.indented(f"for _ in range({count}):"):
+            self._value(layout, kind.element, element, nullable=False)
+            self._flush()
+            self.source.line(f"{elements}.append({element})")
+
+    def _numbers(self, element: Primitive[Any], target: str, count: str) -> None:
+        self.source.line(f'{target} = list(unpack_from(f">{{{count}}}{element.code}", buf, pos))')
+        self.source.line(f"pos += {count} * {element.size}")
+
+    def _tagged_fields(self, layout: Layout, targets: dict[str, str]) -> None:
+        count = self.source.fresh("n")
+        self._pending.append(("B", count))
+        self._flush()
+        for field in layout.tagged:
+            self._default(field, targets[field.name])
+        with self.source.indented(f"if {count}:"):
+            if not layout.tagged:
+                self.source.line(f"pos = skip_tagged_fields(buf, pos, {count}, size)")
+                return
+            with self.source.indented(f"if {count} > 127:"):
+                self.source.line(f"{count}, pos = continue_uvarint(buf, pos, {count})")
+            with self.source.indented(f"for _ in range({count}):"):
+                self._tagged_field(layout, targets)
+
+    def _tagged_field(self, layout: Layout, targets: dict[str, str]) -> None:
+        tag, stop = self.source.fresh("t"), self.source.fresh("p")
+        self.source.line(f"{tag}, pos = read_uvarint(buf, pos)")
+        self.source.line(f"{stop}, pos = read_uvarint(buf, pos)")
+        self.source.line(f"{stop} += pos")
+        for field in layout.tagged:
+            with self.source.indented(
+                f"{'if' if field is layout.tagged[0] else 'elif'} {tag} == {field.tag}:"
+            ):
+                self._value(layout, field.kind, targets[field.name], nullable=field.nullable)
+                self._flush()
+                self._refuse_if(f"pos != {stop}")
+        with self.source.indented("else:"):
+            self.source.line(f"pos = {stop}")
+            self._refuse_if("pos > size")
+
+    def _default(self, field: Field, target: str) -> None:
+        value = self.source.literal(field.default)
+        if field.default_is_factory:
+            value = "[]" if field.default is list else f"{value}()"
+        self.source.line(f"{target} = {value}")
+
+
+def _is_frozen(cls: type[Any]) -> bool:
+    """Whether attributes can only be set by the constructor."""
+    return "__setattr__" in vars(cls)

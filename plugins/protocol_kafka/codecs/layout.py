@@ -1,0 +1,157 @@
+"""What one version of a structure looks like on the wire: the declaration, resolved for that version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tidelog.plugins.protocol_kafka.codecs.declare import spec_of, versions_of
+from tidelog.plugins.protocol_kafka.codecs.types import STRING, Array, Primitive, Struct
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+
+# The type checkers know `attrs.Factory` as a function.
+_Factory: Any = attrs.Factory
+
+MAX_ELEMENTS: Final = 1_000_000
+"""Structures and strings in all arrays of one message together.
+
+An empty structure takes two bytes on the wire and some fifty in memory, so the frame's size is no bound.
+"""
+
+
+@attrs.frozen(eq=False)
+class Field:
+    """A field in one version.
+
+    `default` is a value, or, if `default_is_factory`, what makes one.
+    """
+
+    name: str
+    kind: Kind
+    nullable: bool
+    ignorable: bool
+    tag: int | None
+    default: Any
+    default_is_factory: bool
+
+    def make_default(self) -> Any:
+        """The value of a field that the version lacks, or that is tagged and was not sent."""
+        return self.default() if self.default_is_factory else self.default
+
+
+@attrs.frozen(eq=False)
+class Layout:
+    """A structure in one version: fields in wire order, tagged fields by tag, and those it lacks."""
+
+    cls: type[Any]
+    version: int
+    flexible: bool
+    fields: tuple[Field, ...]
+    tagged: tuple[Field, ...]
+    absent: tuple[Field, ...]
+
+    def nested(self, struct: Struct) -> Layout:
+        """The layout of a structure within this one."""
+        return struct_layout(struct.cls, self.version, self.flexible)
+
+
+def message_layout(cls: type[Any], version: int) -> Layout:
+    """The layout of a whole message.
+
+    Raises:
+        ValueError: the message has no such version.
+        TypeError: the class is no message, or its declaration contradicts itself.
+    """
+    span = versions_of(cls)
+    if version not in span:
+        raise ValueError(f"{cls.__name__} has versions {span.low} to {span.high}, not {version}")
+    return struct_layout(cls, version, span.is_flexible(version))
+
+
+def struct_layout(cls: type[Any], version: int, flexible: bool) -> Layout:
+    """The layout of a structure as part of a message of that version."""
+    present: list[Field] = []
+    tagged: list[Field] = []
+    absent: list[Field] = []
+    for attribute in attrs.fields(cls):
+        field = _resolve(attribute, version)
+        if not _in_range(version, spec_of(attribute).versions):
+            _require_default(cls, field, version)
+            absent.append(field)
+        elif field.tag is not None:
+            _require_default(cls, field, version)
+            tagged.append(field)
+        else:
+            present.append(field)
+    tagged.sort(key=lambda field: field.tag or 0)
+    return Layout(cls, version, flexible, tuple(present), tuple(tagged), tuple(absent))
+
+
+def _resolve(attribute: attrs.Attribute[Any], version: int) -> Field:
+    spec = spec_of(attribute)
+    default: Any = attribute.default
+    factory = isinstance(default, _Factory)
+    return Field(
+        name=attribute.name,
+        kind=spec.kind,
+        nullable=spec.nullable is not None and _in_range(version, spec.nullable),
+        ignorable=spec.ignorable,
+        tag=spec.tag,
+        default=default.factory if factory else default,
+        default_is_factory=factory,
+    )
+
+
+def _in_range(version: int, versions: str) -> bool:
+    """Whether a version lies in a range such as "3+", "0-12" or "8"."""
+    if versions.endswith("+"):
+        return version >= int(versions[:-1])
+    low, _, high = versions.partition("-")
+    return int(low) <= version <= int(high or low)
+
+
+def _require_default(cls: type[Any], field: Field, version: int) -> None:
+    if field.default is attrs.NOTHING:
+        raise TypeError(f"{cls.__name__}.{field.name} needs a default: version {version} can lack it")
+
+
+def minimum_size(layout: Layout) -> int:
+    """The least number of bytes that the structure takes."""
+    size = sum(_minimum_field_size(layout, field.kind, field.nullable) for field in layout.fields)
+    return size + 1 if layout.flexible else size
+
+
+def element_size(layout: Layout, element: Primitive[Any] | Struct) -> int:
+    """The least number of bytes that an element of an array takes; never 0, or a count would have no bound.
+
+    Raises:
+        TypeError: the element is a structure without any field in this version.
+    """
+    size = _minimum_field_size(layout, element, nullable=False)
+    if size == 0:
+        raise TypeError(f"an array within {layout.cls.__name__} v{layout.version} has elements of no bytes")
+    return size
+
+
+def counts_as_elements(kind: Array) -> bool:
+    """Whether an array's elements count against `MAX_ELEMENTS`; numbers take no more than their share."""
+    return not isinstance(kind.element, Primitive) or kind.element is STRING
+
+
+def _minimum_field_size(layout: Layout, kind: Kind, nullable: bool) -> int:
+    if isinstance(kind, Struct):
+        # A nullable structure has a byte in front that says whether it is there.
+        return 1 if nullable else minimum_size(layout.nested(kind))
+    if isinstance(kind, Primitive) and kind.size:
+        return kind.size
+    if layout.flexible:
+        return 1
+    return 2 if kind is STRING else 4
+
+
+def length_code(kind: Array | Primitive[Any]) -> str:
+    """The `struct` code of a variable-length value's length in versions that are not flexible."""
+    return "h" if kind is STRING else "i"

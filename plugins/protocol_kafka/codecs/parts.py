@@ -1,0 +1,54 @@
+"""Encoded messages as parts: bytes, and regions of files that are sent without being read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.plugins.protocol_kafka.codecs.types import Part
+
+COPIED_BYTES: Final = 8192
+"""Record batches up to this size are copied between their neighbours: another part costs more than a copy."""
+
+
+def _is_bytes_like(records: object) -> bool:
+    return isinstance(records, bytes | bytearray | memoryview)
+
+
+def size_of(records: Any) -> int:
+    """Bytes of a records value or of a part."""
+    if isinstance(records, memoryview):
+        return records.nbytes
+    return len(records) if _is_bytes_like(records) else int(records.size)
+
+
+def append_records(out: list[Any], parts: list[Part], records: Any) -> None:
+    """Append a records value: to `out` if it is short, else to `parts`, after what `out` holds."""
+    if not _is_bytes_like(records):
+        regions: Iterable[Part] = records.regions
+    elif size_of(records) <= COPIED_BYTES:
+        out.append(records)
+        return
+    else:
+        regions = (records,)
+    if out:
+        parts.append(b"".join(out))
+        out.clear()
+    parts.extend(regions)
+
+
+def content_of(records: Any) -> bytes:
+    """The bytes of a records value.
+
+    Raises:
+        TypeError: it lies in a file.
+    """
+    regions: Iterable[Any] = (records,) if _is_bytes_like(records) else records.regions
+    return b"".join(regions)
+
+
+def total_size(parts: Iterable[Part]) -> int:
+    """Bytes of all parts together."""
+    return sum(map(size_of, parts))

@@ -1,0 +1,77 @@
+"""Building the source of one function: lines, names that do not clash, objects that the code refers to."""
+
+from __future__ import annotations
+
+import linecache
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+
+class Source:
+    """Source text under construction.
+
+    `indented` blocks nest; `fresh` gives a name of its own to a variable; `refer` gives one to an object.
+    """
+
+    def __init__(self, runtime: Iterable[tuple[str, Any]]) -> None:
+        """`runtime`: names that the source may use without more ado."""
+        self._lines: list[str] = []
+        self._depth = 0
+        self._counter = 0
+        self._namespace: dict[str, Any] = dict(runtime)
+        self._names: dict[int, str] = {}
+
+    def line(self, text: str) -> None:
+        """Add one line at the current depth."""
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def indented(self, head: str) -> Generator[None]:
+        """A line that ends in a colon, and the block below it."""
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, stem: str) -> str:
+        """A variable name that was not used before."""
+        self._counter += 1
+        return f"{stem}{self._counter}"
+
+    def refer(self, thing: Any, stem: str = "const") -> str:
+        """A global name for an object of the generator, the same name each time."""
+        name = self._names.get(id(thing))
+        if name is None:
+            name = self._names[id(thing)] = self.fresh(f"{stem}_")
+            self._namespace[name] = thing
+        return name
+
+    def literal(self, value: Any) -> str:
+        """An expression for a value: a number, text or bytes as such, any other object by reference."""
+        if value is None or isinstance(value, int | float | str | bytes):
+            return repr(value)
+        return self.refer(value)
+
+    def struct_method(self, method: str, codes: str) -> str:
+        """A global name for a method of the big-endian `struct.Struct` with these codes."""
+        name = f"{method}_{codes.replace('?', 't')}"
+        if name not in self._namespace:
+            self._namespace[name] = getattr(struct.Struct(">" + codes), method)
+        return name
+
+    @property
+    def text(self) -> str:
+        """The source so far."""
+        return "\n".join(self._lines) + "\n"
+
+    def function(self, name: str, filename: str) -> Callable[..., Any]:
+        """Compile the source and return the function of that name; tracebacks show its lines."""
+        text = self.text
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        exec(compile(text, filename, "exec"), self._namespace)  # noqa: S102 - the text is made from declarations
+        function: Callable[..., Any] = self._namespace[name]
+        return function

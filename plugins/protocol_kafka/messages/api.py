@@ -1,0 +1,113 @@
+"""The table of APIs: keys, names, versions, and where their messages are.
+
+A message module is imported when one of its classes is first asked for. To add an API, declare its messages
+in a module of its own and add a line here; the classes are called after the API, `<name>Request` and
+`<name>Response`.
+
+Versions are the union of what Apache Kafka 3.9 and 4.4 define; nothing in between is missing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@attrs.frozen
+class Api:
+    """One API of the protocol.
+
+    Attributes:
+        key: its number in request headers
+        name: Kafka's name for it
+        versions: of its messages, the same for request and response
+        module: the module of its messages, beside this one
+        unstable: the first version that Kafka does not call finished, None when all are
+    """
+
+    key: int
+    name: str
+    versions: VersionSpan
+    module: str
+    unstable: int | None = None
+
+    @property
+    def newest_stable(self) -> int:
+        """The highest version that Kafka calls finished; later ones may still change."""
+        return self.versions.high if self.unstable is None else self.unstable - 1
+
+    @property
+    def request_class(self) -> type[Any]:
+        """The class of its requests."""
+        return self._class("Request")
+
+    @property
+    def response_class(self) -> type[Any]:
+        """The class of its responses."""
+        return self._class("Response")
+
+    def request_header_version(self, version: int) -> int:
+        """2 for flexible versions, else 1 (only ControlledShutdown, long gone, had header version 0)."""
+        return 2 if self.versions.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """1 for flexible versions, else 0; always 0 for ApiVersions, whose caller does not know us yet."""
+        return 1 if self.versions.is_flexible(version) and self is not API_VERSIONS else 0
+
+    def _class(self, suffix: str) -> type[Any]:
+        cls: type[Any] = getattr(import_module(f"{__package__}.{self.module}"), self.name + suffix)
+        return cls
+
+
+PRODUCE: Final = Api(0, "Produce", VersionSpan(0, 13, flexible=9), "produce")
+FETCH: Final = Api(1, "Fetch", VersionSpan(0, 18, flexible=12), "fetch")
+LIST_OFFSETS: Final = Api(2, "ListOffsets", VersionSpan(0, 11, flexible=6), "list_offsets")
+METADATA: Final = Api(3, "Metadata", VersionSpan(0, 13, flexible=9), "metadata")
+FIND_COORDINATOR: Final = Api(10, "FindCoordinator", VersionSpan(0, 6, flexible=3), "find_coordinator")
+API_VERSIONS: Final = Api(18, "ApiVersions", VersionSpan(0, 5, flexible=3), "api_versions")
+CREATE_TOPICS: Final = Api(19, "CreateTopics", VersionSpan(0, 7, flexible=5), "create_topics")
+DELETE_TOPICS: Final = Api(20, "DeleteTopics", VersionSpan(0, 6, flexible=4), "delete_topics")
+# Version 6 is the two-phase commit of KIP-939.
+INIT_PRODUCER_ID: Final = Api(
+    22, "InitProducerId", VersionSpan(0, 6, flexible=2), "init_producer_id", unstable=6
+)
+
+APIS: Final[Mapping[int, Api]] = {
+    api.key: api
+    for api in (
+        PRODUCE,
+        FETCH,
+        LIST_OFFSETS,
+        METADATA,
+        FIND_COORDINATOR,
+        API_VERSIONS,
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        INIT_PRODUCER_ID,
+    )
+}
+
+
+def request_class(key: int) -> type[Any]:
+    """The class of an API's requests.
+
+    Raises:
+        KeyError: no API here has that key.
+    """
+    return APIS[key].request_class
+
+
+def response_class(key: int) -> type[Any]:
+    """The class of an API's responses.
+
+    Raises:
+        KeyError: no API here has that key.
+    """
+    return APIS[key].response_class

@@ -1,0 +1,115 @@
+"""Headers in front of every request and response.
+
+    request   int16 api key | int16 api version | int32 correlation id | string client id | tagged fields (v2)
+    response  int32 correlation id | tagged fields (v1)
+
+Flexible versions have request header v2 and response header v1; the client id stays a string with an int16
+length (-1 for null) in both, so that a broker can read the header of a version that it does not know.
+Source: the protocol guide; KIP-482; KIP-511.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import attrs
+
+from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
+from tidelog.plugins.protocol_kafka.codecs.varint import skip_tagged_fields
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+
+_REQUEST: Final = struct.Struct(">hhih")
+_RESPONSE: Final = struct.Struct(">i")
+_NEVER: Final = 0x8000
+_FIRST_FLEXIBLE: Final = {
+    key: _NEVER if api.versions.flexible is None else api.versions.flexible for key, api in APIS.items()
+}
+
+
+@attrs.define(weakref_slot=False)
+class RequestHeader:
+    """A request's header; `body_position` is where the body starts in the frame.
+
+    Nothing is known of the body of an API that is not in the table.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
+
+def parse_request_header(frame: bytes | memoryview) -> RequestHeader:
+    """The header at the start of a request (without its size).
+
+    Raises:
+        DecodeError: the frame ends too early, or the client id is broken.
+    """
+    try:
+        key, version, correlation_id, length = _REQUEST.unpack_from(frame)
+        position = 10
+        client_id = None
+        if length >= 0:
+            position += length
+            client_id = bytes(frame[10:position]).decode()
+        if version >= _FIRST_FLEXIBLE.get(key, _NEVER):
+            position = skip_tagged_fields(frame, position + 1, frame[position], len(frame))
+    except (struct.error, IndexError, Malformed, UnicodeDecodeError) as fault:
+        raise _broken("RequestHeader", fault) from None
+    if length < -1 or position > len(frame):
+        raise DecodeError(
+            "RequestHeader", version, "client_id", f"a length of {length} in {len(frame)} bytes"
+        )
+    return RequestHeader(key, version, correlation_id, client_id, position)
+
+
+def encode_request_header(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None
+) -> bytes:
+    """A request's header, in the header version that the API's version has.
+
+    Raises:
+        EncodeError: a number or the client id is too large.
+        KeyError: no API here has that key.
+    """
+    text = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(text)
+    tagged = b"\0" if APIS[api_key].request_header_version(api_version) == 2 else b""
+    try:
+        return _REQUEST.pack(api_key, api_version, correlation_id, length) + text + tagged
+    except struct.error as fault:
+        raise EncodeError("RequestHeader", api_version, "", str(fault)) from None
+
+
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The header of a response to a request of that version.
+
+    Raises:
+        KeyError: no API here has that key.
+    """
+    tagged = b"\0" if APIS[api_key].response_header_version(api_version) else b""
+    return _RESPONSE.pack(correlation_id) + tagged
+
+
+def parse_response_header(api_key: int, api_version: int, frame: bytes | memoryview) -> tuple[int, int]:
+    """The correlation id of a response (without its size), and where its body starts.
+
+    Raises:
+        DecodeError: the frame ends too early.
+        KeyError: no API here has that key.
+    """
+    try:
+        (correlation_id,) = _RESPONSE.unpack_from(frame)
+        position = 4
+        if APIS[api_key].response_header_version(api_version):
+            position = skip_tagged_fields(frame, 5, frame[4], len(frame))
+    except (struct.error, IndexError, Malformed) as fault:
+        raise _broken("ResponseHeader", fault) from None
+    return correlation_id, position
+
+
+def _broken(header: str, fault: Exception) -> DecodeError:
+    reason = "it is cut off" if isinstance(fault, struct.error | IndexError) else str(fault)
+    return DecodeError(header, 0, "", reason)
