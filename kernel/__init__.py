@@ -1,1 +1,34 @@
-"""The kernel of tidelog: what embedders and plugin authors import."""
+"""The kernel of tidelog: what embedders and plugin authors import.
+
+    from tidelog.kernel import Broker, Config, hookimpl, load_plugins
+
+Names are imported at first use, so that a plugin which only needs `hookimpl` costs nothing more.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidelog.kernel.broker import Broker, serve
+    from tidelog.kernel.config import Config, ConfigKey
+    from tidelog.kernel.hookspecs import hookimpl
+    from tidelog.kernel.plugins import load_plugins
+
+__all__ = ["Broker", "Config", "ConfigKey", "hookimpl", "load_plugins", "serve"]
+
+_HOMES = {
+    "Broker": "broker",
+    "Config": "config",
+    "ConfigKey": "config",
+    "hookimpl": "hookspecs",
+    "load_plugins": "plugins",
+    "serve": "broker",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 class Broker:
     """A running broker: what wire codecs, background tasks and embedders call.
 
-    `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners` maps
-    each listener's name to the `host:port` it is bound to.
+    `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners`
+    maps each listener's name to the `host:port` it is bound to.
     """
 
     def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:

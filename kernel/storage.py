@@ -130,7 +130,7 @@ class PartitionStore(Protocol):
         ...
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later, whole; None without one."""
+        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later, whole; None if none."""
         ...
 
     def batch_of_max_timestamp(self) -> bytes | None:
@@ -154,7 +154,7 @@ class PartitionStore(Protocol):
         ...
 
     def delete_segments_before(self, offset: int) -> int:
-        """Blocking: drop whole segments that lie wholly below `offset`, never the active one; how many went."""
+        """Blocking: drop segments that lie wholly below `offset`, never the active one; how many went."""
         ...
 
     def flush(self) -> int:
@@ -178,7 +178,7 @@ class PartitionStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Blocking: flush, trim and close; no method is called afterwards. Regions handed out stay readable."""
+        """Blocking: flush, trim and close; the last call. Regions handed out stay readable."""
         ...
 
 

@@ -172,7 +172,7 @@ class Topics:
         return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
-        """The topic of that name, created with the broker's defaults when it is not there. Raises as `create`."""
+        """The topic of that name, created with the broker's defaults if it is missing; raises as `create`."""
         topic = self._by_name.get(name)
         if topic is not None:
             return topic

@@ -112,7 +112,8 @@ class ProducerStates:
 def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
     if header.producer_epoch < entry.epoch:
         raise InvalidProducerEpoch(
-            f"producer {header.producer_id} has epoch {entry.epoch} here, the batch has {header.producer_epoch}"
+            f"producer {header.producer_id} has epoch {entry.epoch} here, "
+            f"the batch has {header.producer_epoch}"
         )
     if header.base_sequence != 0:
         raise OutOfOrderSequence(

@@ -5,8 +5,9 @@
          2  crc            uint32   CRC-32C of everything from byte 6 on
          6  entry count    int32
         10  entries, 46 bytes each:
-            0 producerId int64, 8 epoch int16, 10 lastSequence int32, 14 lastOffset int64, 22 offsetDelta int32,
-            26 timestamp int64, 34 coordinatorEpoch int32, 38 currentTxnFirstOffset int64 (-1: none)
+            0 producerId int64, 8 epoch int16, 10 lastSequence int32, 14 lastOffset int64,
+            22 offsetDelta int32, 26 timestamp int64, 34 coordinatorEpoch int32,
+            38 currentTxnFirstOffset int64 (-1: none)
 
 Of the last five batches only the newest is kept, as in Kafka. Source: seed 002, "Snapshot file format".
 """

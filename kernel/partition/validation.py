@@ -46,7 +46,8 @@ def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
 def _refuse_length(header: BatchHeader, size: int) -> None:
     if HEADER_BYTES <= header.size < size:
         raise InvalidRecord(
-            f"{size - header.size} bytes follow the record batch; a produce request carries one batch a partition"
+            f"{size - header.size} bytes follow the record batch; "
+            "a produce request carries one batch a partition"
         )
     raise CorruptBatch(f"the batch's length field says {header.size} bytes, {size} arrived")
 

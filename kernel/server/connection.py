@@ -10,6 +10,7 @@ socket down, which wakes whoever waits on it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from collections.abc import Awaitable
@@ -133,7 +134,5 @@ def _has_hung_up(sock: socket.socket) -> bool:
 
 
 def _shutdown(sock: socket.socket, how: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # the peer was faster
         sock.shutdown(how)
-    except OSError:
-        pass  # the peer was faster

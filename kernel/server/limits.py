@@ -1,7 +1,7 @@
 """How many connections may be open, in all and for each address (`max.connections*`).
 
-As in Kafka, a broker that is full lets further connections wait in the system's backlog, while an address that
-has its share is refused.
+As in Kafka, a broker that is full lets further connections wait in the system's backlog, while an address
+that has its share is refused.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _resolve(listener: Listener) -> tuple[int, tuple[object, ...]]:
 def _every_address(port: int) -> tuple[int, tuple[object, ...]]:
     if socket.has_dualstack_ipv6():
         return socket.AF_INET6, ("::", port)
-    return socket.AF_INET, ("0.0.0.0", port)
+    return socket.AF_INET, ("0.0.0.0", port)  # noqa: S104 - what an empty host in `listeners` means
 
 
 def _set_buffer(sock: socket.socket, option: int, size_bytes: int) -> None:

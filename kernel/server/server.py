@@ -44,6 +44,7 @@ class Server:
         )
         self._refusals = RateLimit(WARNING_INTERVAL_SECONDS)
         self._idle_sweeps: dict[Connection, int] = {}
+        self._one_ended = trio.Event()
         self._listeners: list[BoundListener] = []
 
     def bind(self) -> dict[str, tuple[str, int]]:
@@ -70,7 +71,8 @@ class Server:
         for connection in tuple(self._idle_sweeps):
             connection.finish()
         while self._idle_sweeps:
-            await trio.sleep(0.01)
+            self._one_ended = trio.Event()
+            await self._one_ended.wait()
 
     def close_listeners(self) -> None:
         """Take no new connections."""
@@ -118,6 +120,7 @@ class Server:
         finally:
             del self._idle_sweeps[connection]
             self._limits.closed(peer.host)
+            self._one_ended.set()
 
     async def _sweep_forever(self) -> None:
         while True:

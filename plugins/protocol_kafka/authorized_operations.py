@@ -1,4 +1,4 @@
-"""What a client may do, as bit sets of ACL operations (KIP-430): without an authorizer everything there is."""
+"""What a client may do, as bit sets of ACL operations (KIP-430): without an authorizer everything."""
 
 from __future__ import annotations
 

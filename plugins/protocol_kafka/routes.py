@@ -67,8 +67,8 @@ def find_route(api_key: int, version: int) -> Route:
     """The route of a request.
 
     Raises:
-        ProtocolViolation: the API or its version is not served; as in Kafka the connection is closed, except that
-            an unknown version of ApiVersions is answered in version 0 with UNSUPPORTED_VERSION.
+        ProtocolViolation: the API or its version is not served; as in Kafka the connection is closed,
+            except that an unknown version of ApiVersions is answered in version 0 with UNSUPPORTED_VERSION.
     """
     served = SERVED.get(api_key)
     if served is None:

@@ -78,7 +78,7 @@ def _append(topic: Topic, data: PartitionProduceData, version: int) -> Partition
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
         partition = topic.partitions[index]
-        result = partition.append(records)
+        result = partition.append(records)  # type: ignore[arg-type]  # the receive buffer is writable
     except BrokerError as error:
         return _failed(index, error)
     return PartitionProduceResponse(
@@ -101,7 +101,7 @@ def _close_on_error(response: ProduceResponse) -> None:
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
+                name = topic.name or topic.topic_id.hex()
                 raise ProtocolViolation(
-                    f"a Produce request with acks=0 failed for {topic.name or topic.topic_id.hex()}-{partition.index}: "
-                    f"{partition.error_message}"
+                    f"Produce with acks=0 failed for {name}-{partition.index}: {partition.error_message}"
                 )
