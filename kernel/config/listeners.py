@@ -129,6 +129,23 @@ class _ListenersType:
         return ",".join(str(listener) for listener in cast("tuple[Listener, ...]", value))
 
 
+@attrs.frozen
+class _ListenerNames:
+    name: str = "list"
+    allowed: str = ""
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return comma_list(unique=False).parse(text.upper())
+
+    def format(self, value: object) -> str:
+        return ",".join(cast("tuple[str, ...]", value))
+
+
+def listener_names() -> ValueType[tuple[str, ...]]:
+    """Names of listeners, upper case in any case."""
+    return _ListenerNames()
+
+
 def listeners() -> ValueType[tuple[Listener, ...]]:
     """The type of the key `listeners`."""
     return _ListenersType(False, "NAME://host:port between commas, each name and each port once")

@@ -27,10 +27,10 @@ class Resolved:
 
 @attrs.define
 class _Findings:
-    values: dict[str, object] = attrs.field(factory=dict)
-    origins: dict[str, Origin] = attrs.field(factory=dict)
-    problems: list[str] = attrs.field(factory=list)
-    warnings: list[str] = attrs.field(factory=list)
+    problems: list[str]
+    values: dict[str, object] = attrs.field(factory=dict[str, object])
+    origins: dict[str, Origin] = attrs.field(factory=dict[str, Origin])
+    warnings: list[str] = attrs.field(factory=list[str])
 
 
 def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
@@ -92,16 +92,14 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
             continue
         other = names_here.setdefault(key.name, setting)
         if other is not setting:
-            found.problems.append(
-                f"{_shown(setting, key)}: the same key is set as {_shown(other, key)} too; keep one"
-            )
+            found.problems.append(f"{_shown(setting, key)}: is set twice, also as {other.name}; keep one")
         elif key.name not in found.values:
             found.values[key.name] = value
             found.origins[key.name] = setting.origin
 
 
 def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | None, str]:
-    """The key and the name it was set by; of an environment variable that sets none, the name it seems to mean."""
+    """The key and the name it was set by; of a variable that sets none, the name that it seems to mean."""
     if setting.origin.kind is not OriginKind.ENVIRONMENT:
         return keys.find(setting.name, "broker"), setting.name
     found = keys.find_variable(setting.name)
@@ -142,9 +140,7 @@ def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
         if key.only_with is None or found.origins[key.name] is DEFAULT_ORIGIN:
             continue
         name, needed = key.only_with
-        other = keys.find(name, "broker")
-        assert other is not None
-        actual = other.type.format(found.values[name])
+        actual = str(found.values[name])
         if actual != needed:
             warnings.append(
                 f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, and "

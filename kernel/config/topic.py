@@ -175,7 +175,11 @@ def _was_set(key: ConfigKey[object], resolved: Resolved) -> bool:
 
 
 def _refuse_unknown(known: ConfigKeys, name: str, text: str | None) -> None:
-    """Raises ValueError with the reason why `name` cannot be set to `text`, unless Kafka has it and it is neutral."""
+    """Accept a setting that Kafka knows and that asks for nothing here.
+
+    Raises:
+        ValueError: any other; the message is the reason.
+    """
     if text is None:
         raise ValueError("has no value")
     kafka_key = kafka_topic_key(name, text)

@@ -307,7 +307,7 @@ def limits_by_host() -> ValueType[dict[str, int]]:
 
 
 @attrs.frozen
-class _NameMap:
+class _NamesByListener:
     allowed: str
     name: str = "string"
 
@@ -317,18 +317,18 @@ class _NameMap:
             left, _, right = (part.strip() for part in pair.partition(":"))
             if not (left and right):
                 raise ValueError(f"has {pair!r}, which is no name:name pair")
-            if left in names:
+            if left.upper() in names:
                 raise ValueError(f"names {left} twice")
-            names[left] = right
+            names[left.upper()] = right
         return names
 
     def format(self, value: object) -> str:
         return ",".join(f"{left}:{right}" for left, right in cast("dict[str, str]", value).items())
 
 
-def name_map(allowed: str) -> ValueType[dict[str, str]]:
-    """`name:name,name:name`, described by `allowed`."""
-    return _NameMap(allowed)
+def names_by_listener(allowed: str) -> ValueType[dict[str, str]]:
+    """`LISTENER:name,LISTENER:name`, described by `allowed`; listeners' names are upper case in any case."""
+    return _NamesByListener(allowed)
 
 
 Scope = Literal["broker", "topic"]

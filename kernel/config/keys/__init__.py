@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.keys.broker import (
     AUTO_CREATE_TOPICS_ENABLE,
@@ -123,6 +125,6 @@ __all__ = [
 ]
 
 KERNEL_KEYS: tuple[ConfigKey[object], ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, ConfigKey)
+    cast("ConfigKey[object]", value) for value in list(globals().values()) if isinstance(value, ConfigKey)
 )
 """All of the above, in their order here."""

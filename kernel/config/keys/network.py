@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.listeners import Listener, advertised_listeners, listeners
-from tidelog.kernel.config.types import INT_MAX, comma_list, integer, limits_by_host, long, name_map, nullable
+from tidelog.kernel.config.listeners import Listener, advertised_listeners, listener_names, listeners
+from tidelog.kernel.config.types import INT_MAX, integer, limits_by_host, long, names_by_listener, nullable
 
 LISTENERS = ConfigKey(
     name="listeners",
@@ -22,21 +22,21 @@ ADVERTISED_LISTENERS = ConfigKey(
 )
 CONTROLLER_LISTENER_NAMES = ConfigKey(
     name="controller.listener.names",
-    type=comma_list(),
+    type=listener_names(),
     default=(),
     documentation="Listeners that Kafka reserves for its controllers. This broker needs none: a listener "
     "of such a name is not opened.",
 )
 LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     name="listener.security.protocol.map",
-    type=name_map("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
+    type=names_by_listener("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
     default={},
     documentation="Security protocols of the listeners. A name that is missing here and is no protocol's "
     "name itself is PLAINTEXT, the one protocol that this broker has a part for.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",
-    type=name_map("NAME:codec pairs between commas"),
+    type=names_by_listener("NAME:codec pairs between commas"),
     default={},
     documentation="Wire protocols of the listeners, by the names that plugins offer them under; `kafka` "
     "for a listener that is missing here.",

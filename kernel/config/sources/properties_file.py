@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from tidelog.kernel.config.sources.layers import Origin, OriginKind, Setting
 
-_PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
+_NAME = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<character>.))", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -22,9 +23,7 @@ def read_properties(text: str, file: str, problems: list[str]) -> list[Setting]:
     settings: list[Setting] = []
     lines: dict[str, int] = {}
     for number, line in _logical_lines(text):
-        pair = _PAIR.fullmatch(line)
-        assert pair is not None
-        name, value = _unescape(pair["name"]), _unescape(pair["value"])
+        name, value = _split(line)
         if name in lines:
             problems.append(f"{name} ({file}:{number}): is set twice, first in line {lines[name]}")
             continue
@@ -47,6 +46,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _continues(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    name = _NAME.match(line)
+    end = name.end() if name else 0
+    separator = _SEPARATOR.match(line, end)
+    return _unescape(line[:end]), _unescape(line[separator.end() if separator else end :])
 
 
 def _unescape(text: str) -> str:

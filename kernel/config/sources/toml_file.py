@@ -56,13 +56,13 @@ def _flat(key: str) -> str:
 
 def _explain(file: str, error: Exception, lines: dict[str, int]) -> str:
     """TOML reads `a.b = 1` as a table `a`, so `a` cannot have a value too; Kafka has such pairs of names."""
-    for shorter in lines:
-        for longer in lines:
+    for shorter, line in lines.items():
+        for longer, other_line in lines.items():
             if longer.startswith(shorter + "."):
                 return (
-                    f"{file}: {shorter} (line {lines[shorter]}) and {longer} (line {lines[longer]}) cannot "
-                    "both stand here as they are, because TOML takes the dots of a name for nested tables. "
-                    "Put the longer name "
+                    f"{file}: {shorter} (line {line}) and {longer} (line {other_line}) cannot both stand "
+                    "here as they are, because TOML takes the dots of a name for nested tables. Put the "
+                    "longer name "
                     f'in quotes, above the first [table]: "{longer}" = ...'
                 )
     return f"{file} is not well-formed TOML: {error}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from typing import cast
 
 from tidelog.kernel.config.listeners import Listener
 from tidelog.kernel.config.sources.layers import Origin, Setting
@@ -28,7 +29,7 @@ def flatten(
 def _leaves(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from _leaves(cast("Mapping[str, object]", value), f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -40,7 +41,7 @@ def value_text(value: object) -> str:
         ValueError: values of this type are no settings.
     """
     if isinstance(value, list | tuple):
-        return ",".join(_item_text(item) for item in value)
+        return ",".join(_item_text(item) for item in cast("Sequence[object]", value))
     return _scalar_text(value)
 
 
