@@ -1,0 +1,75 @@
+"""A broker inside the test's own process: in a trio task, or in a thread for clients that block."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+import attrs
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.clock import Clock, wall_clock_ms
+from tidelog.kernel.config import Sources, settings_from_mapping
+from tidelog.kernel.plugins import configure
+
+ON_A_FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
+"""What a broker for a test is unless it is told otherwise: on loopback, leaving nothing behind."""
+
+
+@attrs.frozen
+class ThreadedBroker:
+    """A broker that runs in a thread of its own; `bootstrap` is what clients connect to."""
+
+    broker: Broker
+    bootstrap: str
+
+
+def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms) -> Broker:
+    """A broker that is not running yet, by default in memory and on a free port of loopback."""
+    config, plugins = configure(Sources().over(settings_from_mapping({**ON_A_FREE_PORT, **(values or {})})))
+    return Broker(config, plugins, clock=clock)
+
+
+@asynccontextmanager
+async def running_broker(
+    values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms
+) -> AsyncIterator[Broker]:
+    """A broker in this trio run; it stops gracefully when the block ends."""
+    async with new_broker(values, clock=clock).running() as broker:
+        yield broker
+
+
+@contextmanager
+def broker_in_thread(values: Mapping[str, object] | None = None) -> Iterator[ThreadedBroker]:
+    """A broker in a thread of its own; it stops gracefully when the block ends.
+
+    Raises:
+        Exception: whatever kept it from starting.
+    """
+    started: queue.SimpleQueue[tuple[Broker, trio.lowlevel.TrioToken] | Exception] = queue.SimpleQueue()
+
+    async def main() -> None:
+        async with new_broker(values).running() as broker:
+            started.put((broker, trio.lowlevel.current_trio_token()))
+            await broker.wait_stop_requested()
+
+    def run() -> None:
+        try:
+            trio.run(main)
+        except Exception as error:
+            started.put(error)
+
+    thread = threading.Thread(target=run, name="tidelog-broker", daemon=True)
+    thread.start()
+    outcome = started.get()
+    if isinstance(outcome, Exception):
+        raise outcome
+    broker, token = outcome
+    try:
+        yield ThreadedBroker(broker, ",".join(broker.listeners.values()))
+    finally:
+        token.run_sync_soon(broker.request_stop)
+        thread.join()
