@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 def only_cause(error: BaseException) -> BaseException:
     """The error itself, out of the groups that nurseries put round it."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        if len(group.exceptions) == 1:
+            return only_cause(group.exceptions[0])
     return error
 
 
