@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import attrs
 
-from tidelog.kernel.config.types import ValueType, comma_list
+from tidelog.kernel.config.types import ValueType, split_list
 
 MAX_PORT = 65535
 
@@ -79,7 +77,7 @@ def parse_advertised_listeners(text: str) -> tuple[Listener, ...]:
 
 
 def _parse_each(text: str) -> tuple[Listener, ...]:
-    listeners = tuple(_parse_listener(part) for part in comma_list(unique=False).parse(text))
+    listeners = tuple(_parse_listener(part) for part in split_list(text))
     if not listeners:
         raise ValueError("names no listener")
     names = [listener.name for listener in listeners]
@@ -116,41 +114,30 @@ def _different_families(one: str, other: str) -> bool:
     return (":" in one) != (":" in other) and bool(one and other)
 
 
-@attrs.frozen
-class _ListenersType:
-    advertised: bool
-    allowed: str
-    name: str = "list"
-
-    def parse(self, text: str) -> tuple[Listener, ...]:
-        return parse_advertised_listeners(text) if self.advertised else parse_listeners(text)
-
-    def format(self, value: object) -> str:
-        return ",".join(str(listener) for listener in cast("tuple[Listener, ...]", value))
-
-
-@attrs.frozen
-class _ListenerNames:
-    name: str = "list"
-    allowed: str = ""
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        return comma_list(unique=False).parse(text.upper())
-
-    def format(self, value: object) -> str:
-        return ",".join(cast("tuple[str, ...]", value))
-
-
-def listener_names() -> ValueType[tuple[str, ...]]:
-    """Names of listeners, upper case in any case."""
-    return _ListenerNames()
-
-
 def listeners() -> ValueType[tuple[Listener, ...]]:
     """The type of the key `listeners`."""
-    return _ListenersType(False, "NAME://host:port between commas, each name and each port once")
+    return ValueType(
+        "list",
+        "NAME://host:port between commas, each name and each port once",
+        parse_listeners,
+        _format_listeners,
+    )
 
 
 def advertised_listeners() -> ValueType[tuple[Listener, ...]]:
     """The type of the key `advertised.listeners`."""
-    return _ListenersType(True, "NAME://host:port between commas, each name once, no host like 0.0.0.0")
+    return ValueType(
+        "list",
+        "NAME://host:port between commas, each name once, no host like 0.0.0.0",
+        parse_advertised_listeners,
+        _format_listeners,
+    )
+
+
+def listener_names() -> ValueType[tuple[str, ...]]:
+    """Names of listeners, upper case in any case."""
+    return ValueType("list", "", lambda text: split_list(text.upper()), ",".join)
+
+
+def _format_listeners(listeners: tuple[Listener, ...]) -> str:
+    return ",".join(str(listener) for listener in listeners)

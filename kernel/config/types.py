@@ -1,13 +1,13 @@
 """Types of configuration values: how text becomes a value, back again, and the allowed range in words.
 
 Every source (command line, environment, file, a client's CreateTopics) hands over text in Kafka's own
-notation, so a type has one parser. `parse` raises ValueError with the reason alone; the caller knows key and
-source and adds them.
+notation, so a type has one parser.
 """
 
 from __future__ import annotations
 
-from typing import Generic, Literal, Protocol, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
 
 import attrs
 
@@ -17,212 +17,157 @@ T_co = TypeVar("T_co", covariant=True)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
-
-class ValueType(Protocol[T_co]):
-    """What a key's value may be."""
-
-    @property
-    def name(self) -> str:
-        """Kafka's name of the type: int, long, boolean, list and so on."""
-        ...
-
-    @property
-    def allowed(self) -> str:
-        """The range in words, empty when every value of the type will do."""
-        ...
-
-    def parse(self, text: str) -> T_co:
-        """The value that `text` stands for.
-
-        Raises:
-            ValueError: it stands for none; the message is the reason, without key and value.
-        """
-        ...
-
-    def format(self, value: object) -> str:
-        """The text that `parse` reads as `value`."""
-        ...
+Scope = Literal["broker", "topic"]
 
 
 @attrs.frozen
-class _Whole:
+class ValueType(Generic[T_co]):
+    """What a key's value may be: Kafka's name of the type, and the range in words (empty: any value will do).
+
+    `parse` gives the value that a text stands for; it raises ValueError with the reason alone, since its
+    caller knows key and source. `format` gives the text that `parse` reads as that value, or `[hidden]` for a
+    secret.
+    """
+
     name: str
-    minimum: int
-    maximum: int
-    lowest: int
-    highest: int
-
-    @property
-    def allowed(self) -> str:
-        below, above = self.minimum > self.lowest, self.maximum < self.highest
-        if self.minimum == self.maximum:
-            return f"{self.minimum}"
-        if below and above:
-            return f"{self.minimum} to {self.maximum}"
-        if above:
-            return f"<= {self.maximum}"
-        return f">= {self.minimum}" if below else ""
-
-    def parse(self, text: str) -> int:
-        digits = text.strip()
-        # int() also takes underscores and other scripts' digits, which Kafka does not.
-        if not (digits.isascii() and digits.lstrip("+-").isdigit()):
-            raise ValueError(f"is not a whole number ({self.name})")
-        try:
-            number = int(digits)
-        except ValueError:
-            raise ValueError(f"is not a whole number ({self.name})") from None
-        if not self.lowest <= number <= self.highest:
-            raise ValueError(f"does not fit the type {self.name}")
-        if not self.minimum <= number <= self.maximum:
-            raise ValueError(f"is out of range ({self.allowed})")
-        return number
-
-    def format(self, value: object) -> str:
-        return str(value)
+    allowed: str
+    parse: Callable[[str], T_co] = attrs.field(eq=False, repr=False)
+    format: Callable[[Any], str] = attrs.field(eq=False, repr=False, default=str)
 
 
 def integer(minimum: int = INT_MIN, maximum: int = INT_MAX) -> ValueType[int]:
     """Kafka's int: a whole number of 32 bits."""
-    return _Whole("int", minimum, maximum, INT_MIN, INT_MAX)
+    return _whole("int", minimum, maximum, INT_MIN, INT_MAX)
 
 
 def long(minimum: int = LONG_MIN, maximum: int = LONG_MAX) -> ValueType[int]:
     """Kafka's long: a whole number of 64 bits."""
-    return _Whole("long", minimum, maximum, LONG_MIN, LONG_MAX)
+    return _whole("long", minimum, maximum, LONG_MIN, LONG_MAX)
 
 
-@attrs.frozen
-class _Double:
-    minimum: float | None
-    maximum: float | None
-    name: str = "double"
+def _whole(name: str, minimum: int, maximum: int, lowest: int, highest: int) -> ValueType[int]:
+    allowed = _range(
+        str(minimum) if minimum > lowest else None,
+        str(maximum) if maximum < highest else None,
+    )
 
-    @property
-    def allowed(self) -> str:
-        if self.minimum is not None and self.maximum is not None:
-            return f"{self.minimum:g} to {self.maximum:g}"
-        if self.minimum is not None:
-            return f">= {self.minimum:g}"
-        return f"<= {self.maximum:g}" if self.maximum is not None else ""
-
-    def parse(self, text: str) -> float:
-        try:
-            number = float(text.replace("_", "x"))
-        except ValueError:
-            raise ValueError("is not a number (double)") from None
-        too_low = self.minimum is not None and not number >= self.minimum
-        too_high = self.maximum is not None and not number <= self.maximum
-        if too_low or too_high or number != number:
-            raise ValueError(f"is out of range ({self.allowed})")
+    def parse(text: str) -> int:
+        digits = text.strip()
+        unsigned = digits[1:] if digits.startswith(("+", "-")) else digits
+        # int() also takes underscores and the digits of other scripts, which Kafka does not.
+        if not (unsigned.isascii() and unsigned.isdigit()):
+            raise ValueError(f"is not a whole number ({name})")
+        # The longest number that fits has 19 digits; int() refuses thousands of them with words of its own.
+        number = int(digits) if len(digits) < _MANY_DIGITS else highest + 1
+        if not lowest <= number <= highest:
+            raise ValueError(f"does not fit the type {name}")
+        if not minimum <= number <= maximum:
+            raise ValueError(f"is out of range ({allowed})")
         return number
 
-    def format(self, value: object) -> str:
-        return str(value)
+    return ValueType(name, allowed, parse)
+
+
+_MANY_DIGITS = 100
 
 
 def double(minimum: float | None = None, maximum: float | None = None) -> ValueType[float]:
     """Kafka's double; both bounds belong to the range."""
-    return _Double(minimum, maximum)
+    allowed = _range(
+        None if minimum is None else f"{minimum:g}",
+        None if maximum is None else f"{maximum:g}",
+    )
+
+    def parse(text: str) -> float:
+        try:
+            number = float("" if "_" in text else text)
+        except ValueError:
+            raise ValueError("is not a number (double)") from None
+        if number != number:
+            raise ValueError("is not a number (double)")
+        if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            raise ValueError(f"is out of range ({allowed})")
+        return number
+
+    return ValueType("double", allowed, parse)
 
 
-@attrs.frozen
-class _Boolean:
-    name: str = "boolean"
-    allowed: str = "true, false"
-
-    def parse(self, text: str) -> bool:
-        word = text.strip().lower()
-        if word not in ("true", "false"):
-            raise ValueError("is neither true nor false")
-        return word == "true"
-
-    def format(self, value: object) -> str:
-        return "true" if value else "false"
+def _range(minimum: str | None, maximum: str | None) -> str:
+    if minimum is not None and minimum == maximum:
+        return minimum
+    if minimum is not None and maximum is not None:
+        return f"{minimum} to {maximum}"
+    if minimum is not None:
+        return f">= {minimum}"
+    return f"<= {maximum}" if maximum is not None else ""
 
 
 def boolean() -> ValueType[bool]:
     """Kafka's boolean: true or false in any case."""
-    return _Boolean()
+    return ValueType("boolean", "true, false", _parse_boolean, lambda value: "true" if value else "false")
 
 
-@attrs.frozen
-class _String:
-    non_empty: bool
-    name: str = "string"
-
-    @property
-    def allowed(self) -> str:
-        return "not empty" if self.non_empty else ""
-
-    def parse(self, text: str) -> str:
-        value = text.strip()
-        if self.non_empty and not value:
-            raise ValueError("is empty")
-        return value
-
-    def format(self, value: object) -> str:
-        return str(value)
+def _parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("is neither true nor false")
+    return word == "true"
 
 
 def string(*, non_empty: bool = False) -> ValueType[str]:
     """Kafka's string: white space around it does not count."""
-    return _String(non_empty)
+    return (
+        ValueType("string", "not empty", _parse_non_empty)
+        if non_empty
+        else ValueType("string", "", str.strip)
+    )
 
 
-@attrs.frozen
-class _Choice:
-    choices: tuple[str, ...]
-    name: str = "string"
-
-    @property
-    def allowed(self) -> str:
-        return ", ".join(self.choices)
-
-    def parse(self, text: str) -> str:
-        value = text.strip()
-        if value not in self.choices:
-            raise ValueError(f"is none of {self.allowed}")
-        return value
-
-    def format(self, value: object) -> str:
-        return str(value)
+def _parse_non_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text.strip()
 
 
 def choice(*choices: str) -> ValueType[str]:
     """A string out of a few, written exactly so."""
-    return _Choice(choices)
+    allowed = ", ".join(choices)
 
+    def parse(text: str) -> str:
+        if text.strip() not in choices:
+            raise ValueError(f"is none of {allowed}")
+        return text.strip()
 
-@attrs.frozen
-class _List:
-    choices: tuple[str, ...]
-    unique: bool
-    name: str = "list"
-
-    @property
-    def allowed(self) -> str:
-        words = [f"any of {', '.join(self.choices)}"] if self.choices else []
-        return "; ".join(words + ["no duplicates"] * self.unique)
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        items = tuple(item.strip() for item in text.split(",")) if text.strip() else ()
-        if "" in items:
-            raise ValueError("has an empty item")
-        for item in items:
-            if self.choices and item not in self.choices:
-                raise ValueError(f"has {item!r}, which is none of {', '.join(self.choices)}")
-        if self.unique and len(set(items)) < len(items):
-            raise ValueError("names something twice")
-        return items
-
-    def format(self, value: object) -> str:
-        return ",".join(cast("tuple[str, ...]", value))
+    return ValueType("string", allowed, parse)
 
 
 def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]:
     """Kafka's list: items between commas; with `choices` only those, written exactly so."""
-    return _List(choices, unique)
+    any_of = f"any of {', '.join(choices)}"
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = split_list(text)
+        for item in items:
+            if choices and item not in choices:
+                raise ValueError(f"has {item!r}, but may have {any_of}")
+        if unique and len(set(items)) < len(items):
+            raise ValueError("names something twice")
+        return items
+
+    words = [any_of] * bool(choices) + ["no duplicates"] * unique
+    return ValueType("list", "; ".join(words), parse, ",".join)
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The items between commas, none for blank text.
+
+    Raises:
+        ValueError: an item is empty.
+    """
+    items = tuple(item.strip() for item in text.split(",")) if text.strip() else ()
+    if "" in items:
+        raise ValueError("has an empty item")
+    return items
 
 
 @attrs.frozen
@@ -235,100 +180,69 @@ class Password:
         return "[hidden]"
 
 
-@attrs.frozen
-class _PasswordType:
-    name: str = "password"
-    allowed: str = ""
-
-    def parse(self, text: str) -> Password:
-        return Password(text)
-
-    def format(self, value: object) -> str:
-        return str(value)
-
-
 def password() -> ValueType[Password]:
     """Kafka's password; `format` gives `[hidden]`."""
-    return _PasswordType()
-
-
-@attrs.frozen
-class _Nullable(Generic[T_co]):
-    inner: ValueType[T_co]
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def allowed(self) -> str:
-        return f"{self.inner.allowed}, or empty: unset" if self.inner.allowed else ""
-
-    def parse(self, text: str) -> T_co | None:
-        return self.inner.parse(text) if text.strip() else None
-
-    def format(self, value: object) -> str:
-        return "" if value is None else self.inner.format(value)
+    return ValueType("password", "", Password)
 
 
 def nullable(inner: ValueType[T]) -> ValueType[T | None]:
     """Like `inner`, and empty text means unset (None)."""
-    return _Nullable(inner)
 
+    def parse(text: str) -> T | None:
+        return inner.parse(text) if text.strip() else None
 
-@attrs.frozen
-class _Limits:
-    name: str = "string"
-    allowed: str = "host:number pairs between commas, each number >= 0"
+    def format_value(value: T | None) -> str:
+        return "" if value is None else inner.format(value)
 
-    def parse(self, text: str) -> dict[str, int]:
-        limits: dict[str, int] = {}
-        for pair in comma_list(unique=False).parse(text):
-            host, colon, count = pair.rpartition(":")
-            host = host.strip().strip("[]")
-            if not (colon and host):
-                raise ValueError(f"has {pair!r}, which is no host:number pair")
-            if host in limits:
-                raise ValueError(f"names {host} twice")
-            try:
-                limits[host] = integer(0).parse(count)
-            except ValueError as error:
-                raise ValueError(f"has {count!r} for {host}, which {error}") from None
-        return limits
-
-    def format(self, value: object) -> str:
-        limits = cast("dict[str, int]", value).items()
-        return ",".join(f"[{host}]:{count}" if ":" in host else f"{host}:{count}" for host, count in limits)
+    allowed = f"{inner.allowed}; empty: unset" if inner.allowed else ""
+    return ValueType(inner.name, allowed, parse, format_value)
 
 
 def limits_by_host() -> ValueType[dict[str, int]]:
     """`host:count,host:count`; an IPv6 address may stand in brackets."""
-    return _Limits()
+    return ValueType(
+        "string", "host:number pairs between commas, each number >= 0", _parse_limits, _format_limits
+    )
 
 
-@attrs.frozen
-class _NamesByListener:
-    allowed: str
-    name: str = "string"
+def _parse_limits(text: str) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    for pair in split_list(text):
+        host, colon, count = pair.rpartition(":")
+        host = host.strip().removeprefix("[").removesuffix("]")
+        if not (colon and host):
+            raise ValueError(f"has {pair!r}, which is no host:number pair")
+        if host in limits:
+            raise ValueError(f"names {host} twice")
+        try:
+            limits[host] = integer(0).parse(count)
+        except ValueError as error:
+            raise ValueError(f"has {count!r} for {host}, which {error}") from None
+    return limits
 
-    def parse(self, text: str) -> dict[str, str]:
-        names: dict[str, str] = {}
-        for pair in comma_list(unique=False).parse(text):
-            left, _, right = (part.strip() for part in pair.partition(":"))
-            if not (left and right):
-                raise ValueError(f"has {pair!r}, which is no name:name pair")
-            if left.upper() in names:
-                raise ValueError(f"names {left} twice")
-            names[left.upper()] = right
-        return names
 
-    def format(self, value: object) -> str:
-        return ",".join(f"{left}:{right}" for left, right in cast("dict[str, str]", value).items())
+def _format_limits(limits: dict[str, int]) -> str:
+    return ",".join(
+        f"[{host}]:{count}" if ":" in host else f"{host}:{count}" for host, count in limits.items()
+    )
 
 
 def names_by_listener(allowed: str) -> ValueType[dict[str, str]]:
     """`LISTENER:name,LISTENER:name`, described by `allowed`; listeners' names are upper case in any case."""
-    return _NamesByListener(allowed)
+    return ValueType("string", allowed, _parse_names, _format_names)
 
 
-Scope = Literal["broker", "topic"]
+def _parse_names(text: str) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for pair in split_list(text):
+        listener, _, name = (part.strip() for part in pair.partition(":"))
+        if not (listener and name):
+            raise ValueError(f"has {pair!r}, which is no LISTENER:name pair")
+        if listener.upper() in names:
+            raise ValueError(f"names {listener} twice")
+        names[listener.upper()] = name
+    return names
+
+
+def _format_names(names: dict[str, str]) -> str:
+    return ",".join(f"{listener}:{name}" for listener, name in names.items())
