@@ -16,6 +16,7 @@ from tidelog.kernel.partition import AppendWaiter, Partition
 from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import BATCHES_SINCE, message_set
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -28,7 +29,6 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 )
 
 TOPIC_IDS_SINCE = 13
-BATCHES_V2_SINCE = 4
 NO_SESSION = 0
 
 
@@ -124,9 +124,6 @@ class _Read:
             self._failed = True
             return _failed(asked.partition, error_code(error))
         self.partitions.append(partition)
-        if records.size and self._version < BATCHES_V2_SINCE:
-            self._failed = True
-            return _failed(asked.partition, ErrorCode.UNSUPPORTED_VERSION)
         self.size += records.size
         return PartitionData(
             partition_index=asked.partition,
@@ -144,8 +141,21 @@ class _Read:
         allowed = min(asked.partition_max_bytes, left)
         if self.size and allowed <= 0:
             return EMPTY_SLICE
+        if self._version < BATCHES_SINCE:
+            return self._read_message_set(partition, asked.fetch_offset, allowed, wait=wait)
         records = partition.read(asked.fetch_offset, allowed, self._isolation, wait=wait)
         return EMPTY_SLICE if self.size and records.size > allowed else records
+
+    def _read_message_set(self, partition: Partition, offset: int, allowed: int, *, wait: bool) -> LogSlice:
+        if not wait:
+            raise WouldBlock
+        messages = message_set(
+            lambda start: partition.read(start, max(allowed, 1), self._isolation, wait=True),
+            offset,
+            allowed,
+            self._version,
+        )
+        return LogSlice((messages,), len(messages)) if messages else EMPTY_SLICE
 
 
 def _failed(index: int, code: int) -> PartitionData:

@@ -1,0 +1,75 @@
+"""Down-conversion: record batches as message sets, for clients that know nothing newer (Fetch 0 to 3).
+
+This is the one fetch that reads records, so it runs in a thread. Compressed batches are handed on
+uncompressed, which every client reads; control batches, which old clients could not tell from data, are left
+out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
+from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.storage import FileRegion, LogSlice
+
+FORMAT_1_SINCE = 2
+BATCHES_SINCE = 4
+"""Fetch versions from which on a client reads message format 1 and record batches."""
+
+
+def message_set(read: Callable[[int], LogSlice], offset: int, max_bytes: int, fetch_version: int) -> bytes:
+    """Blocking: messages from `offset` on, about `max_bytes` of them but at least one if there is any.
+
+    `read(offset)` gives the log's batches from there.
+
+    Raises:
+        BrokerError: what `read` raises; CorruptBatch when a batch's records cannot be decoded.
+    """
+    magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
+    out = bytearray()
+    next_offset = offset
+    while not out and (batches := _content(read(next_offset))):
+        for header, batch in _whole_batches(batches):
+            next_offset = header.next_offset
+            if not header.is_control and not _convert(out, header, batch, offset, max_bytes, magic):
+                break
+    return bytes(out)
+
+
+def _convert(
+    out: bytearray, header: BatchHeader, batch: memoryview, offset: int, max_bytes: int, magic: int
+) -> bool:
+    """Append a batch's records from `offset` on; whether there is room for more."""
+    for record in iter_records(batch, header):
+        if record.offset < offset:
+            continue
+        size = len(out)
+        encode_message(out, record, magic, is_append_time=header.is_append_time)
+        if len(out) > max_bytes:
+            if size:
+                del out[size:]
+            return False
+    return True
+
+
+def _content(batches: LogSlice) -> memoryview:
+    return memoryview(b"".join(map(_bytes_of, batches.regions)))
+
+
+def _bytes_of(region: bytes | memoryview | FileRegion) -> bytes | memoryview:
+    if isinstance(region, FileRegion):
+        return os.pread(region.file.fileno(), region.size, region.position)
+    return region
+
+
+def _whole_batches(batches: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    position = 0
+    while len(batches) - position >= HEADER_BYTES:
+        header = parse_header(batches, position)
+        if header.size > len(batches) - position:
+            return
+        yield header, batches[position : position + header.size]
+        position += header.batch_length + LOG_OVERHEAD_BYTES
