@@ -11,8 +11,8 @@ EVENT_LOOPS = {"asyncio", "trio"}
 COMMAND_LINE = {"click", "rich"}
 COMPRESSION = {"cramjam", "lz4", "zstandard"}
 
-# Module → what it must not load. Spark's workers decode messages without an event loop; a plugin that only offers
-# hooks costs no more than pluggy.
+# Module → what it must not load. Spark's workers decode messages without an event loop; a plugin that only
+# offers hooks costs no more than pluggy.
 LIGHT = {
     "tidelog.kernel": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
     "tidelog.kernel.hookspecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
