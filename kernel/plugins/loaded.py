@@ -52,7 +52,7 @@ class Plugins:
                     raise PluginError(
                         f"The plugin {plugin} hands over {key!r}, which is no configuration key."
                     )
-                found.append(key)
+                found.append(cast("ConfigKey[object]", key))
         ConfigKeys(found)
         return tuple(found)
 
