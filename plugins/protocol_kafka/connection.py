@@ -97,10 +97,14 @@ async def _encode_when_done(route: Route, correlation_id: int, response: Awaitab
 
 
 def _encode(route: Route, correlation_id: int, response: object) -> Parts:
-    parts: Parts = [b""]
+    parts: Parts = []
     route.encode(response, parts)
-    size = CORRELATION_ID_BYTES + len(route.header_tags) + sum(map(_size, parts))
-    parts[0] = _FRAME_HEAD.pack(size, correlation_id) + route.header_tags
+    tags = route.header_tags
+    body = parts[0]
+    if len(parts) == 1 and type(body) is bytes:
+        return [_FRAME_HEAD.pack(CORRELATION_ID_BYTES + len(tags) + len(body), correlation_id) + tags + body]
+    size = CORRELATION_ID_BYTES + len(tags) + sum(map(_size, parts))
+    parts.insert(0, _FRAME_HEAD.pack(size, correlation_id) + tags)
     return parts
 
 
