@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 CACHE_VARIABLE = "TIDELOG_PEERS_CACHE"
 
 
 def peers_cache() -> Path:
-    """The folder that fetched peers live in: `$TIDELOG_PEERS_CACHE`, else `tidelog/peers` in the user's cache."""
+    """Where fetched peers live: `$TIDELOG_PEERS_CACHE`, else `tidelog/peers` in the user's cache folder."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -24,7 +24,7 @@ def peers_cache() -> Path:
 
 
 @contextmanager
-def exclusive(lock_file: Path) -> Iterator[None]:
+def exclusive(lock_file: Path) -> Generator[None]:
     """Hold `lock_file` against every other process; its folder must exist. Waits as long as it takes.
 
     The lock ends with its holder, even one that was killed, so a stale file never blocks anybody.

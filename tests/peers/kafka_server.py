@@ -15,7 +15,7 @@ from .process import ServerFailedError, ServerProcess
 from .readiness import wait_until_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
 # What kafka-server-start.sh and kafka-run-class.sh pass to the JVM of a broker.
@@ -33,6 +33,10 @@ _STORAGE_TOOL = "kafka.tools.StorageTool"
 _MAIN_CLASS = "kafka.Kafka"
 
 
+def _data_in_work_dir(server: KafkaServer) -> Path:
+    return server.work_dir / "data"
+
+
 @attrs.define
 class KafkaServer:
     """A node whose configuration and output are in `work_dir` and whose logs are in `data_dir`.
@@ -45,14 +49,10 @@ class KafkaServer:
     work_dir: Path
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     heap: tuple[str, ...] = SHIPPED_HEAP
-    data_dir: Path = attrs.field()
+    data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
     port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
     _controller_port: int = attrs.field(init=False)
-
-    @data_dir.default
-    def _data_dir_in_work_dir(self) -> Path:
-        return self.work_dir / "data"
 
     def __attrs_post_init__(self) -> None:
         self.port, self._controller_port = free_ports(2)
@@ -132,9 +132,7 @@ class KafkaServer:
         self.prepare()
         self.process.start()
         try:
-            wait_until_answers(
-                LOOPBACK, self.port, timeout_s, still_running=lambda: self.process.is_running
-            )
+            wait_until_answers(LOOPBACK, self.port, timeout_s, still_running=lambda: self.process.is_running)
         except (TimeoutError, ConnectionAbortedError) as error:
             self.kill()
             raise self.process.failed("did not become ready") from error
@@ -155,7 +153,7 @@ def running_kafka(
     version: str | None = None,
     settings: Mapping[str, str] | None = None,
     data_dir: Path | None = None,
-) -> Iterator[KafkaServer]:
+) -> Generator[KafkaServer]:
     """A running Apache Kafka (the newest unless `version` says otherwise), stopped at the end.
 
     Raises PeerUnavailableError when it cannot be had, ServerFailedError when it does not start.

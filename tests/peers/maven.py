@@ -82,7 +82,7 @@ def _fetch_once(wanted: Sequence[Coordinates], folder: Path) -> None:
     peer = str(wanted[0])
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise PeerUnavailableError(peer, f"no `mvn` is on the PATH and {folder} does not exist; install Maven")
+        raise PeerUnavailableError(peer, f"no `mvn` is on the PATH and {folder} is not there; install Maven")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(folder.with_name(folder.name + ".lock")):
@@ -113,7 +113,8 @@ def _run_maven(command: Sequence[str], wanted: Sequence[Coordinates]) -> None:
             peer, f"Maven did not fetch it within {_FETCH_TIMEOUT_S:.0f} s; is the network there?"
         ) from error
     if done.returncode != 0:
-        raise PeerUnavailableError(peer, f"Maven could not fetch it: {_first_error(done.stdout + done.stderr)}")
+        cause = _first_error(done.stdout + done.stderr)
+        raise PeerUnavailableError(peer, f"Maven could not fetch it: {cause}")
 
 
 def _first_error(output: str) -> str:

@@ -34,7 +34,7 @@ def answers_api_versions(host: str, port: int, timeout_s: float = 5.0) -> bool:
             correlation_id, error_code = struct.unpack_from(">ih", _receive_exactly(connection, size))
     except OSError:
         return False
-    return correlation_id == _CORRELATION_ID and error_code == 0
+    return bool(correlation_id == _CORRELATION_ID and error_code == 0)
 
 
 def wait_until_answers(

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .ports import LOOPBACK
-from .process import ServerFailedError, ServerProcess
+from .process import ServerProcess
 from .readiness import wait_until_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
 _START_TIMEOUT_S = 30.0
 _LISTENER = "PLAINTEXT"
+
+
+def _data_in_work_dir(server: TidelogServer) -> Path:
+    return server.work_dir / "data"
 
 
 @attrs.define
@@ -36,17 +40,14 @@ class TidelogServer:
     requested_port: int = 0
     launcher: Sequence[str] = (sys.executable, "-m", "tidelog.kernel")
     environment: Mapping[str, str] | None = None
-    data_dir: Path = attrs.field()
+    data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
     port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
 
-    @data_dir.default
-    def _data_dir_in_work_dir(self) -> Path:
-        return self.work_dir / "data"
-
     def __attrs_post_init__(self) -> None:
         self.port = self.requested_port
-        self.process = ServerProcess(self.name, self.command(), self.work_dir / "tidelog.log", self.environment)
+        log_path = self.work_dir / "tidelog.log"
+        self.process = ServerProcess(self.name, self.command(), log_path, self.environment)
 
     @property
     def name(self) -> str:
@@ -139,7 +140,7 @@ def running_tidelog(
     settings: Mapping[str, str] | None = None,
     data_dir: Path | None = None,
     arguments: Sequence[str] = (),
-) -> Iterator[TidelogServer]:
+) -> Generator[TidelogServer]:
     """A running tidelog broker, stopped at the end. Raises ServerFailedError when it does not start."""
     server = TidelogServer(work_dir, settings or {}, arguments, data_dir=data_dir or work_dir / "data")
     try:
@@ -147,5 +148,3 @@ def running_tidelog(
         yield server
     finally:
         server.stop()
-
-

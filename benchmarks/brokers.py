@@ -1,0 +1,98 @@
+"""The brokers that are measured: how to make one, and what all of them offer."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from tests.peers import KafkaDistribution, KafkaServer, ServerProcess, TidelogServer, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TIDELOG, KAFKA = "tidelog", "kafka"
+# Runs delete what they wrote; a minute's wait, the default, would pile up gigabytes in memory.
+_SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+
+
+class BrokerServer(Protocol):
+    """A broker on loopback that can be started and ended."""
+
+    @property
+    def process(self) -> ServerProcess: ...
+    @property
+    def data_dir(self) -> Path: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    def prepare(self) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> int | None: ...
+    def kill(self) -> None: ...
+
+
+class BrokerKind(Protocol):
+    """One of the products that are compared."""
+
+    @property
+    def key(self) -> str:
+        """What results are kept under."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        ...
+
+    def server(self, work_dir: Path) -> BrokerServer:
+        """A broker that was not started yet, with everything it writes in `work_dir`."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """How it is run, for the record."""
+        ...
+
+
+@attrs.frozen
+class TidelogKind:
+    """The tidelog of this checkout, in this interpreter."""
+
+    launcher: Sequence[str] = (sys.executable, "-m", "tidelog.kernel")
+    key: str = attrs.field(default=TIDELOG, init=False)
+
+    @property
+    def title(self) -> str:
+        return f"tidelog {version('tidelog')}"
+
+    def server(self, work_dir: Path) -> TidelogServer:
+        # Its port is known beforehand, so that the probe for its first answer can knock from the start on.
+        return TidelogServer(work_dir, _SETTINGS, requested_port=free_port(), launcher=self.launcher)
+
+    def describe(self) -> dict[str, object]:
+        return {"title": self.title, "launcher": list(self.launcher), "settings": _SETTINGS}
+
+
+@attrs.frozen
+class KafkaKind:
+    """A release of Apache Kafka, heap and JVM options as shipped."""
+
+    distribution: KafkaDistribution
+    key: str = attrs.field(default=KAFKA, init=False)
+
+    @property
+    def title(self) -> str:
+        return f"Apache Kafka {self.distribution.version}"
+
+    def server(self, work_dir: Path) -> KafkaServer:
+        return KafkaServer(self.distribution, work_dir, _SETTINGS)
+
+    def describe(self) -> dict[str, object]:
+        java = self.distribution.java
+        return {"title": self.title, "java": java, "settings": _SETTINGS}

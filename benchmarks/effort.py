@@ -1,0 +1,56 @@
+"""How long and how much to measure."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Effort:
+    """Sizes of one repeat, and how many there are."""
+
+    repeats: int
+    """Of every row, on every broker, in alternation."""
+    seconds: float
+    """Of one throughput measurement; a consumer reads whole passes until it is over."""
+    most_bytes: int
+    """Of record values that one throughput measurement writes."""
+    latency_records: int
+    """Sent one at a time."""
+    rate_records: int
+    """Sent at `rate_per_s`."""
+    rate_per_s: float
+    warm_up_s: float
+    """Of each kind of load that warms a broker; 0 for none."""
+    settle_s: float
+    """Between a broker's first answer and the look at its idle memory."""
+    partitions: int
+    """Of the rows that show many partitions."""
+    connections: int
+    """Of the rows that show many idle connections."""
+
+
+WHOLE = Effort(
+    repeats=3,
+    seconds=1.5,
+    most_bytes=800_000_000,
+    latency_records=3_000,
+    rate_records=3_000,
+    rate_per_s=1_000,
+    warm_up_s=3.0,
+    settle_s=1.0,
+    partitions=2_000,
+    connections=1_000,
+)
+SMOKE = Effort(
+    repeats=1,
+    seconds=0.1,
+    most_bytes=5_000_000,
+    latency_records=50,
+    rate_records=50,
+    rate_per_s=1_000,
+    warm_up_s=0.0,
+    settle_s=0.1,
+    partitions=50,
+    connections=50,
+)

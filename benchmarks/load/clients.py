@@ -1,0 +1,58 @@
+"""How the loads configure librdkafka: one place, so that both brokers meet the very same client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Only faults are worth a line: a broker that is stopped later on is none.
+_QUIET: dict[str, Any] = {"log_level": 2, "log.connection.close": False}
+# Long enough that a batch leaves because it is full: the load fills one batch after the other, at once.
+_LINGER_MS = 50
+# Half a second of the quickest broker; also what a run still has to send when its time is up.
+_QUEUE_KIB = 65_536
+_NO_COUNT_LIMIT = 1_000_000
+
+
+def producer_config(bootstrap: str, batch_bytes: int, compression: str) -> dict[str, Any]:
+    """A producer for throughput: idempotent, batches of `batch_bytes` (before compression), filled by size.
+
+    `batch_bytes` up to 1,000,000 stays under the default limits of librdkafka and of the broker.
+    """
+    return {
+        **_QUIET,
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "compression.type": compression,
+        "batch.size": batch_bytes,
+        "batch.num.messages": _NO_COUNT_LIMIT,
+        "linger.ms": _LINGER_MS,
+        "queue.buffering.max.kbytes": _QUEUE_KIB,
+        "queue.buffering.max.messages": _NO_COUNT_LIMIT,
+        "delivery.report.only.error": True,
+    }
+
+
+def prompt_producer_config(bootstrap: str) -> dict[str, Any]:
+    """A producer for latency: idempotent, each record sent as soon as it is there."""
+    return {
+        **_QUIET,
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 0,
+        "socket.nagle.disable": True,
+    }
+
+
+def consumer_config(bootstrap: str) -> dict[str, Any]:
+    """A consumer that is assigned its partitions: librdkafka's defaults, but for the count of its queue."""
+    return {
+        **_QUIET,
+        "bootstrap.servers": bootstrap,
+        "group.id": "tidelog-benchmarks",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "queued.min.messages": _NO_COUNT_LIMIT,
+        "socket.nagle.disable": True,
+    }

@@ -1,0 +1,75 @@
+"""A load in a process of its own: started, awaited and, whatever happens, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+Spec = TypeVar("Spec", bound=attrs.AttrsInstance)
+Result = TypeVar("Result", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen
+class Load(Generic[Spec, Result]):
+    """A kind of load: its name on the command line, and what goes in and comes out."""
+
+    name: str
+    run: Callable[[Spec], Result]
+    spec: type[Spec]
+    result: type[Result]
+
+
+class LoadFailedError(Exception):
+    """A load ended with an error; the message has what it printed."""
+
+
+def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
+    """Run `load` in a fresh interpreter to its end.
+
+    Raises LoadFailedError when it fails or takes longer than `timeout_s`.
+    """
+    command = [sys.executable, "-m", "benchmarks.load", load.name, json.dumps(attrs.asdict(spec))]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=_CHECKOUT,
+        start_new_session=True,
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise LoadFailedError(f"the load {load.name} did not end within {timeout_s:g} s: {spec}") from error
+    finally:
+        _end(process)
+    if process.returncode != 0:
+        raise LoadFailedError(f"the load {load.name} failed: {spec}\n{errors.strip()[-3000:]}")
+    return load.result(**json.loads(output.splitlines()[-1]))
+
+
+def serve_load(load: Load[Spec, Result], spec_json: str) -> None:
+    """The other side of `run_load`: do as the spec says and print the result."""
+    print(json.dumps(attrs.asdict(load.run(load.spec(**json.loads(spec_json))))))
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

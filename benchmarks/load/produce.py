@@ -1,0 +1,93 @@
+"""Produce as fast as librdkafka and the broker can."""
+
+from __future__ import annotations
+
+import attrs
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from benchmarks.payloads import make_values
+from benchmarks.procfs import Usage, as_usage
+
+from .clients import producer_config
+from .meter import Meter
+
+# Of a record in a batch: lengths, deltas, attributes, as varints (seed 000, section 5.3.2).
+_RECORD_OVERHEAD_BYTES = 10
+_FLUSH_TIMEOUT_S = 60.0
+_QUEUE_FULL_PAUSE_S = 0.001
+
+
+@attrs.frozen
+class ProduceSpec:
+    """Values of `value_bytes`, for `seconds` or until `most_bytes`, whichever comes first."""
+
+    bootstrap: str
+    broker_pid: int
+    topic: str
+    partitions: int
+    value_bytes: int
+    batch_bytes: int
+    compression: str
+    seconds: float
+    most_bytes: int
+
+
+@attrs.frozen
+class ProduceResult:
+    """`records` acknowledged within `usage.wall_s`, from the first call until the last acknowledgement."""
+
+    records: int
+    usage: Usage = attrs.field(converter=as_usage)
+
+
+class _Deliveries:
+    """Keeps the first failure that librdkafka reports; successes are not reported at all."""
+
+    def __init__(self) -> None:
+        self.failure: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, _message: object) -> None:
+        self.failure = self.failure or error
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise KafkaException(self.failure)
+
+
+def produce(spec: ProduceSpec) -> ProduceResult:
+    """Fill one partition's batch after the other, until time or bytes are used up, then flush.
+
+    Raises KafkaException when a record was refused, TimeoutError when the queue does not empty.
+    """
+    deliveries = _Deliveries()
+    producer = Producer(
+        {**producer_config(spec.bootstrap, spec.batch_bytes, spec.compression), "on_delivery": deliveries}
+    )
+    producer.list_topics(spec.topic, timeout=10)
+    values = make_values(spec.value_bytes)
+    per_batch = max(1, spec.batch_bytes // (spec.value_bytes + _RECORD_OVERHEAD_BYTES))
+    most_records = max(per_batch, spec.most_bytes // spec.value_bytes)
+    meter = Meter(spec.broker_pid)
+    sent = partition = 0
+    while sent < most_records and meter.elapsed_s < spec.seconds:
+        for each in range(sent, sent + per_batch):
+            _enqueue(producer, spec.topic, values[each % len(values)], partition)
+        sent += per_batch
+        partition = (partition + 1) % spec.partitions
+        producer.poll(0)
+        deliveries.check()
+    if producer.flush(_FLUSH_TIMEOUT_S):
+        raise TimeoutError(f"the broker did not acknowledge everything within {_FLUSH_TIMEOUT_S:g} s")
+    usage = meter.read()
+    deliveries.check()
+    return ProduceResult(sent, usage)
+
+
+def _enqueue(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, None, partition)
+        except BufferError:
+            producer.poll(_QUEUE_FULL_PAUSE_S)
+        else:
+            return

@@ -1,0 +1,129 @@
+"""Fetch with next to no client: answers are taken and forgotten, so that the broker is the limit."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+from threading import Thread
+
+import attrs
+from kio.schema.fetch.v11.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i32Timedelta, i64
+
+from benchmarks.procfs import Usage, as_usage
+
+from .meter import Meter
+from .raw_connection import RawConnection, encode_frame
+
+# While one connection's answer is under way, the broker works on the other's.
+_CONNECTIONS = 2
+# librdkafka's and the Java client's default for one partition (max.partition.fetch.bytes).
+_PARTITION_MAX_BYTES = 1 << 20
+_MAX_WAIT = i32Timedelta.parse(timedelta(seconds=10))
+_OFFSET = struct.Struct(">q")
+_LOOKED_FOR_OFFSET = 0x1122_3344_5566_7788
+
+
+@attrs.frozen
+class RawFetchSpec:
+    """Read partition 0 of `topic`, `batches` batches of the same shape, over and over for `seconds`."""
+
+    bootstrap: str
+    broker_pid: int
+    topic: str
+    batches: int
+    bytes_per_batch: int
+    records_per_batch: int
+    seconds: float
+
+
+@attrs.frozen
+class RawFetchResult:
+    """`batches` received whole, on all connections together."""
+
+    batches: int
+    usage: Usage = attrs.field(converter=as_usage)
+
+
+@attrs.define
+class _Reader:
+    """One connection that reads from the start again whenever it has reached the end."""
+
+    spec: RawFetchSpec
+    meter: Meter
+    batches: int = 0
+    failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with RawConnection(self.spec.bootstrap) as connection:
+                self._read(connection)
+        except Exception as error:
+            self.failure = error
+
+    def _read(self, connection: RawConnection) -> None:
+        spec = self.spec
+        frame = _encode_fetch(spec)
+        offset_at = frame.index(_OFFSET.pack(_LOOKED_FOR_OFFSET))
+        at = 0
+        while self.meter.elapsed_s < spec.seconds:
+            _OFFSET.pack_into(frame, offset_at, at * spec.records_per_batch)
+            connection.send(frame)
+            whole = _receive_records(connection, spec.topic) // spec.bytes_per_batch
+            if not whole:
+                raise RuntimeError(f"a fetch of batch {at} of {spec.batches} brought no whole batch")
+            self.batches += whole
+            at = (at + whole) % spec.batches
+
+
+def raw_fetch(spec: RawFetchSpec) -> RawFetchResult:
+    """Two connections, each with one request in flight.
+
+    Raises RuntimeError when the broker answers with an error code or without records, OSError when it
+    closes a connection.
+    """
+    meter = Meter(spec.broker_pid)
+    readers = [_Reader(spec, meter) for _ in range(_CONNECTIONS)]
+    threads = [Thread(target=reader.run) for reader in readers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    usage = meter.read()
+    for reader in readers:
+        if reader.failure is not None:
+            raise reader.failure
+    return RawFetchResult(sum(reader.batches for reader in readers), usage)
+
+
+def _encode_fetch(spec: RawFetchSpec) -> bytearray:
+    partition = FetchPartition(
+        partition=i32(0), fetch_offset=i64(_LOOKED_FOR_OFFSET), partition_max_bytes=i32(_PARTITION_MAX_BYTES)
+    )
+    request = FetchRequest(
+        max_wait=_MAX_WAIT,
+        min_bytes=i32(1),
+        session_epoch=i32(-1),
+        topics=(FetchTopic(topic=TopicName(spec.topic), partitions=(partition,)),),
+        forgotten_topics_data=(),
+    )
+    return encode_frame(request)
+
+
+def _receive_records(connection: RawConnection, topic: str) -> int:
+    """The length of an answer's records, which are taken off the socket.
+
+    Version 11, up to them: correlation id, throttle time, error, session, count of topics, name, count of
+    partitions, index | error | high watermark, last stable offset, log start offset, count of aborted
+    transactions, preferred replica, length of records.
+    """
+    before_error = struct.Struct(f">iihiih{len(topic)}sii")
+    after_error = struct.Struct(">hqqqiii")
+    size = connection.receive_size()
+    fixed = connection.receive(before_error.size + after_error.size)
+    error_code, *_, length = after_error.unpack_from(fixed, before_error.size)
+    connection.discard(size - len(fixed))
+    if error_code:
+        raise RuntimeError(f"Fetch was answered with error code {error_code}")
+    return int(length)

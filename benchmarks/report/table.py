@@ -1,0 +1,126 @@
+"""The run as tables: one line per row, tidelog beside Apache Kafka beside the target."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from benchmarks.brokers import KAFKA, TIDELOG
+from benchmarks.results import MACHINE
+
+from .figures import MISSING, figure, multiple, share, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from benchmarks.results import Results
+    from benchmarks.rows import Row, Sample
+
+# Above this, whatever else ran on the machine had a say in the figures.
+NOISY_SHARE = 0.1
+_VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: MISSING}
+
+
+def print_report(
+    console: Console, results: Results, titles: dict[str, str], *, details: bool = False
+) -> None:
+    """Print what was measured. `titles` name the brokers; `details` adds who was busy during each load."""
+    measured = [row for row in results.rows if results.subjects(row.name)]
+    console.print(_limits(results, measured))
+    console.print(_figures(results, measured, titles))
+    if details:
+        console.print(_busy(results, measured, titles))
+    for line in (*_summary(results, measured), *warnings(results)):
+        console.print(line)
+    for failure in results.failures:
+        console.print("failed:", style="red", end=" ")
+        console.print(failure, markup=False)
+
+
+def _limits(results: Results, measured: Sequence[Row]) -> Table:
+    table = Table(title="What this machine reaches without a broker, MB/s", title_justify="left")
+    table.add_column("")
+    table.add_column("median (least–most)", justify="right")
+    for row in measured:
+        summary = results.summary(row.name, MACHINE)
+        if summary is not None:
+            table.add_row(row.title, spread(summary))
+    return table
+
+
+def _figures(results: Results, measured: Sequence[Row], titles: dict[str, str]) -> Table:
+    table = Table(title="Median of the repeats (least–most)", title_justify="left")
+    table.add_column("", min_width=44)
+    table.add_column("unit")
+    for key in (TIDELOG, KAFKA):
+        table.add_column(titles.get(key, key), justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_column("target", justify="right")
+    table.add_column("")
+    table.add_column("of the limit", justify="right")
+    for row in measured:
+        if results.summary(row.name, MACHINE) is None:
+            table.add_row(*_cells(results, row))
+    return table
+
+
+def _cells(results: Results, row: Row) -> list[str]:
+    shares = [results.share_of_limit(row, key) for key in (TIDELOG, KAFKA)]
+    return [
+        row.title,
+        row.unit,
+        spread(results.summary(row.name, TIDELOG)),
+        spread(results.summary(row.name, KAFKA)),
+        multiple(results.ratio(row.name)),
+        "\n".join(map(str, row.targets)),
+        "\n".join(_VERDICTS[met] for met in results.verdicts(row)),
+        " / ".join(map(share, shares)) if row.limit else "",
+    ]
+
+
+def _busy(results: Results, measured: Sequence[Row], titles: dict[str, str]) -> Table:
+    table = Table(title="Cores busy with client + broker (+ anything else), medians", title_justify="left")
+    table.add_column("", min_width=44)
+    for key in (TIDELOG, KAFKA):
+        table.add_column(titles.get(key, key), justify="right")
+    for row in measured:
+        cells = [_busy_cores(results.samples(row.name, key)) for key in (TIDELOG, KAFKA)]
+        if any(cells):
+            table.add_row(row.title, *cells)
+    return table
+
+
+def _busy_cores(samples: Sequence[Sample]) -> str:
+    parts = [_median(samples, key) for key in ("client_cores", "broker_cores", "other_cores")]
+    if None in parts:
+        return ""
+    client, broker, other = (figure(round(part or 0.0, 2)) for part in parts)
+    return f"{client} + {broker} (+ {other})"
+
+
+def _median(samples: Sequence[Sample], key: str) -> float | None:
+    values = [each for sample in samples if isinstance(each := sample.details.get(key), float)]
+    return statistics.median(values) if values else None
+
+
+def _summary(results: Results, measured: Sequence[Row]) -> list[str]:
+    verdicts = [met for row in measured for met in results.verdicts(row) if met is not None]
+    return [f"{sum(verdicts)} of {len(verdicts)} targets met"] if verdicts else []
+
+
+def warnings(results: Results) -> list[str]:
+    """What makes the figures doubtful."""
+    samples = [
+        sample
+        for row in results.rows
+        for subject in results.subjects(row.name)
+        for sample in results.samples(row.name, subject)
+    ]
+    other = _median(samples, "other_share")
+    if other is None or other <= NOISY_SHARE:
+        return []
+    return [f"[yellow]Other processes took {other:.0%} of this machine meanwhile: take figures with care.[/]"]

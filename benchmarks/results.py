@@ -1,0 +1,61 @@
+"""Everything that was measured so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .brokers import KAFKA, TIDELOG
+from .summaries import Summary, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .rows import Row, Sample
+
+MACHINE = "machine"
+
+
+@attrs.define
+class Results:
+    """Samples by row and by what was measured: a broker's key, or `machine` for its limits."""
+
+    rows: Sequence[Row]
+    failures: list[str] = attrs.field(factory=list[str])
+    _samples: dict[tuple[str, str], list[Sample]] = attrs.field(factory=dict[tuple[str, str], "list[Sample]"])
+
+    def add(self, subject: str, samples: Iterable[Sample]) -> None:
+        """Keep samples of one subject."""
+        for sample in samples:
+            self._samples.setdefault((sample.row, subject), []).append(sample)
+
+    def samples(self, row: str, subject: str) -> list[Sample]:
+        """In the order of measuring; empty when there are none."""
+        return self._samples.get((row, subject), [])
+
+    def subjects(self, row: str) -> list[str]:
+        """Who has samples of a row."""
+        return [subject for name, subject in self._samples if name == row]
+
+    def summary(self, row: str, subject: str) -> Summary | None:
+        """Over all repeats; None when there are none."""
+        samples = self.samples(row, subject)
+        return Summary.of([sample.value for sample in samples]) if samples else None
+
+    def ratio(self, row: str) -> float | None:
+        """tidelog's median as a multiple of Apache Kafka's; None when one is missing."""
+        ours, theirs = self.summary(row, TIDELOG), self.summary(row, KAFKA)
+        return ratio(ours.median, theirs.median) if ours and theirs else None
+
+    def share_of_limit(self, row: Row, subject: str) -> float | None:
+        """A broker's median as a share of what the machine reaches without one."""
+        limit = self.summary(row.limit, MACHINE) if row.limit else None
+        figure = self.summary(row.name, subject)
+        return ratio(figure.median, limit.median) if limit and figure else None
+
+    def verdicts(self, row: Row) -> list[bool | None]:
+        """For each target of the row, whether it is met."""
+        ours = self.summary(row.name, TIDELOG)
+        value = ours.median if ours else None
+        return [target.is_met(value, self.ratio(row.name)) for target in row.targets]

@@ -1,0 +1,83 @@
+"""What a line of the table is: a figure with a name, a unit, a direction and perhaps targets."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+
+class Better(Enum):
+    """Which way a figure improves."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class TargetKind(Enum):
+    """What a target compares, and with which bound."""
+
+    RATIO_AT_LEAST = "ratio at least"
+    RATIO_AT_MOST = "ratio at most"
+    VALUE_AT_MOST = "value at most"
+
+
+@attrs.frozen
+class Target:
+    """A bound on tidelog's median, or on its ratio to Apache Kafka's."""
+
+    kind: TargetKind
+    bound: float
+
+    def is_met(self, value: float | None, ratio: float | None) -> bool | None:
+        """Whether tidelog's median or its ratio keeps the bound; None when that was not measured."""
+        if self.kind is TargetKind.VALUE_AT_MOST:
+            return None if value is None else value <= self.bound
+        if ratio is None:
+            return None
+        return ratio >= self.bound if self.kind is TargetKind.RATIO_AT_LEAST else ratio <= self.bound
+
+    def __str__(self) -> str:
+        sign = "≥" if self.kind is TargetKind.RATIO_AT_LEAST else "≤"
+        times = "" if self.kind is TargetKind.VALUE_AT_MOST else "×"
+        return f"{sign} {self.bound:g}{times}"
+
+
+def ratio_at_least(bound: float) -> Target:
+    """tidelog / Apache Kafka ≥ bound."""
+    return Target(TargetKind.RATIO_AT_LEAST, bound)
+
+
+def ratio_at_most(bound: float) -> Target:
+    """tidelog / Apache Kafka ≤ bound."""
+    return Target(TargetKind.RATIO_AT_MOST, bound)
+
+
+def value_at_most(bound: float) -> Target:
+    """tidelog's figure ≤ bound, in the row's unit."""
+    return Target(TargetKind.VALUE_AT_MOST, bound)
+
+
+@attrs.frozen
+class Row:
+    """`name` is for scripts and `--only`, `title` for people.
+
+    `limit` names the row whose figure is as far as this machine goes; this one is shown as a share of it.
+    """
+
+    name: str
+    title: str
+    unit: str
+    better: Better
+    targets: tuple[Target, ...] = ()
+    limit: str | None = None
+
+
+@attrs.frozen
+class Sample:
+    """One measured figure of one row, with whatever explains it (plain values only)."""
+
+    row: str
+    value: float
+    details: dict[str, object] = attrs.field(factory=dict[str, object])

@@ -1,0 +1,133 @@
+"""Goes through a plan: brokers up, measured in alternation, and down again whatever happens."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .results import MACHINE, Results
+from .scenarios import RunningBroker, idle_memory, memory_after_load, warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .brokers import BrokerKind
+    from .plan import Plan
+    from .progress import Progress
+    from .rows import Sample
+    from .scenarios import Bench, LaunchScenario
+
+
+@attrs.frozen
+class Step:
+    """One measurement of one subject."""
+
+    subject: str
+    title: str
+    measure: Callable[[], Sequence[Sample]]
+
+
+@attrs.define
+class Run:
+    """One run of a plan against some kinds of broker."""
+
+    bench: Bench
+    plan: Plan
+    kinds: Sequence[BrokerKind]
+    progress: Progress
+    results: Results = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.results = Results(self.plan.rows)
+
+    def execute(self) -> Results:
+        """Measure everything. What fails is noted in the results' failures, and the rest goes on.
+
+        Every process that was started has ended when this returns or raises.
+        """
+        with self.progress.of(self._count_steps()):
+            for step in (*self._machine_steps(), *self._launch_steps()):
+                self._do(step)
+            if self.plan.loads or self.plan.memory:
+                self._load_brokers()
+        return self.results
+
+    def _count_steps(self) -> int:
+        repeats, plan = self.bench.effort.repeats, self.plan
+        steps = len(list(self._machine_steps())) + len(list(self._launch_steps()))
+        if plan.loads or plan.memory:
+            # Beside the loads: start, warm-up, memory after load.
+            steps += (repeats * len(plan.loads) + 3) * len(self.kinds)
+        return steps
+
+    def _do(self, step: Step) -> bool:
+        """False when the measurement failed."""
+        self.progress.step(step.title)
+        try:
+            self.results.add(step.subject, step.measure())
+        except Exception as error:
+            self.results.failures.append(f"{step.title}: {type(error).__name__}: {error}")
+            return False
+        return True
+
+    def _machine_steps(self) -> Iterator[Step]:
+        for scenario in self.plan.machine:
+            for _ in range(self.bench.effort.repeats):
+                yield Step(MACHINE, scenario.name, partial(scenario.measure, self.bench))
+
+    def _launch_steps(self) -> Iterator[Step]:
+        for scenario in self.plan.launches:
+            for _ in range(self.bench.effort.repeats):
+                for kind in self.kinds:
+                    if scenario.applies_to(kind):
+                        yield Step(
+                            kind.key, f"{scenario.name}, {kind.title}", partial(self._launch, scenario, kind)
+                        )
+
+    def _launch(self, scenario: LaunchScenario, kind: BrokerKind) -> Sequence[Sample]:
+        with TemporaryDirectory(dir=self.bench.folder, prefix=f"{kind.key}-") as work_dir:
+            return scenario.measure(self.bench, kind, Path(work_dir))
+
+    def _load_brokers(self) -> None:
+        with ExitStack() as running:
+            brokers = [each for each in map(partial(self._start, running), self.kinds) if each]
+            for broker in brokers:
+                self._do(_step(broker, "warm-up", partial(_warm_up, self.bench, broker)))
+            for scenario in self.plan.loads:
+                for _ in range(self.bench.effort.repeats):
+                    for broker in brokers:
+                        self._load(broker, scenario.name, partial(scenario.measure, self.bench, broker))
+            for broker in brokers:
+                self._load(broker, "memory after load", partial(memory_after_load, broker))
+
+    def _start(self, running: ExitStack, kind: BrokerKind) -> RunningBroker | None:
+        """A broker that ends with `running`; None when it does not start."""
+        server = kind.server(self.bench.folder / kind.key)
+        running.callback(server.stop)
+        started: list[RunningBroker] = []
+
+        def start() -> Sequence[Sample]:
+            server.start()
+            started.append(RunningBroker.of(kind, server))
+            return idle_memory(self.bench, started[0])
+
+        self._do(Step(kind.key, f"start, {kind.title}", start))
+        return started[0] if started else None
+
+    def _load(self, broker: RunningBroker, name: str, measure: Callable[[], Sequence[Sample]]) -> None:
+        if not self._do(_step(broker, name, measure)) and not broker.server.process.is_running:
+            self.results.failures.append(str(broker.server.process.failed("ended by itself")))
+
+
+def _step(broker: RunningBroker, name: str, measure: Callable[[], Sequence[Sample]]) -> Step:
+    return Step(broker.kind.key, f"{name}, {broker.kind.title}", measure)
+
+
+def _warm_up(bench: Bench, broker: RunningBroker) -> Sequence[Sample]:
+    warm_up(bench, broker)
+    return ()

@@ -1,0 +1,37 @@
+"""What is measured: each scenario fills the rows that it declares."""
+
+from .comfort import Comfort
+from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
+from .latency import latencies
+from .launch import ImportTime, TimeToReady
+from .machine_limits import machine_limits
+from .memory import ROWS as MEMORY_ROWS
+from .memory import idle_memory, memory_after_load
+from .raw_client import raw_clients
+from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
+from .throughput import Throughput
+from .warm_up import warm_up
+
+__all__ = [
+    "DEFAULT_MATRIX",
+    "FULL_MATRIX",
+    "MEMORY_ROWS",
+    "SMOKE_MATRIX",
+    "Bench",
+    "BrokerScenario",
+    "Comfort",
+    "ImportTime",
+    "LaunchScenario",
+    "MachineScenario",
+    "RunningBroker",
+    "Scenario",
+    "Shape",
+    "Throughput",
+    "TimeToReady",
+    "idle_memory",
+    "latencies",
+    "machine_limits",
+    "memory_after_load",
+    "raw_clients",
+    "warm_up",
+]

@@ -1,0 +1,105 @@
+"""Many partitions and many idle connections: what they cost tidelog."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import attrs
+
+from benchmarks.brokers import TIDELOG
+from benchmarks.procfs import open_files, resident_bytes
+from benchmarks.rows import Better, Row, Sample
+from benchmarks.topics import admin_client, create_topics
+from tests.peers import LOOPBACK, answers_api_versions
+
+from .launch import timed_start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from benchmarks.brokers import BrokerKind, BrokerServer
+
+    from .context import Bench
+
+_TOPICS = 10
+# Connections are opened in steps no larger than a listen backlog.
+_STEP = 64
+_SPARE_FILES = 200
+
+CREATED = Row("partitions-created", "many partitions: creation", "s", Better.LOWER)
+READY = Row("partitions-ready", "many partitions: start to first answer", "s", Better.LOWER)
+MEMORY = Row("partitions-memory", "many partitions: resident memory", "MB", Better.LOWER)
+FILES = Row("partitions-files", "many partitions: open files", "files", Better.LOWER)
+CONNECTED = Row("connections-opened", "and idle connections: opening them", "s", Better.LOWER)
+CONNECTED_MEMORY = Row("connections-memory", "and idle connections: resident memory", "MB", Better.LOWER)
+CONNECTED_FILES = Row("connections-files", "and idle connections: open files", "files", Better.LOWER)
+
+
+@attrs.frozen
+class Comfort:
+    """Create partitions, stop, start again with them, then hold connections open."""
+
+    name: str = attrs.field(default="comfort", init=False)
+    rows: Sequence[Row] = attrs.field(
+        default=(CREATED, READY, MEMORY, FILES, CONNECTED, CONNECTED_MEMORY, CONNECTED_FILES), init=False
+    )
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return kind.key == TIDELOG
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        server = kind.server(work_dir)
+        try:
+            server.start()
+            created = _create(server, bench.effort.partitions)
+            server.stop()
+            return [created, *_restart(server), *_connect(server, bench.effort.connections)]
+        finally:
+            server.stop()
+
+
+def _create(server: BrokerServer, partitions: int) -> Sample:
+    per_topic = max(1, partitions // _TOPICS)
+    start = time.monotonic()
+    create_topics(admin_client(server.bootstrap), {f"many-{n}": per_topic for n in range(_TOPICS)})
+    return Sample(CREATED.name, time.monotonic() - start, {"partitions": per_topic * _TOPICS})
+
+
+def _restart(server: BrokerServer) -> list[Sample]:
+    return [Sample(READY.name, timed_start(server)), *_cost(server, MEMORY, FILES)]
+
+
+def _connect(server: BrokerServer, connections: int) -> list[Sample]:
+    _allow_files(connections + _SPARE_FILES)
+    with ExitStack() as held:
+        start = time.monotonic()
+        for number in range(connections):
+            held.enter_context(socket.create_connection((LOOPBACK, server.port), timeout=10))
+            if number % _STEP == _STEP - 1:
+                _check_answers(server)
+        _check_answers(server)
+        opened = Sample(CONNECTED.name, time.monotonic() - start, {"connections": connections})
+        return [opened, *_cost(server, CONNECTED_MEMORY, CONNECTED_FILES)]
+
+
+def _check_answers(server: BrokerServer) -> None:
+    if not answers_api_versions(LOOPBACK, server.port):
+        raise server.process.failed("does not answer beside many idle connections")
+
+
+def _cost(server: BrokerServer, memory: Row, files: Row) -> list[Sample]:
+    return [
+        Sample(memory.name, resident_bytes(server.pid) / 1e6),
+        Sample(files.name, open_files(server.pid)),
+    ]
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))

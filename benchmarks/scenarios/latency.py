@@ -1,0 +1,76 @@
+"""Acknowledge and end-to-end latency, one record at a time and at a modest rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from benchmarks.load.acknowledge import LatencySpec
+from benchmarks.load.loads import ACKNOWLEDGE, END_TO_END
+from benchmarks.load.process import run_load
+from benchmarks.rows import Better, Row, Sample, Target, ratio_at_most
+from benchmarks.summaries import percentile
+from benchmarks.topics import topic_for_a_run
+
+from .context import Bench, RunningBroker, usage_details
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.load.acknowledge import LatencyResult
+    from benchmarks.load.process import Load
+
+PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
+_VALUE_BYTES = 1_000
+
+
+@attrs.frozen
+class Latency:
+    """One way to send, and one moment to stop the watch."""
+
+    load: Load[LatencySpec, LatencyResult]
+    title: str
+    at_rate: bool
+    targets: Mapping[str, Target]
+
+    @property
+    def name(self) -> str:
+        return f"{self.load.name}-{'at-rate' if self.at_rate else 'one-at-a-time'}"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        way = "at a fixed rate" if self.at_rate else "one at a time"
+        return [
+            Row(
+                f"{self.name}-{name}",
+                f"{self.title} {name}, {way}",
+                "µs",
+                Better.LOWER,
+                (self.targets[name],) if name in self.targets else (),
+            )
+            for name in PERCENTILES
+        ]
+
+    def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
+        effort = bench.effort
+        count = effort.rate_records if self.at_rate else effort.latency_records
+        rate = effort.rate_per_s if self.at_rate else 0.0
+        with topic_for_a_run(broker.admin) as topic:
+            spec = LatencySpec(broker.server.bootstrap, broker.server.pid, topic, _VALUE_BYTES, count, rate)
+            result = run_load(self.load, spec, bench.load_timeout_s)
+        details = {"records": count, "per_second": rate or None, **usage_details(result.usage)}
+        return [
+            Sample(f"{self.name}-{name}", percentile(result.latencies_us, percent), details)
+            for name, percent in PERCENTILES.items()
+        ]
+
+
+def latencies() -> list[Latency]:
+    """Acknowledge and end to end, each in both ways."""
+    acknowledge = {"p50": ratio_at_most(1.0), "p99": ratio_at_most(0.3)}
+    end_to_end = {"p99": ratio_at_most(0.3)}
+    return [
+        *(Latency(ACKNOWLEDGE, "acknowledge", at_rate, acknowledge) for at_rate in (False, True)),
+        *(Latency(END_TO_END, "end to end", at_rate, end_to_end) for at_rate in (False, True)),
+    ]
