@@ -48,6 +48,14 @@ class OpenFile(Protocol):
         """The descriptor, for `sendfile` and `pread`."""
         ...
 
+    def resident(self, position: int, size: int) -> bool:
+        """Whether these bytes seem to be in memory, so that sending them does not wait for a device; cheap."""
+        ...
+
+    def prefetch(self, position: int, size: int) -> None:
+        """Blocking: bring these bytes into memory."""
+        ...
+
 
 @attrs.frozen
 class FileRegion:
@@ -150,7 +158,19 @@ class PartitionStore(Protocol):
         ...
 
     def truncate_to(self, offset: int) -> None:
-        """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment."""
+        """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment.
+
+        The log then ends behind the last batch that is left; without one it is empty and begins, and ends, at
+        its first segment's base offset or at `offset`, whichever is lower. Nothing is appended meanwhile.
+        """
+        ...
+
+    def raise_log_start(self, offset: int) -> None:
+        """Make `offset` the first that is still there, if it is above the log start; remembered by a clean stop.
+
+        Batches below it stay until `delete_segments_before`; the caller has checked that it is not beyond the
+        log's end.
+        """
         ...
 
     def delete_segments_before(self, offset: int) -> int:
@@ -219,7 +239,7 @@ class MetadataStore(Protocol):
 
 @attrs.frozen
 class StorageContext:
-    """What the kernel lends a backend."""
+    """What the kernel lends a backend; `tasks` are running when `open` is called."""
 
     config: Config
     node_id: int
