@@ -41,8 +41,17 @@ def configure(sources: Sources) -> tuple[Config, Plugins]:
         PluginError: a plugin is missing or broken.
         ConfigError: lists every unknown key and every bad value.
     """
-    plugins = load_plugins(early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS))
+    plugins = load_wanted_plugins(sources)
     return Config(sources, ConfigKeys(plugins.config_keys())), plugins
+
+
+def load_wanted_plugins(sources: Sources) -> Plugins:
+    """The plugins that `sources` ask for; their other settings are not looked at.
+
+    Raises:
+        PluginError: a plugin is missing or broken.
+    """
+    return load_plugins(early_value(sources, PLUGINS_BLOCKED), early_value(sources, PLUGINS))
 
 
 def _register(manager: pluggy.PluginManager, candidate: Candidate) -> None:

@@ -1,0 +1,45 @@
+"""The entry point: finds the subcommand, and turns every error into one plain sentence and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tidelog.kernel.cli.failures import report
+from tidelog.kernel.cli.group import CommandGroup
+from tidelog.kernel.cli.options import DEBUG_VARIABLE, debug_wanted
+
+_EPILOG = f"""\b
+Examples:
+  tidelog serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=data
+  tidelog config log.dirs
+  tidelog plugins --json
+
+Errors are one sentence each; with --debug or {DEBUG_VARIABLE}=1 they come with a traceback.
+"""
+
+
+@click.group(cls=CommandGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tidelog", prog_name="tidelog")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def tidelog(context: click.Context, debug: bool) -> None:
+    """A Kafka-protocol broker: any Kafka client, Kafka's own files, no JVM."""
+    context.obj = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `tidelog` with the process's arguments or these, and exit.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 interrupted.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = tidelog.main(given, prog_name="tidelog", standalone_mode=False)
+    except BaseException as error:
+        if debug_wanted(given):
+            raise
+        code = report(error)
+    sys.exit(code)

@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tidelog.kernel.config.sources import Sources, read_sources
+
+CONFIG_VARIABLE = "TIDELOG_CONFIG"
+DEBUG_VARIABLE = "TIDELOG_DEBUG"
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def config_options(command: CommandT) -> CommandT:
+    """Adds `--config` and `--set`, given to the command as `config_file` and `settings`."""
+    options = (
+        click.option(
+            "--config",
+            "config_file",
+            type=click.Path(path_type=Path),
+            envvar=CONFIG_VARIABLE,
+            metavar="FILE",
+            help=f"Configuration in TOML, or a server.properties of Kafka's. Default: ${CONFIG_VARIABLE}.",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Set one key; may be repeated, and counts more than environment and file.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def sources_of(config_file: Path | None, settings: Sequence[str]) -> Sources:
+    """What the two options and the environment say."""
+    return read_sources(config_file, os.environ, settings)
+
+
+def debug_wanted(arguments: Sequence[str]) -> bool:
+    """Whether errors shall come with their traceback: `tidelog --debug COMMAND`, or the variable."""
+    before_command = list(arguments[: next((i for i, word in enumerate(arguments) if word[:1] != "-"), None)])
+    return "--debug" in before_command or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0", "false")

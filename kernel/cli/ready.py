@@ -1,0 +1,109 @@
+"""What `tidelog serve` tells when the broker is ready: a log line, a banner, a file for scripts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tidelog.kernel.broker import Broker
+
+_log = logging.getLogger(__name__)
+_IMPORTED_AT = time.monotonic()
+
+
+class ReadyReport:
+    """Called with the broker when it is ready."""
+
+    def __init__(self, config: Config, ready_file: Path | None) -> None:
+        self._config = config
+        self._file = ready_file
+
+    def prepare(self) -> None:
+        """Take an old ready file away, so that nobody takes it for this broker's.
+
+        Raises:
+            ConfigError: the file could not be written later.
+        """
+        if self._file is None:
+            return
+        if not self._file.parent.is_dir():
+            raise ConfigError(
+                f"The ready file {self._file} cannot be written: there is no folder {self._file.parent}."
+            )
+        self.withdraw()
+
+    def __call__(self, broker: Broker) -> None:
+        """Tell everyone."""
+        ready_after_ms = milliseconds_since_process_start()
+        if self._file is not None:
+            self._write(self._file, broker, ready_after_ms)
+        if self._config[keys.LOG_FORMAT] != "json":
+            click.echo(_banner(broker, ready_after_ms))
+        addresses = ", ".join(f"{name}://{address}" for name, address in broker.listeners.items())
+        _log.info(
+            "ready", extra={"listeners": addresses, "ready_after_ms": ready_after_ms, "pid": os.getpid()}
+        )
+
+    def withdraw(self) -> None:
+        """The broker has stopped: its ready file goes."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+    def _write(self, file: Path, broker: Broker, ready_after_ms: int) -> None:
+        # Not at the top: without a ready file nobody needs it.
+        import json
+
+        content = {
+            "pid": os.getpid(),
+            "listeners": broker.listeners,
+            "ready_after_ms": ready_after_ms,
+            "cluster_id": broker.cluster.cluster_id,
+            "node_id": self._config[keys.NODE_ID],
+        }
+        # A reader that waits for the file must never see half of it.
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(content) + "\n")
+        temporary.replace(file)
+
+
+def milliseconds_since_process_start() -> int:
+    """Since the process began, interpreter and imports included; where the system does not tell, since the
+    import.
+
+    Linux counts the start in ticks of 10 ms, in field 22 of `/proc/self/stat`.
+    """
+    try:
+        stat = Path("/proc/self/stat").read_text()
+        ticks = int(stat.rpartition(")")[2].split()[19])
+        started = ticks / os.sysconf("SC_CLK_TCK")
+        return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000)
+    except (OSError, AttributeError, ValueError, IndexError):
+        return round((time.monotonic() - _IMPORTED_AT) * 1000)
+
+
+def _banner(broker: Broker, ready_after_ms: int) -> str:
+    address = _reachable(next(iter(broker.listeners.values())))
+    lines = [
+        f"tidelog is ready after {ready_after_ms} ms.",
+        *(f"  listening  {name}://{bound}" for name, bound in broker.listeners.items()),
+        f"  storage    {broker.config[keys.STORAGE]}, cluster {broker.cluster.cluster_id}",
+        f"  connect    bootstrap.servers={address}, for example: kcat -b {address} -L",
+        f"  stop       Ctrl-C, or kill {os.getpid()}",
+    ]
+    return "\n".join(lines)
+
+
+def _reachable(bound: str) -> str:
+    """An address on this machine for a bound one, which may stand for every interface."""
+    host, _, port = bound.rpartition(":")
+    every_interface = ("", "0.0.0.0", "[::]")  # noqa: S104 - compared, not bound
+    return f"localhost:{port}" if host in every_interface else bound

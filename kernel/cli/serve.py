@@ -1,0 +1,72 @@
+"""`tidelog serve`: a broker in the foreground."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelog.kernel.cli.options import config_options, sources_of
+from tidelog.kernel.config import keys
+
+if TYPE_CHECKING:
+    pass
+
+_log = logging.getLogger(__name__)
+
+_EPILOG = """\b
+Examples:
+  tidelog serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=data
+  tidelog serve --config server.properties
+  TIDELOG_STORAGE=memory tidelog serve
+  tidelog serve --set listeners=PLAINTEXT://127.0.0.1:0 --ready-file ready.json
+
+SIGTERM or SIGINT (Ctrl-C) stops it gracefully, a second one at once.
+"""
+
+
+@click.command("serve", epilog=_EPILOG)
+@config_options
+@click.option(
+    "--ready-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PATH",
+    help="Write the bound addresses to PATH (JSON) once the broker is ready; removed when it stops.",
+)
+@click.option(
+    "--log-format", metavar="FORMAT", help="auto, human or json; short for --set log.format=FORMAT."
+)
+@click.option(
+    "--log-level", metavar="LEVEL", help="debug, info, warning or error; short for --set log.level=LEVEL."
+)
+def command(
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    ready_file: Path | None,
+    log_format: str | None,
+    log_level: str | None,
+) -> None:
+    """Run a broker until it is told to stop."""
+    # Not at the top: `tidelog serve --help` needs none of these.
+    import trio
+
+    from tidelog.kernel.broker import serve
+    from tidelog.kernel.cli.ready import ReadyReport
+    from tidelog.kernel.logs import set_up_logging
+    from tidelog.kernel.plugins import configure
+
+    short = {"log.format": log_format, "log.level": log_level}
+    settings += tuple(f"{name}={value}" for name, value in short.items() if value is not None)
+    config, plugins = configure(sources_of(config_file, settings))
+    set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL])
+    for warning in config.warnings:
+        _log.warning(warning)
+    report = ReadyReport(config, ready_file)
+    report.prepare()
+    try:
+        trio.run(partial(serve, config, plugins, on_ready=report))
+    finally:
+        report.withdraw()
