@@ -15,6 +15,7 @@ from tidelog.kernel.partition.lookup import (
     offset_of_max_timestamp,
     segment_offsets_before,
 )
+from tidelog.kernel.partition.partition import NO_LEADER_EPOCH
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
@@ -36,6 +37,7 @@ EARLIEST_PENDING_UPLOAD = -6
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 NOTHING_FOUND = TimestampOffset(-1, -1, -1)
 NO_TIME = -1
+LEADER_EPOCH_SINCE = 4
 
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -76,7 +78,7 @@ async def _answer(
         error_code=0,
         timestamp=found.timestamp_ms,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if version >= LEADER_EPOCH_SINCE else NO_LEADER_EPOCH,
     )
 
 
