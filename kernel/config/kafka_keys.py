@@ -202,6 +202,16 @@ def kafka_topic_key(name: str, text: str) -> KafkaKey | None:
     return _judge(name, text, _WITHOUT_MEANING_FOR_TOPICS, _WITHOUT_PART_FOR_TOPICS)
 
 
+def keys_without_meaning() -> list[tuple[str, str]]:
+    """(name or pattern, why) of the broker keys that are taken and do nothing, sorted."""
+    return sorted(_WITHOUT_MEANING.items())
+
+
+def keys_without_part() -> list[tuple[str, str, tuple[str, ...]]]:
+    """(name or pattern, missing part, values that are taken) of the broker keys that are refused, sorted."""
+    return sorted((name, part.name, part.neutral) for name, part in _WITHOUT_PART.items())
+
+
 def _judge(
     name: str, text: str, without_meaning: dict[str, str], without_part: dict[str, _Part]
 ) -> KafkaKey | None:

@@ -68,8 +68,8 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
             offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
     for plugin in plugins.implementers("tidelog_background_tasks"):
         offers[plugin].append(Offer(_BACKGROUND_TASKS, None, active=True))
-    for plugin, items in plugins.ask("tidelog_config_keys"):
-        added[plugin] += [str(item) for item in items]
+    for plugin, config_keys in plugins.config_keys_by_plugin():
+        added[plugin] += [key.name for key in config_keys]
     return [
         _describe(candidate, candidate.name in plugins.blocked, offers[candidate.name], added[candidate.name])
         for candidate in plugins.candidates

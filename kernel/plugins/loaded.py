@@ -41,20 +41,24 @@ class Plugins:
         Raises:
             PluginError: a hook failed, or two keys of one name differ.
         """
+        return tuple(key for _, keys in self.config_keys_by_plugin() for key in keys)
+
+    def config_keys_by_plugin(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
+        """The same, each plugin's under its name.
+
+        Raises:
+            PluginError: a hook failed, or two keys of one name differ.
+        """
         return self._config_keys
 
     @cached_property
-    def _config_keys(self) -> tuple[ConfigKey[object], ...]:
-        found: list[ConfigKey[object]] = []
-        for plugin, handed_over in self.ask("tidelog_config_keys"):
-            for key in handed_over:
-                if not isinstance(key, ConfigKey):
-                    raise PluginError(
-                        f"The plugin {plugin} hands over {key!r}, which is no configuration key."
-                    )
-                found.append(cast("ConfigKey[object]", key))
-        ConfigKeys(found)
-        return tuple(found)
+    def _config_keys(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
+        found = tuple(
+            (plugin, tuple(_config_key(plugin, item) for item in handed_over))
+            for plugin, handed_over in self.ask("tidelog_config_keys")
+        )
+        ConfigKeys(key for _, keys in found for key in keys)
+        return found
 
     def storage_backend(self, name: str) -> StorageBackend:
         """The storage that the key `storage` names.
@@ -156,3 +160,9 @@ class Plugins:
         blocked = f" Blocked plugins: {', '.join(sorted(self.blocked))}." if self.blocked else ""
         listing = ", ".join(sorted(installed)) or "none"
         raise PluginError(f"There is no {seam} named {name!r}. Installed are: {listing}.{hint}{blocked}")
+
+
+def _config_key(plugin: str, item: object) -> ConfigKey[object]:
+    if not isinstance(item, ConfigKey):
+        raise PluginError(f"The plugin {plugin} hands over {item!r}, which is no configuration key.")
+    return cast("ConfigKey[object]", item)

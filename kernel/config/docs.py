@@ -1,0 +1,109 @@
+"""`python -m tidelog.kernel.config.docs` prints `docs/configuration.md`, written from the keys themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidelog.kernel.config.kafka_keys import keys_without_meaning, keys_without_part
+from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.keys import KERNEL_KEYS
+from tidelog.kernel.config.types import LONG_MAX
+
+_INTRODUCTION = """\
+# Configuration keys
+
+Written by `make docs` from the keys in the code; do not edit by hand. How to set them is told in
+[running.md](running.md), and `tidelog config` shows the same keys with their values and where these come
+from.
+
+Names, defaults and ranges are Apache Kafka's wherever Kafka has the key. An unknown key or a value out of
+range is refused at start, with the nearest valid name. In the environment, `log.dirs` is `TIDELOG_LOG_DIRS`.
+"""
+
+_WITHOUT_MEANING = """\
+## Kafka's keys without a meaning here
+
+They may stay in a `server.properties`: the broker takes them, says in its log why they do nothing, and goes
+on.
+
+| key | why it does nothing |
+|---|---|
+"""
+
+_WITHOUT_PART = """\
+## Kafka's keys that are refused
+
+This broker has no part for them yet, and whoever sets one would count on something that does not happen. A
+value that asks for nothing is taken all the same. A plugin that brings the part brings its keys.
+
+| key | missing part | values that are taken |
+|---|---|---|
+"""
+
+
+def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
+    """The whole page, for the kernel's keys and those that plugins, by name, add."""
+    sections = [_INTRODUCTION]
+    by_owner = [("the kernel", KERNEL_KEYS), *((f"`{plugin}`", keys) for plugin, keys in added)]
+    for scope, title in (("broker", "Broker keys"), ("topic", "Topic keys")):
+        for owner, keys in by_owner:
+            rows = sorted(_row(key) for key in keys if key.scope == scope)
+            if rows:
+                sections.append("\n".join((f"## {title} of {owner}\n", _HEADS[scope], *rows)) + "\n")
+    sections.append(
+        _WITHOUT_MEANING + "".join(f"| `{name}` | {why} |\n" for name, why in keys_without_meaning())
+    )
+    sections.append(_WITHOUT_PART + "".join(_refused()))
+    return "\n".join(sections)
+
+
+_HEADS = {
+    "broker": "| key | type | default | meaning |\n|---|---|---|---|",
+    "topic": "| key | type | default | set for all topics by | meaning |\n|---|---|---|---|---|",
+}
+
+
+def _row(key: ConfigKey[object]) -> str:
+    name = f"`{key.name}`" + "".join(f", `{alias}`" for alias in key.aliases)
+    kind = f"{key.type.name}: {key.type.allowed}" if key.type.allowed else key.type.name
+    default = _default(key)
+    cells = [name, kind, default]
+    if key.scope == "topic":
+        cells.append(", ".join(f"`{source.key.name}`" for source in key.broker_defaults))
+    cells.append(key.documentation)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(key: ConfigKey[object]) -> str:
+    if key.default == LONG_MAX:
+        return "2^63-1 (no limit)"
+    text = key.type.format(key.default)
+    return f"`{text}`" if text else ""
+
+
+def _refused() -> Iterator[str]:
+    for name, part, neutral in keys_without_part():
+        values = ", ".join(f"`{value}`" if value else "(empty)" for value in neutral)
+        yield f"| `{name}` | {part} | {values} |\n"
+
+
+def default_bundle_page() -> str:
+    """The page for the plugins that tidelog's own distribution brings, whatever else is installed.
+
+    Raises:
+        PluginError: one of them is broken.
+    """
+    # Not at the top: plugins are made of configuration keys, not the other way round.
+    from tidelog.kernel.plugins import load_plugins
+    from tidelog.kernel.plugins.discovery import find_candidates
+
+    strangers = [
+        name
+        for name, candidate in find_candidates().items()
+        if candidate.source is None or candidate.source.name != "tidelog"
+    ]
+    return render(load_plugins(blocked=strangers).config_keys_by_plugin())
+
+
+if __name__ == "__main__":
+    print(default_bundle_page(), end="")
