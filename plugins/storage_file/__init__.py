@@ -1,0 +1,28 @@
+"""Storage in files, in Apache Kafka's own formats; see docs/storage.md for the layout on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config.key import ConfigKey
+    from tidelog.kernel.storage import StorageBackend
+
+
+@hookimpl
+def tidelog_storage_backends() -> Iterable[StorageBackend]:
+    """The backend `file`."""
+    from tidelog.plugins.storage_file.backend import FileBackend
+
+    return (FileBackend(),)
+
+
+@hookimpl
+def tidelog_config_keys() -> Iterable[ConfigKey[Any]]:
+    """Where the data is and how it is brought back."""
+    from tidelog.plugins.storage_file import keys
+
+    return keys.ALL

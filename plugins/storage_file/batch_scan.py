@@ -1,0 +1,92 @@
+"""Walking over the batches of a segment file by their headers, without reading their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V2,
+    BatchHeader,
+    parse_header,
+)
+from tidelog.kernel.storage import WouldBlock
+from tidelog.plugins.storage_file.log_file import LogFile
+
+CHUNK_BYTES = 4096
+"""Bytes read at once: as far apart as index entries are by default, so that one read ends most lookups."""
+
+# baseOffset, batchLength, magic and lastOffsetDelta of a batch header.
+_PLACE = Struct(">qi4xb6xi")
+_unpack_place = _PLACE.unpack_from
+_PLACE_BYTES = _PLACE.size
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch is in its segment file, and which offsets it holds."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+
+
+def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -> BatchPlace | None:
+    """The first batch in `[position, end)` that holds `offset` or lies beyond it; `position` starts a batch.
+
+    Raises:
+        WouldBlock: a header is not in memory (never with `wait`).
+        CorruptBatch: what is there is no batch.
+    """
+    buffer = bytearray(CHUNK_BYTES)
+    while position < end:
+        available = min(log.read_into(buffer, position, wait), end - position)
+        at = 0
+        while at + _PLACE_BYTES <= available:
+            base_offset, length, magic, delta = _unpack_place(buffer, at)
+            if magic != MAGIC_V2 or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+                raise not_a_batch(log, position + at)
+            size = length + LOG_OVERHEAD_BYTES
+            if base_offset + delta >= offset:
+                return BatchPlace(position + at, size, base_offset, base_offset + delta)
+            at += size
+        if not at:
+            _short_header(log, position, end, wait)
+        position += at
+    return None
+
+
+def iter_headers(log: LogFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Blocking: position and header of every batch in `[position, end)`; `position` starts a batch.
+
+    Raises:
+        CorruptBatch: what is there is no batch.
+    """
+    buffer = bytearray(CHUNK_BYTES)
+    while position < end:
+        available = min(log.read_into(buffer, position, wait=True), end - position)
+        at = 0
+        while at + HEADER_BYTES <= available:
+            header = parse_header(buffer, at)
+            if header.size < HEADER_BYTES:
+                raise not_a_batch(log, position + at)
+            yield position + at, header
+            at += header.size
+        if not at:
+            raise not_a_batch(log, position)
+        position += at
+
+
+def _short_header(log: LogFile, position: int, end: int, wait: bool) -> None:
+    if not wait and position + _PLACE_BYTES <= end:
+        raise WouldBlock
+    raise not_a_batch(log, position)
+
+
+def not_a_batch(log: LogFile, position: int) -> CorruptBatch:
+    """The error for bytes that should be a batch."""
+    return CorruptBatch(f"{log.path} holds no record batch at byte {position}")

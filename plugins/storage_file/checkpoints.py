@@ -1,0 +1,61 @@
+"""Offset checkpoints of a log directory, as text.
+
+    0                       version
+    2                       number of entries
+    orders 0 105823         topic, partition, offset
+    orders 1 105640
+
+Source: seed 001, "On-disk: the offset checkpoint file".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.storage_file import disk
+
+_log = logging.getLogger(__name__)
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+_VERSION = "0"
+
+
+def write_checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Blocking: replace a checkpoint atomically and durably."""
+    lines = [_VERSION, str(len(offsets))]
+    lines += [f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items())]
+    disk.replace_file(path, ("\n".join(lines) + "\n").encode())
+
+
+def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
+    """Blocking: the offsets of a checkpoint; none, with a warning, when it is damaged.
+
+    Nothing is lost without one: logs are then recovered from their beginning.
+    """
+    content = disk.read_file(path)
+    if not content:
+        return {}
+    try:
+        return _parse(content.decode())
+    except ValueError as error:
+        _log.warning("%s is damaged (%s) and is not used", path, error)
+        return {}
+
+
+def _parse(text: str) -> dict[TopicPartition, int]:
+    version, count, *lines = text.splitlines()
+    if version != _VERSION:
+        raise ValueError(f"version {version!r} is not {_VERSION}")
+    if int(count) != len(lines):
+        raise ValueError(f"{len(lines)} entries instead of {count}")
+    offsets: dict[TopicPartition, int] = {}
+    for line in lines:
+        topic, partition, offset = line.split(" ")
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+        if offsets[TopicPartition(topic, int(partition))] < 0:
+            raise ValueError(f"a negative offset in {line!r}")
+    return offsets

@@ -1,0 +1,33 @@
+"""`.kafka_cleanshutdown`: says that a log directory was closed properly.
+
+    {"version":0,"brokerEpoch":13}
+
+It is removed as soon as it is seen, so that a crash while logs are opened counts as one. The broker epoch
+tells a controller whether this broker is the one that it knew; a broker without one writes -1.
+Source: seed 001, "Startup", point 2; the bytes as Apache Kafka 4.3.1 writes them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidelog.plugins.storage_file import disk
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
+
+def take_clean_mark(directory: Path) -> bool:
+    """Blocking: whether the directory was closed properly; the mark is gone, durably, on return."""
+    path = directory / CLEAN_SHUTDOWN_FILE
+    try:
+        disk.unlink(path)
+    except FileNotFoundError:
+        return False
+    disk.sync_directory(directory)
+    return True
+
+
+def put_clean_mark(directory: Path) -> None:
+    """Blocking: note, durably, that everything in the directory is closed."""
+    disk.replace_file(directory / CLEAN_SHUTDOWN_FILE, _CONTENT)

@@ -1,0 +1,149 @@
+"""Every file operation of this plugin, in one place.
+
+The other modules call the system only through here, so a test can make any single operation fail, stop short
+or be forgotten, and what is done for durability can be read on one page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+pwrite = os.pwrite
+pread = os.pread
+preadv = os.preadv
+ftruncate = os.ftruncate
+truncate = os.truncate
+fsync = os.fsync
+sync_data = getattr(os, "fdatasync", os.fsync)
+rename = os.replace
+unlink = os.unlink
+stat = os.stat
+scandir = os.scandir
+mkdir = os.mkdir
+close = os.close
+
+NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+"""Flag of `preadv`: give what is in memory, never wait for a device; 0 where the system has no such flag."""
+
+TEMPORARY_SUFFIX = ".tmp"
+_FILE_MODE = 0o644
+# Without this, CPython keeps a second descriptor open for every mapping.
+_MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
+def open_file(path: str | Path, flags: int) -> int:
+    """Open, or create with `os.O_CREAT`; the descriptor is not inherited by child processes."""
+    return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+
+
+def map_readable(fd: int, size: int) -> mmap.mmap:
+    """Map the first `size` bytes to read them."""
+    return mmap.mmap(fd, size, prot=mmap.PROT_READ, **_MAP_OPTIONS)
+
+
+def map_writable(fd: int, size: int) -> mmap.mmap:
+    """Map the first `size` bytes to read and write them."""
+    return mmap.mmap(fd, size, **_MAP_OPTIONS)
+
+
+def reserve(fd: int, position: int, size: int) -> None:
+    """Give a part of a file real blocks, so that storing to its mapping cannot meet a full disk (SIGBUS)."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, position, size)
+    else:
+        pwrite(fd, bytes(size), position)
+
+
+def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+    """Write everything at `position`, however often the system stops short.
+
+    Raises:
+        OSError: the disk refused; an unknown part was written.
+    """
+    rest = memoryview(data)
+    while rest:
+        written = pwrite(fd, rest, position)
+        if not written:
+            raise OSError(errno.ENOSPC, "the disk took none of the bytes")
+        rest = rest[written:]
+        position += written
+
+
+def read_file(path: str | Path) -> bytes | None:
+    """A small file's content, None when it is not there."""
+    try:
+        fd = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        content = bytearray()
+        while chunk := pread(fd, 1 << 16, len(content)):
+            content += chunk
+        return bytes(content)
+    finally:
+        close(fd)
+
+
+def write_file(path: str | Path, content: bytes | bytearray, *, durable: bool) -> None:
+    """Create or overwrite a file in place; `durable` waits for the device."""
+    fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(fd, content, 0)
+        if durable:
+            fsync(fd)
+    finally:
+        close(fd)
+
+
+def replace_file(path: str | Path, content: bytes) -> None:
+    """Replace a file so that a crash leaves the old content or the new, and the new is on disk on return."""
+    temporary = f"{path}{TEMPORARY_SUFFIX}"
+    try:
+        write_file(temporary, content, durable=True)
+        rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            unlink(temporary)
+        raise
+    sync_directory(Path(path).parent)
+
+
+def sync_directory(path: str | Path) -> None:
+    """Make creations, renames and removals inside a directory durable."""
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        fsync(fd)
+    finally:
+        close(fd)
+
+
+def sync_file(path: str | Path) -> None:
+    """Make a file's content durable, whoever wrote it and also through a mapping."""
+    fd = open_file(path, os.O_RDONLY)
+    try:
+        fsync(fd)
+    finally:
+        close(fd)
+
+
+def remove_if_there(path: str | Path) -> None:
+    """Unlink a file; no error when it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        unlink(path)
+
+
+def raise_descriptor_limit() -> int:
+    """Lift the soft limit of open files to the hard one; the limit that holds now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return soft

@@ -1,0 +1,60 @@
+"""Configuration keys of this plugin, with Kafka's names, defaults and ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.kernel.config import ConfigKey, comma_list, integer, nullable
+
+LOG_DIR = ConfigKey(
+    name="log.dir",
+    type=comma_list(),
+    default=("/tmp/kafka-logs",),  # noqa: S108 Kafka's own default
+    documentation="Directories for the data, separated by commas; used when `log.dirs` is not set.",
+    only_with=("storage", "file"),
+)
+LOG_DIRS = ConfigKey(
+    name="log.dirs",
+    type=nullable(comma_list()),
+    default=None,
+    documentation=(
+        "Directories for the data, separated by commas. A new partition goes where the fewest are; the first "
+        "one also holds the registry of topics."
+    ),
+    only_with=("storage", "file"),
+)
+NUM_RECOVERY_THREADS_PER_DATA_DIR = ConfigKey(
+    name="num.recovery.threads.per.data.dir",
+    type=integer(1),
+    default=2,
+    documentation="Threads per data directory that open, and recover if need be, the partitions at start.",
+    only_with=("storage", "file"),
+)
+LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
+    name="log.flush.offset.checkpoint.interval.ms",
+    type=integer(0),
+    default=60_000,
+    documentation=(
+        "How often the offsets from which logs are recovered after a crash are written down, in "
+        "milliseconds. 0: only when the broker stops."
+    ),
+    only_with=("storage", "file"),
+)
+LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
+    name="log.flush.start.offset.checkpoint.interval.ms",
+    type=integer(0),
+    default=60_000,
+    documentation=(
+        "How often the first offsets of logs that were cut by request are written down, in milliseconds. "
+        "0: only when the broker stops."
+    ),
+    only_with=("storage", "file"),
+)
+
+ALL: tuple[ConfigKey[Any], ...] = (
+    LOG_DIR,
+    LOG_DIRS,
+    NUM_RECOVERY_THREADS_PER_DATA_DIR,
+    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+    LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+)

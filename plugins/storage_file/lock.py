@@ -1,0 +1,51 @@
+"""`.lock`: one broker at a time works on a log directory, be it this one or Apache Kafka."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from tidelog.kernel.errors import ConfigError
+from tidelog.plugins.storage_file import disk
+
+LOCK_FILE = ".lock"
+
+# The system's record locks belong to a process, so they cannot tell two brokers in one process apart.
+_locked_here: set[Path] = set()
+
+
+class DirectoryLock:
+    """An exclusive lock, held until `release` or the end of the process."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            ConfigError: another broker holds it.
+        """
+        self._directory = directory.resolve()
+        if self._directory in _locked_here:
+            raise _in_use(directory)
+        self._fd = disk.open_file(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+        try:
+            # Record locks, not flock: they are what Java takes.
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            disk.close(self._fd)
+            if isinstance(error, BlockingIOError | PermissionError):
+                raise _in_use(directory) from None
+            raise
+        _locked_here.add(self._directory)
+
+    def release(self) -> None:
+        """Give the lock back; the file stays, as in Apache Kafka."""
+        _locked_here.discard(self._directory)
+        disk.close(self._fd)
+
+
+def _in_use(directory: Path) -> ConfigError:
+    return ConfigError(
+        f"log directory {directory} is in use by another broker (its {LOCK_FILE} is locked); stop that "
+        "broker, or set log.dirs to another directory"
+    )

@@ -1,0 +1,195 @@
+"""One directory of `log.dirs`: its lock, ids, clean-stop mark, checkpoints and the partitions in it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.checkpoints import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    read_checkpoint,
+    write_checkpoint,
+)
+from tidelog.plugins.storage_file.clean_shutdown import put_clean_mark, take_clean_mark
+from tidelog.plugins.storage_file.ids import new_id
+from tidelog.plugins.storage_file.lock import DirectoryLock
+from tidelog.plugins.storage_file.meta_properties import (
+    META_PROPERTIES,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from tidelog.plugins.storage_file.names import (
+    DELETE_MARK,
+    FUTURE_MARK,
+    STRAY_MARK,
+    parse_partition_directory,
+    partition_directory,
+)
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+_log = logging.getLogger(__name__)
+
+METADATA_LOG = "__cluster_metadata"
+
+
+class LogDirectory:
+    """A log directory that this broker holds the lock of.
+
+    `stores` are its open partitions, `folders` all partitions that have a directory here, open or not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take the directory, creating it when it is not there.
+
+        Raises:
+            ConfigError: it cannot be used; the message says why.
+        """
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = DirectoryLock(path)
+        except OSError as error:
+            raise ConfigError(
+                f"log directory {path} cannot be used: {error.strerror or error}; make it a directory that "
+                "this user may write to, or set log.dirs to another one"
+            ) from None
+        self.stores: dict[TopicPartition, FilePartitionStore] = {}
+        self.folders: set[TopicPartition] = set()
+        self.leftovers: list[str] = []
+        self.clean = False
+        self._released = False
+        self._writing = threading.Lock()
+        self._unchecked: set[TopicPartition] = set()
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+
+    def claim(self, cluster_id: str | None, node_id: int) -> str | None:
+        """Blocking: check the directory's ids against the broker's; its cluster id, None when it is new.
+
+        Raises:
+            ConfigError: it belongs to another cluster or node.
+        """
+        ids = read_meta_properties(self.path)
+        if ids is None:
+            return cluster_id
+        for name, found, wanted in (
+            ("cluster.id", ids.cluster_id, cluster_id),
+            ("node.id", ids.node_id, node_id),
+        ):
+            if found is not None and wanted is not None and found != wanted:
+                raise ConfigError(
+                    f"{self.path / META_PROPERTIES} says {name}={found}, but this broker's is {wanted}; "
+                    "log.dirs must not name another broker's directory"
+                )
+        return ids.cluster_id or cluster_id
+
+    def load(self, cluster_id: str, node_id: int, now_ms: int) -> None:
+        """Blocking: take the clean-stop mark, read the checkpoints and list the partitions."""
+        ids = read_meta_properties(self.path)
+        if ids is None or None in (ids.cluster_id, ids.node_id, ids.directory_id):
+            directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()
+            write_meta_properties(self.path, MetaProperties(cluster_id, node_id, directory_id), now_ms)
+        self._list()
+        # A directory without any partition has nothing that a crash could have hurt.
+        self.clean = take_clean_mark(self.path) or not self.folders
+        self._unchecked = set() if self.clean else set(self.folders)
+        self._recovery_points = read_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT)
+        self._log_starts = read_checkpoint(self.path / LOG_START_CHECKPOINT)
+
+    def _list(self) -> None:
+        with disk.scandir(self.path) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(DELETE_MARK):
+                    self.leftovers.append(entry.path)
+                elif name.endswith((STRAY_MARK, FUTURE_MARK)):
+                    _log.warning("%s is left alone: only Apache Kafka knows what it waits for", entry.path)
+                elif entry.is_dir():
+                    found = parse_partition_directory(name)
+                    if found is not None and found.topic != METADATA_LOG:
+                        self.folders.add(found)
+
+    def partition_path(self, partition: TopicPartition) -> str:
+        """The directory of a partition."""
+        return f"{self.path}/{partition_directory(partition)}"
+
+    def recover_from(self, partition: TopicPartition) -> int | None:
+        """The offset from which a partition has to be checked, None when it does not have to."""
+        return self._recovery_points.get(partition, 0) if partition in self._unchecked else None
+
+    def log_start(self, partition: TopicPartition) -> int:
+        """The log start offset that was written down for a partition, 0 without one."""
+        return self._log_starts.get(partition, 0)
+
+    def add(self, store: FilePartitionStore) -> None:
+        """Take in an opened partition."""
+        self.stores[store.topic_partition] = store
+        self.folders.add(store.topic_partition)
+        self._unchecked.discard(store.topic_partition)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop a partition that was deleted."""
+        self.stores.pop(partition, None)
+        self.folders.discard(partition)
+        self._unchecked.discard(partition)
+        self._recovery_points.pop(partition, None)
+        self._log_starts.pop(partition, None)
+
+    def write_recovery_points(self) -> None:
+        """Blocking: checkpoint the recovery points; those of partitions that are not open stay."""
+        with self._writing:
+            merged = self._merge(self._recovery_points, lambda store: store.recovery_point)
+            if merged != self._recovery_points and not self._released:
+                write_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT, merged)
+                self._recovery_points = merged
+
+    def write_log_starts(self) -> None:
+        """Blocking: checkpoint the log starts that the names of the segments do not tell."""
+        with self._writing:
+            merged = self._merge(self._log_starts, _log_start_to_remember)
+            if merged != self._log_starts and not self._released:
+                write_checkpoint(self.path / LOG_START_CHECKPOINT, merged)
+                self._log_starts = merged
+
+    def _merge(
+        self, known: dict[TopicPartition, int], offset_of: Callable[[FilePartitionStore], int | None]
+    ) -> dict[TopicPartition, int]:
+        stores = dict(self.stores)
+        merged = {key: offset for key, offset in known.items() if key in self.folders and key not in stores}
+        for key, store in stores.items():
+            offset = offset_of(store)
+            if offset is not None:
+                merged[key] = offset
+        return merged
+
+    def mark_clean(self) -> None:
+        """Blocking: write the checkpoints and note the clean stop; every store has to be closed.
+
+        The mark would also vouch for partitions that were never opened since an unclean stop, so with any of
+        those it is not written.
+        """
+        self.write_recovery_points()
+        self.write_log_starts()
+        if self._unchecked:
+            names = ", ".join(sorted(map(str, self._unchecked)))
+            _log.warning("%s is not marked clean: %s were not opened after a crash", self.path, names)
+            return
+        put_clean_mark(self.path)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with self._writing:
+            self._released = True
+            self._lock.release()
+
+
+def _log_start_to_remember(store: FilePartitionStore) -> int | None:
+    start = store.log_start_offset
+    return start if start > store.first_segment_offset else None

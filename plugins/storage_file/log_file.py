@@ -1,0 +1,101 @@
+"""An open segment file, and what can be asked of it without waiting for a device."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+from tidelog.kernel.storage import WouldBlock
+from tidelog.plugins.storage_file import disk
+
+_log = logging.getLogger(__name__)
+
+PROBE_STRIDE_BYTES = 64 * 1024
+"""Residency is sampled: the system reads ahead and evicts in runs much longer than this."""
+PREFETCH_CHUNK_BYTES = 256 * 1024
+
+_CANNOT_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class LogFile:
+    """A descriptor that lives exactly as long as somebody holds this object.
+
+    Regions that were handed out hold it, so a file that is deleted or closed by its partition stays readable
+    until the last send of it is done.
+    """
+
+    __slots__ = ("_close", "_flags", "fd", "path")
+
+    def __init__(self, path: str, flags: int) -> None:
+        """Open the file; `flags` are those of `os.open`."""
+        self._close = disk.close
+        self.fd = -1
+        self.path = path
+        self._flags = disk.NOWAIT
+        self.fd = disk.open_file(path, flags)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            try:
+                self._close(self.fd)
+            except OSError as error:
+                _log.error("closing %s failed: %s", self.path, error)
+
+    def fileno(self) -> int:
+        """The descriptor, for `sendfile` and `pread`."""
+        return self.fd
+
+    def read_into(self, buffer: bytearray | memoryview, position: int, wait: bool) -> int:
+        """Fill `buffer` from `position` on, as far as there are bytes; how many there were.
+
+        Raises:
+            WouldBlock: not even the first byte is in memory (never with `wait`).
+        """
+        try:
+            return disk.preadv(self.fd, [buffer], position, 0 if wait else self._flags)
+        except BlockingIOError:
+            raise WouldBlock from None
+        except OSError as error:
+            if wait or not self._flags or error.errno not in _CANNOT_NOWAIT:
+                raise
+            # This file system cannot tell; memory file systems are of that kind and never wait.
+            self._flags = 0
+            return disk.preadv(self.fd, [buffer], position, 0)
+
+    def read_exactly(self, position: int, size: int) -> bytes:
+        """Blocking: `size` bytes from `position` on.
+
+        Raises:
+            OSError: the file ends before.
+        """
+        content = disk.pread(self.fd, size, position)
+        while len(content) < size:
+            more = disk.pread(self.fd, size - len(content), position + len(content))
+            if not more:
+                raise OSError(errno.EIO, f"{self.path} ends before byte {position + size}")
+            content += more
+        return content
+
+    def resident(self, position: int, size: int) -> bool:
+        """Whether these bytes seem to be in memory; a sample of them is looked at, nothing is waited for."""
+        if not self._flags:
+            return True
+        last = position + size - 1
+        byte = bytearray(1)
+        try:
+            for at in range(position, last, PROBE_STRIDE_BYTES):
+                self.read_into(byte, at, wait=False)
+            self.read_into(byte, last, wait=False)
+        except WouldBlock:
+            return False
+        return True
+
+    def prefetch(self, position: int, size: int) -> None:
+        """Blocking: bring these bytes into memory."""
+        buffer = bytearray(min(size, PREFETCH_CHUNK_BYTES))
+        end = position + size
+        while position < end:
+            count = disk.preadv(self.fd, [buffer], position)
+            if not count:
+                return
+            position += count

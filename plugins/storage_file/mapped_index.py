@@ -1,0 +1,157 @@
+"""What the two sparse indexes have in common: a file of equal entries, mapped into memory and searched.
+
+The file of the active segment is extended to its full size with a hole and mapped; blocks are reserved step
+by step ahead of the entries, so that storing an entry is one `pack_into` without a system call and never
+meets a full disk. Once a segment is no longer active its files are cut to their entries.
+
+Lookups search the last 8 KiB first: readers near the end of the log touch only the pages that appends keep
+warm. Sources: seed 002, "AbstractIndex: mmap, the warm-section search, and locking".
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from struct import Struct
+from typing import ClassVar
+
+from tidelog.kernel.storage import WouldBlock
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.names import segment_file
+
+WARM_BYTES = 8192
+RESERVE_BYTES = 16 * 1024
+"""Blocks are reserved in steps of this size: 2,048 offset entries, 8 MB of log or more."""
+
+_UNMAPPED = mmap.mmap(-1, 1)
+
+_POPULATE_READ = 22
+"""`MADV_POPULATE_READ` of Linux 5.14: load the pages now and wait for them."""
+
+
+class MappedIndex:
+    """A sorted file of fixed-size entries that refer to a segment's offsets relative to its base offset.
+
+    One thread adds entries; any thread looks up. A reader takes the number of entries before the mapping, and
+    a writer publishes the mapping before the number, so a reader never looks past what is mapped.
+    """
+
+    ENTRY: ClassVar[Struct]
+    KEY: ClassVar[Struct]
+    SUFFIX: ClassVar[str]
+
+    __slots__ = ("_directory", "_map", "_room", "base_offset", "entries", "max_entries")
+
+    def __init__(self, directory: str, base_offset: int, entries: int, max_bytes: int) -> None:
+        """An index whose file holds `entries` entries; nothing is opened yet."""
+        self._directory = directory
+        self._map = _UNMAPPED
+        self._room = 0
+        self.base_offset = base_offset
+        self.entries = entries
+        self.max_entries = max_bytes // self.ENTRY.size
+
+    @property
+    def path(self) -> str:
+        """The index file."""
+        return f"{self._directory}/{segment_file(self.base_offset, self.SUFFIX)}"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment has to roll before another entry."""
+        return self.entries >= self.max_entries
+
+    def resize(self, max_bytes: int) -> None:
+        """Let the file hold up to `max_bytes` from now on."""
+        self.max_entries = max_bytes // self.ENTRY.size
+
+    def make_room(self) -> None:
+        """Make sure that one more entry can be stored.
+
+        Raises:
+            OSError: the disk is full; the index is as before.
+        """
+        if self.entries < self._room:
+            return
+        size = self.ENTRY.size
+        capacity = max(self.max_entries, self.entries + 1) * size
+        reserved = min(self.entries * size + RESERVE_BYTES, capacity)
+        fd = disk.open_file(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            disk.reserve(fd, self.entries * size, reserved - self.entries * size)
+            if not self._room or len(self._map) < reserved:
+                disk.ftruncate(fd, capacity)
+                self._map = disk.map_writable(fd, capacity)
+        finally:
+            disk.close(fd)
+        self._room = reserved // size
+
+    def load(self) -> None:
+        """Blocking: map the entries and bring them into memory, so that lookups do not wait."""
+        size = self.entries * self.ENTRY.size
+        if self._map is not _UNMAPPED or not size:
+            return
+        fd = disk.open_file(self.path, os.O_RDONLY)
+        try:
+            mapped = disk.map_readable(fd, size)
+        finally:
+            disk.close(fd)
+        try:
+            mapped.madvise(_POPULATE_READ)
+        except (OSError, ValueError, AttributeError):
+            for at in range(0, size, mmap.PAGESIZE):
+                mapped[at]
+        self._map = mapped
+
+    def read_last(self) -> tuple[int, ...]:
+        """Blocking: the fields of the last entry; there has to be one."""
+        at = (self.entries - 1) * self.ENTRY.size
+        mapped = self._map
+        if mapped is not _UNMAPPED:
+            return self.ENTRY.unpack_from(mapped, at)
+        fd = disk.open_file(self.path, os.O_RDONLY)
+        try:
+            return self.ENTRY.unpack(disk.pread(fd, self.ENTRY.size, at))
+        finally:
+            disk.close(fd)
+
+    def release(self) -> None:
+        """Let go of the mapping; it comes back when it is needed."""
+        self._map = _UNMAPPED
+        self._room = 0
+
+    def trim(self) -> None:
+        """Cut the file to its entries, creating it when there is none, and let go of the mapping."""
+        fd = disk.open_file(self.path, os.O_WRONLY | os.O_CREAT)
+        try:
+            disk.ftruncate(fd, self.entries * self.ENTRY.size)
+        finally:
+            disk.close(fd)
+        self.release()
+
+    def _floor(self, target: int, entries: int, mapped: mmap.mmap) -> int:
+        """The slot of the last entry whose key is at most `target`, -1 when all are above it."""
+        unpack, size = self.KEY.unpack_from, self.ENTRY.size
+        low, high = 0, entries
+        first_warm = entries - 1 - WARM_BYTES // size
+        if first_warm > 0:
+            if unpack(mapped, first_warm * size)[0] <= target:
+                low = first_warm
+            else:
+                high = first_warm
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(mapped, middle * size)[0] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def _mapping(self, wait: bool) -> mmap.mmap:
+        mapped = self._map
+        if mapped is _UNMAPPED:
+            if not wait:
+                raise WouldBlock
+            self.load()
+            mapped = self._map
+        return mapped

@@ -1,0 +1,82 @@
+"""`meta.properties`: whose log directory this is.
+
+    #
+    #Sat Nov 21 08:59:13 UTC 2026
+    node.id=7
+    directory.id=0HdLrwxml16eAgaHZxYmJA
+    version=1
+    cluster.id=MkU3OEVBNTcwNTJENDM2Qg
+
+A Java properties file; the order of the lines means nothing. The bytes are as Apache Kafka 4.3.1 writes them;
+seed 001, "Startup: validate, lock, recover, schedule".
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import attrs
+
+from tidelog.kernel.errors import ConfigError
+from tidelog.plugins.storage_file import disk
+
+META_PROPERTIES = "meta.properties"
+_VERSION = "1"
+
+
+@attrs.frozen
+class MetaProperties:
+    """The three ids in the file; those that it does not have are None."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+
+
+def read_meta_properties(directory: Path) -> MetaProperties | None:
+    """Blocking: a directory's ids, None when it is new.
+
+    Raises:
+        ConfigError: the file cannot be understood.
+    """
+    path = directory / META_PROPERTIES
+    content = disk.read_file(path)
+    if content is None:
+        return None
+    try:
+        values = _parse(content.decode())
+        if values.get("version") not in ("0", _VERSION):
+            raise ValueError(f"its version is {values.get('version')!r}, not {_VERSION}")
+        # Version 0 was written by brokers that kept their metadata in ZooKeeper.
+        node_id = values.get("node.id", values.get("broker.id"))
+        number = None if node_id is None else int(node_id)
+        return MetaProperties(values.get("cluster.id"), number, values.get("directory.id"))
+    except ValueError as error:
+        raise ConfigError(f"{path} cannot be used: {error}; restore it from a backup") from None
+
+
+def write_meta_properties(directory: Path, ids: MetaProperties, now_ms: int) -> None:
+    """Blocking: write a directory's ids, atomically and durably."""
+    written = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
+    lines = [
+        "#",
+        f"#{written}",
+        f"node.id={ids.node_id}",
+        f"directory.id={ids.directory_id}",
+        f"version={_VERSION}",
+        f"cluster.id={ids.cluster_id}",
+    ]
+    disk.replace_file(directory / META_PROPERTIES, ("\n".join(lines) + "\n").encode())
+
+
+def _parse(text: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith(("#", "!")):
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"line {line!r} has no '='")
+            values[name.strip()] = value.strip()
+    return values

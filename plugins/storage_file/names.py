@@ -1,0 +1,64 @@
+"""Names of files and directories, as Apache Kafka spells them.
+
+    <topic>-<partition>/                    one partition
+        00000000000000000000.log            a segment: 20 digits of its base offset
+        00000000000000000000.index          its offset index
+        00000000000000000000.timeindex      its time index
+        00000000000000000000.log.deleted    a file that waits for its removal
+    <topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
+
+Source: seed 002, "On-disk directory layout of a partition"; seed 001, "Two-phase deletion".
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from tidelog.kernel.storage import TopicPartition
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+PARTITION_METADATA = "partition.metadata"
+DELETE_MARK = "-delete"
+STRAY_MARK = "-stray"
+FUTURE_MARK = "-future"
+
+_OFFSET_DIGITS = 20
+_MAX_NAME_BYTES = 255
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """The name of one of a segment's files."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """The base offset in the name of a segment's file, None when it is no such name."""
+    digits = name[:_OFFSET_DIGITS]
+    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def partition_directory(topic_partition: TopicPartition) -> str:
+    """The name of a partition's directory."""
+    return f"{topic_partition.topic}-{topic_partition.partition}"
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """The partition that a directory belongs to, None when it is none or waits for its removal."""
+    topic, dash, number = name.rpartition("-")
+    if not (topic and dash and number.isascii() and number.isdigit()):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def delete_directory(topic_partition: TopicPartition) -> str:
+    """A fresh name for a partition's directory that is to go; the topic is cut when it would be too long."""
+    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{DELETE_MARK}"
+    return topic_partition.topic[: _MAX_NAME_BYTES - len(suffix)] + suffix

@@ -1,0 +1,60 @@
+"""The offset index: from an offset to a place in the segment.
+
+    byte 0  relativeOffset    int32   last offset of a batch, minus the segment's base offset
+         4  physicalPosition  int32   where that batch starts in the .log file
+
+8 bytes an entry, both fields growing; one entry every `index.interval.bytes` of log.
+Source: seed 002, "OffsetIndex, relative offset → physical position".
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from tidelog.plugins.storage_file.mapped_index import MappedIndex
+from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX
+
+_ENTRY = Struct(">ii")
+_pack_into = _ENTRY.pack_into
+_unpack_from = _ENTRY.unpack_from
+
+
+class OffsetIndex(MappedIndex):
+    """`.index` of one segment."""
+
+    ENTRY = _ENTRY
+    KEY = Struct(">i")
+    SUFFIX = OFFSET_INDEX_SUFFIX
+    __slots__ = ()
+
+    def append(self, offset: int, position: int) -> None:
+        """Store an entry for which `make_room` has made room."""
+        entries = self.entries
+        _pack_into(self._map, entries * 8, offset - self.base_offset, position)
+        self.entries = entries + 1
+
+    def floor_position(self, offset: int, wait: bool) -> int:
+        """Position of a batch at or before the one that holds `offset`: where to start looking.
+
+        Raises:
+            WouldBlock: the index is not in memory (never with `wait`).
+        """
+        entries = self.entries
+        if not entries:
+            return 0
+        mapped = self._mapping(wait)
+        slot = self._floor(offset - self.base_offset, entries, mapped)
+        return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
+
+    def last_entry(self) -> tuple[int, int]:
+        """Blocking: offset and position of the last entry, (base offset - 1, 0) without one."""
+        if not self.entries:
+            return self.base_offset - 1, 0
+        relative, position = self.read_last()
+        return self.base_offset + relative, position
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries of `offset` and of later ones; the file is cut when the segment closes."""
+        if self.entries:
+            last_kept = offset - 1 - self.base_offset
+            self.entries = self._floor(last_kept, self.entries, self._mapping(wait=True)) + 1

@@ -1,0 +1,111 @@
+"""Opening one partition: its directory is created, or checked to be the right topic's and loaded."""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.storage import PartitionSpec
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, SegmentLoader, create_segment
+from tidelog.plugins.storage_file.log_directory import LogDirectory
+from tidelog.plugins.storage_file.names import PARTITION_METADATA
+from tidelog.plugins.storage_file.partition_metadata import (
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.segment_files import SegmentFiles, list_segment_files
+from tidelog.plugins.storage_file.services import Services
+from tidelog.plugins.storage_file.side_files import SideFiles
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Placement:
+    """A partition to open and the directory it is in, or is to be created in."""
+
+    spec: PartitionSpec
+    directory: LogDirectory
+    exists: bool
+
+
+def open_partition(placement: Placement, services: Services, *, registered: bool) -> FilePartitionStore:
+    """Blocking: open a partition, creating or recovering it as need be.
+
+    `registered`: the registry knew the topic when the storage was opened, so its files are expected.
+
+    Raises:
+        OSError: the disk refused.
+        StorageError: the directory belongs to another topic, or holds what cannot be served.
+    """
+    spec, directory = placement.spec, placement.directory
+    path = directory.partition_path(spec.topic_partition)
+    files = list_segment_files(path) if placement.exists else _create(path)
+    if placement.exists:
+        _check_owner(placement, path, files, registered=registered)
+    if PARTITION_METADATA not in files.names:
+        # Not synced: it becomes durable with the first flush of the partition, like the directory itself.
+        content = encode_partition_metadata(spec.topic_id)
+        disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
+    return _load(placement, path, files, services)
+
+
+def _create(path: str) -> SegmentFiles:
+    disk.mkdir(path)
+    return SegmentFiles([], [], set())
+
+
+def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
+    """Make sure that a directory is that of the topic to open.
+
+    A directory that a crash left behind while its topic was being created holds no records: it is taken over.
+    """
+    if PARTITION_METADATA not in files.names and registered:
+        return
+    content = disk.read_file(f"{path}/{PARTITION_METADATA}") or b""
+    try:
+        found = decode_partition_metadata(content)
+        if found == placement.spec.topic_id:
+            return
+        reason = f"it belongs to a topic with the id {found}, not {placement.spec.topic_id}"
+    except ValueError as error:
+        reason = f"its {PARTITION_METADATA} cannot be read: {error}"
+        if registered:
+            _log.warning("%s: %s; it is written anew", path, reason)
+            files.names.discard(PARTITION_METADATA)
+            return
+    if any(disk.stat(f"{path}/{base:020d}.log").st_size for base in files.base_offsets):
+        raise StorageError(f"{path} cannot be used: {reason}. Move it away; it holds data")
+    _log.warning("%s is taken over, it holds no data: %s", path, reason)
+    files.names.discard(PARTITION_METADATA)
+
+
+def _load(placement: Placement, path: str, files: SegmentFiles, services: Services) -> FilePartitionStore:
+    spec, directory = placement.spec, placement.directory
+    partition, config = spec.topic_partition, spec.config
+    settings = LoadSettings(
+        config.segment_index_bytes,
+        config.index_interval_bytes,
+        services.now_ms(),
+        config.segment_bytes if config.preallocate else 0,
+    )
+    recover_from = directory.recover_from(partition) if placement.exists else None
+    log_start = directory.log_start(partition) if placement.exists else 0
+    loaded = SegmentLoader(str(partition), path, files, settings).load(recover_from=recover_from)
+    created = not loaded.segments
+    if created:
+        segment = create_segment(path, log_start, settings)
+        # Thousands of new partitions would be as many open files; an append opens it again.
+        segment.sleep()
+        loaded = LoadedSegments([segment], changed=config.preallocate)
+    end = loaded.segments[-1].next_offset
+    durable = end if recover_from is None else min(recover_from, end)
+    return FilePartitionStore(
+        partition, path, config, services, loaded, SideFiles(path, files.side_files),
+        min(log_start, end), Durability(durable, created=created),
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Opening many partitions at once: some threads for each log directory, in handfuls or one by one.
+
+Source: seed 001, "Startup: validate, lock, recover, schedule".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
+
+import trio
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.storage_file.deletion import remove_all
+from tidelog.plugins.storage_file.log_directory import LogDirectory
+from tidelog.plugins.storage_file.opening import Placement, open_partition
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.services import Services
+
+PARTITIONS_PER_THREAD_HOP = 64
+"""Opening a partition that was closed properly takes less time than handing it to a thread."""
+
+
+class ParallelOpening:
+    """One call of `open_partitions`; `stores` are those that were opened so far."""
+
+    def __init__(
+        self,
+        services: Services,
+        registered: frozenset[UUID],
+        threads_per_directory: int,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self._services = services
+        self._registered = registered
+        self._threads = threads_per_directory
+        self._progress = progress
+        self._errors: list[OSError | BrokerError] = []
+        self.stores: list[FilePartitionStore] = []
+        self._created: list[str] = []
+
+    async def run(self, placements: Sequence[Placement]) -> None:
+        """Open all, or none: what was created is removed again when one of them fails.
+
+        Raises:
+            OSError, BrokerError: the first failure.
+        """
+        by_directory: dict[LogDirectory, list[Placement]] = {}
+        for placement in placements:
+            by_directory.setdefault(placement.directory, []).append(placement)
+        async with trio.open_nursery() as nursery:
+            for directory, mine in by_directory.items():
+                # A clean directory costs processor time only, which threads cannot share.
+                threads, at_once = (1, PARTITIONS_PER_THREAD_HOP) if directory.clean else (self._threads, 1)
+                chunks = iter([mine[at : at + at_once] for at in range(0, len(mine), at_once)])
+                for _ in range(threads):
+                    nursery.start_soon(self._work, chunks)
+        if self._errors:
+            await trio.to_thread.run_sync(remove_all, self._created)
+            raise self._errors[0]
+
+    async def _work(self, chunks: Iterator[Sequence[Placement]]) -> None:
+        for chunk in chunks:
+            if self._errors:
+                return
+            await trio.to_thread.run_sync(self._open_chunk, chunk)
+            if self._progress is not None:
+                self._progress(len(self.stores))
+
+    def _open_chunk(self, chunk: Sequence[Placement]) -> None:
+        for placement in chunk:
+            spec = placement.spec
+            if not placement.exists:
+                self._created.append(placement.directory.partition_path(spec.topic_partition))
+            try:
+                store = open_partition(
+                    placement, self._services, registered=spec.topic_id in self._registered
+                )
+            except (OSError, BrokerError) as error:
+                self._errors.append(error)
+                return
+            self.stores.append(store)

@@ -1,0 +1,33 @@
+"""`partition.metadata`: which topic a partition's directory belongs to, by the topic's id.
+
+    version: 0
+    topic_id: X1qQuvPyRWqJJavLZen1rw
+
+43 bytes: the id is 22 characters of URL-safe base64 without padding, and there is no final newline.
+Source: seed 002, "On-disk directory layout of a partition"; the bytes as Apache Kafka 4.3.1 writes them.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tidelog.plugins.storage_file.ids import decode_uuid, encode_uuid
+
+_PREFIX = "version: 0\ntopic_id: "
+
+
+def encode_partition_metadata(topic_id: UUID) -> bytes:
+    """The file's content."""
+    return (_PREFIX + encode_uuid(topic_id)).encode()
+
+
+def decode_partition_metadata(content: bytes) -> UUID:
+    """The topic id in a file's content.
+
+    Raises:
+        ValueError: the content is not that of such a file.
+    """
+    text = content.decode().rstrip("\n")
+    if not text.startswith(_PREFIX):
+        raise ValueError(f"it does not begin with {_PREFIX!r}")
+    return decode_uuid(text.removeprefix(_PREFIX))

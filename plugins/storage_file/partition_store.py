@@ -1,0 +1,354 @@
+"""The log of one partition: its segments, oldest first, the last of which takes the appends.
+
+Source: seed 002, "The layered abstraction" (the storage half of it), "Segment rolling", "The read /
+fetch-by-offset path".
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
+from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, SegmentView, TopicPartition
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, create_segment
+from tidelog.plugins.storage_file.names import DELETED_SUFFIX, SEGMENT_SUFFIXES
+from tidelog.plugins.storage_file.rolling import RollPolicy
+from tidelog.plugins.storage_file.segment import Segment
+from tidelog.plugins.storage_file.services import Services
+from tidelog.plugins.storage_file.side_files import SideFiles
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.records.batch import BatchHeader, Buffer
+
+_base_offset = attrgetter("base_offset")
+
+
+class FilePartitionStore:
+    """One partition in files; see `PartitionStore` for what each method promises.
+
+    `append` runs on the event loop only. The tuple of segments is replaced as a whole under `_changing`,
+    which is never held across a file operation, so that readers take a consistent view without any lock.
+    """
+
+    __slots__ = (
+        "_active",
+        "_changing",
+        "_config",
+        "_durability",
+        "_log_start",
+        "_policy",
+        "_segments",
+        "_services",
+        "_side_files",
+        "_touched",
+        "directory",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        directory: str,
+        config: TopicConfig,
+        services: Services,
+        loaded: LoadedSegments,
+        side_files: SideFiles,
+        log_start_offset: int,
+        durability: Durability,
+    ) -> None:
+        """Take over segments that were loaded; there has to be at least one."""
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self._config = config
+        self._services = services
+        self._segments = tuple(loaded.segments)
+        self._active = self._segments[-1]
+        self._side_files = side_files
+        self._log_start = log_start_offset
+        self._durability = durability
+        self._policy = RollPolicy.of(config)
+        self._changing = threading.Lock()
+        self._touched = loaded.changed
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+        return max(self._log_start, self._segments[0].base_offset)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        return self._active.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset from which the log has to be checked after a crash."""
+        return self._durability.recovery_point(self._segments)
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._segments[0].base_offset
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """See `PartitionStore.append`."""
+        size = len(batch)
+        segment = self._active
+        if (
+            segment.size + size > segment.byte_limit
+            or max_timestamp > segment.roll_after
+            or last_offset > segment.offset_limit
+            or base_offset < segment.next_offset
+        ):
+            return self._append_with_care(batch, size, base_offset, last_offset, max_timestamp)
+        segment.append(batch, size, last_offset, max_timestamp)
+        return False
+
+    def _append_with_care(
+        self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> bool:
+        segment = self._active
+        self._durability.check()
+        if size > self._config.segment_bytes:
+            raise BatchTooLarge(
+                f"a batch of {size} bytes is larger than a segment of {self.topic_partition} "
+                f"({self._config.segment_bytes} bytes)"
+            )
+        if base_offset < segment.next_offset or last_offset < base_offset:
+            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {segment.next_offset}")
+        self._touched = True
+        rolled = self._must_roll(segment, size, last_offset, max_timestamp)
+        if rolled:
+            segment = self._roll(base_offset)
+        first = not segment.size
+        if first:
+            segment.index_interval_bytes = self._config.index_interval_bytes
+        segment.wake(self._policy)
+        segment.append(batch, size, last_offset, max_timestamp)
+        if first:
+            segment.first_timestamp = max_timestamp
+            segment.wake(self._policy)
+        return rolled
+
+    def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
+        if last_offset > segment.offset_limit:
+            return True
+        if not segment.size:
+            # A full index on an empty segment means that no segment can have entries; rolling would not help.
+            return False
+        if segment.size + size > self._config.segment_bytes or segment.index_is_full:
+            return True
+        since = segment.first_timestamp
+        waited = max_timestamp - since if since >= 0 else self._services.now_ms() - segment.created_ms
+        return self._policy.outlived(waited)
+
+    def _roll(self, base_offset: int) -> Segment:
+        """Start a new active segment; the old one is made durable in the background.
+
+        Raises:
+            OSError: the disk refused; the old segment goes on.
+        """
+        old = self._active
+        new = create_segment(self.directory, base_offset, self._settings())
+        try:
+            old.close_indexes()
+            old.trim_log()
+        except OSError:
+            new.remove_files()
+            raise
+        old.become_inactive()
+        self._durability.files_created()
+        self._policy = RollPolicy.of(self._config)
+        with self._changing:
+            self._segments = (*self._segments, new)
+            self._active = new
+        self._services.in_thread(f"flush {self.topic_partition}", self._flush_inactive)
+        return new
+
+    def _settings(self) -> LoadSettings:
+        config = self._config
+        return LoadSettings(
+            index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            now_ms=self._services.now_ms(),
+            preallocate_bytes=config.segment_bytes if config.preallocate else 0,
+        )
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """See `PartitionStore.read`."""
+        if offset >= limit_offset:
+            return EMPTY_SLICE
+        segment = self._active
+        if offset >= segment.base_offset:
+            return segment.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+        segments = self._segments
+        try:
+            for index in range(self._floor(segments, offset), len(segments)):
+                found = segments[index].read(offset, max_bytes, limit_offset, wait)
+                if found is not None:
+                    return found
+        except FileNotFoundError:
+            # Retention took the segment between our look at the list and the opening of its file.
+            if offset < self.log_start_offset:
+                raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
+            raise
+        return EMPTY_SLICE
+
+    def _floor(self, segments: Sequence[Segment], offset: int) -> int:
+        return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+    def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
+        """See `PartitionStore.batch_at_timestamp`."""
+        for segment in self._segments:
+            place = segment.find_timestamp(timestamp_ms)
+            if place is not None:
+                return segment.read_batch(place)
+        return None
+
+    def batch_of_max_timestamp(self) -> bytes | None:
+        """See `PartitionStore.batch_of_max_timestamp`."""
+        filled = [segment for segment in self._segments if segment.size]
+        if not filled:
+            return None
+        segment = max(filled, key=attrgetter("max_timestamp"))
+        place = segment.find(segment.max_timestamp_offset, segment.size, wait=True)
+        return None if place is None else segment.read_batch(place)
+
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """See `PartitionStore.headers`."""
+        segments = self._segments
+        for segment in segments[self._floor(segments, from_offset) :]:
+            yield from segment.headers(max(from_offset, segment.base_offset))
+
+    def segments(self) -> Sequence[SegmentView]:
+        """See `PartitionStore.segments`."""
+        segments = self._segments
+        last = len(segments) - 1
+        return [segment.view(active=index == last) for index, segment in enumerate(segments)]
+
+    def configure(self, config: TopicConfig) -> None:
+        """See `PartitionStore.configure`."""
+        self._config = config
+        self._policy = RollPolicy.of(config)
+        self._active.configure(config.segment_index_bytes)
+
+    def truncate_to(self, offset: int) -> None:
+        """See `PartitionStore.truncate_to`."""
+        segments = self._segments
+        if offset >= segments[-1].next_offset:
+            return
+        self._touched = True
+        if offset < segments[0].base_offset:
+            new = create_segment(self.directory, offset, self._settings())
+            self._durability.files_created()
+            kept: tuple[Segment, ...] = (new,)
+            dropped = segments
+        else:
+            count = bisect_right(segments, offset, key=_base_offset)
+            kept, dropped = segments[:count], segments[count:]
+            kept[-1].truncate_to(offset)
+        with self._changing:
+            self._segments = kept
+            self._active = kept[-1]
+        self._log_start = min(self._log_start, self.log_end_offset)
+        self._durability.truncated(self.log_end_offset)
+        for segment in dropped:
+            segment.remove_files()
+        disk.sync_directory(self.directory)
+
+    def delete_segments_before(self, offset: int) -> int:
+        """See `PartitionStore.delete_segments_before`."""
+        with self._changing:
+            segments = self._segments
+            count = 0
+            while count < len(segments) - 1 and segments[count + 1].base_offset <= offset:
+                count += 1
+            self._segments = segments[count:]
+        for index, segment in enumerate(segments[:count]):
+            try:
+                self._mark_deleted(segment)
+            except OSError:
+                with self._changing:
+                    self._segments = segments[index:count] + self._segments
+                raise
+        if count:
+            disk.sync_directory(self.directory)
+        return count
+
+    def _mark_deleted(self, segment: Segment) -> None:
+        renamed: list[str] = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment.path(suffix)
+            try:
+                disk.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            renamed.append(path + DELETED_SUFFIX)
+        self._services.delete_later(renamed, self._config.file_delete_delay_ms)
+
+    def raise_log_start(self, offset: int) -> None:
+        """See `PartitionStore.raise_log_start`."""
+        self._log_start = max(self._log_start, offset)
+
+    def flush(self) -> int:
+        """See `PartitionStore.flush`."""
+        return self._durability.flush(self._segments, self.directory, growing=True)
+
+    def _flush_inactive(self) -> None:
+        self._durability.flush(self._segments[:-1], self.directory, growing=False)
+
+    def side_files(self) -> Sequence[str]:
+        """See `PartitionStore.side_files`."""
+        return self._side_files.names()
+
+    def read_side_file(self, name: str) -> bytes | None:
+        """See `PartitionStore.read_side_file`."""
+        return self._side_files.read(name)
+
+    def write_side_file(self, name: str, content: bytes) -> None:
+        """See `PartitionStore.write_side_file`."""
+        self._side_files.write(name, content)
+
+    def delete_side_file(self, name: str) -> None:
+        """See `PartitionStore.delete_side_file`."""
+        self._side_files.delete(name)
+
+    def release_idle(self) -> None:
+        """Let go of descriptors and mappings of segments that were not used since the last call."""
+        for segment in self._segments:
+            segment.sleep_if_idle()
+
+    def retire(self) -> None:
+        """The partition is to be deleted: nothing of it has to be made durable any more."""
+        self._durability.retire()
+        self._touched = False
+
+    def delete_later(self, path: str) -> None:
+        """Remove the partition's directory, which was renamed to `path`, after the topic's delay."""
+        self._services.delete_later([path], self._config.file_delete_delay_ms)
+        for segment in self._segments:
+            segment.sleep()
+
+    def close(self) -> None:
+        """See `PartitionStore.close`."""
+        active = self._active
+        if self._touched:
+            active.close_indexes()
+            active.trim_log()
+            active.indexes_durable = False
+            self._touched = False
+        self._durability.flush(self._segments, self.directory, growing=False)
+        for segment in self._segments:
+            segment.sleep()

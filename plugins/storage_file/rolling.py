@@ -1,0 +1,50 @@
+"""When a segment is full: by size, by age, by its indexes, or because an offset no longer fits.
+
+An append looks only at three limits that are worked out beforehand (`RollLimits`); they are set so that it
+never misses a reason to roll. Only when one of them is passed are the exact rules asked.
+Source: seed 002, "Segment rolling".
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Indexes keep offsets relative to the segment's base offset, in 31 bits."""
+
+ALWAYS = -1
+"""A limit that everything passes."""
+
+
+@attrs.frozen
+class RollPolicy:
+    """The part of a topic's configuration that decides about rolling; bytes and milliseconds."""
+
+    segment_bytes: int
+    segment_ms: int
+    jitter_ms: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> RollPolicy:
+        """The policy of a topic, with a jitter of its own drawn for one segment."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        # Spreads load; nothing has to be unpredictable.
+        jitter = random.randrange(limit) if limit > 0 else 0
+        return cls(config.segment_bytes, config.segment_ms, jitter)
+
+    def outlived(self, waited_ms: int) -> bool:
+        """Whether a segment that waited that long has to roll."""
+        return waited_ms > self.segment_ms - self.jitter_ms
+
+    def roll_after(self, first_timestamp: int) -> int:
+        """The largest timestamp that does not make a segment roll whose first batch has `first_timestamp`.
+
+        Without a timestamp the segment's age by the clock counts, so the exact rule is asked each time.
+        """
+        return ALWAYS - 1 if first_timestamp < 0 else first_timestamp + self.segment_ms - self.jitter_ms

@@ -1,0 +1,19 @@
+"""What the partitions of one storage share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+
+@attrs.frozen
+class Services:
+    """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
+
+    `delete_later(paths, delay_ms)` unlinks files or whole directories after a while; any thread may call it.
+    """
+
+    now_ms: Callable[[], int]
+    in_thread: Callable[[str, Callable[[], object]], None]
+    delete_later: Callable[[Sequence[str], int], None]

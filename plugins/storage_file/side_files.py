@@ -1,0 +1,55 @@
+"""Files beside a partition's segments: producer snapshots and the leader-epoch checkpoint.
+
+Their content is the kernel's; here they are only kept, atomically and durably. The names are read once when
+the partition is opened, so that looking for a file which is not there costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.plugins.storage_file import disk
+
+_FIXED_NAMES = frozenset({"leader-epoch-checkpoint"})
+_SUFFIXES = (".snapshot",)
+
+
+def is_side_file(name: str) -> bool:
+    """Whether a file of a partition's directory is one that the kernel keeps there."""
+    return name in _FIXED_NAMES or name.endswith(_SUFFIXES)
+
+
+class SideFiles:
+    """The side files of one partition."""
+
+    __slots__ = ("_directory", "_names")
+
+    def __init__(self, directory: str, names: Iterable[str]) -> None:
+        """`names` are the side files that are there."""
+        self._directory = directory
+        self._names = frozenset(names)
+
+    def names(self) -> Sequence[str]:
+        """All names, sorted."""
+        return sorted(self._names)
+
+    def read(self, name: str) -> bytes | None:
+        """The content, None when there is no such file."""
+        return disk.read_file(f"{self._directory}/{name}") if name in self._names else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Blocking: replace atomically and durably.
+
+        Raises:
+            ValueError: the name is not one of a side file.
+        """
+        if not is_side_file(name) or "/" in name:
+            raise ValueError(f"{name!r} is no side file: {', '.join(_FIXED_NAMES)} and *.snapshot are")
+        disk.replace_file(f"{self._directory}/{name}", content)
+        self._names |= {name}
+
+    def delete(self, name: str) -> None:
+        """Remove; no error when it is not there."""
+        if name in self._names:
+            disk.remove_if_there(f"{self._directory}/{name}")
+            self._names -= {name}

@@ -1,0 +1,243 @@
+"""The storage of one broker: its log directories, its registry of topics and its background work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import trio
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.storage import (
+    MetadataStore,
+    PartitionSpec,
+    PartitionStore,
+    StorageContext,
+    TopicPartition,
+)
+from tidelog.kernel.tasks import PeriodicTask
+from tidelog.plugins.storage_file import disk, keys
+from tidelog.plugins.storage_file.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
+from tidelog.plugins.storage_file.deletion import DeletionQueue, remove_all
+from tidelog.plugins.storage_file.ids import new_id
+from tidelog.plugins.storage_file.log_directory import LogDirectory
+from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory
+from tidelog.plugins.storage_file.opening import Placement
+from tidelog.plugins.storage_file.parallel_opening import ParallelOpening
+from tidelog.plugins.storage_file.partition_metadata import decode_partition_metadata
+from tidelog.plugins.storage_file.registry import REGISTRY_FILE, TopicRegistry
+from tidelog.plugins.storage_file.services import Services
+
+_log = logging.getLogger(__name__)
+
+_RECOVERY_POINTS_MS = keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS
+_LOG_STARTS_MS = keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS
+IDLE_CHECK_INTERVAL_MS = 60_000
+"""Files of partitions that were used in neither of two such intervals are closed."""
+
+
+class FileStorage:
+    """`Storage` in Apache Kafka's file formats."""
+
+    def __init__(self, context: StorageContext) -> None:
+        self._context = context
+        self._directories: list[LogDirectory] = []
+        self._registry: TopicRegistry | None = None
+        self._clean_start = False
+        self._deletions = DeletionQueue()
+        self._registered: frozenset[UUID] = frozenset()
+        self._services = Services(context.now_ms, context.tasks.in_thread, self._deletions.add)
+
+    @property
+    def metadata(self) -> MetadataStore:
+        """The registry; usable after `open`."""
+        if self._registry is None:
+            raise RuntimeError("the storage is not open")
+        return self._registry
+
+    @property
+    def clean_start(self) -> bool:
+        """Whether every log directory was closed properly, or is new."""
+        return self._clean_start
+
+    async def open(self) -> None:
+        """See `Storage.open`."""
+        await trio.to_thread.run_sync(self._open)
+        self._start_tasks()
+
+    def _open(self) -> None:
+        disk.raise_descriptor_limit()
+        try:
+            for path in self._paths():
+                self._directories.append(LogDirectory(path))
+            self._load_directories()
+        except BaseException:
+            for directory in self._directories:
+                directory.release()
+            self._directories = []
+            raise
+
+    def _paths(self) -> list[Path]:
+        config = self._context.config
+        return [Path(text).absolute() for text in config[keys.LOG_DIRS] or config[keys.LOG_DIR]]
+
+    def _load_directories(self) -> None:
+        context = self._context
+        path = self._directories[0].path / REGISTRY_FILE
+        content = disk.read_file(path)
+        registry = TopicRegistry(path, "")
+        if content is not None:
+            registry.decode(content)
+        cluster_id = registry.cluster_id or None
+        for directory in self._directories:
+            cluster_id = directory.claim(cluster_id, context.node_id)
+        registry.cluster_id = cluster_id or new_id()
+        if content is None:
+            disk.replace_file(path, registry.encode())
+        for directory in self._directories:
+            directory.load(registry.cluster_id, context.node_id, context.now_ms())
+        self._clean_start = all(directory.clean for directory in self._directories)
+        self._registry = registry
+        self._registered = frozenset(topic.topic_id for topic in registry.topics())
+        self._finish_deletions(registry)
+        self._warn_of_strangers(registry)
+
+    def _finish_deletions(self, registry: TopicRegistry) -> None:
+        deleted = registry.deleted_topic_ids
+        for directory in self._directories:
+            for partition in sorted(directory.folders) if deleted else ():
+                if _topic_id_of(directory, partition) in deleted:
+                    directory.leftovers.append(self._set_aside(directory, partition))
+            if directory.leftovers:
+                self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
+        registry.forget_deleted()
+
+    def _set_aside(self, directory: LogDirectory, partition: TopicPartition) -> str:
+        """Rename a partition's directory so that its name is free; the new path."""
+        target = f"{directory.path}/{delete_directory(partition)}"
+        disk.rename(directory.partition_path(partition), target)
+        directory.forget(partition)
+        return target
+
+    def _warn_of_strangers(self, registry: TopicRegistry) -> None:
+        known = {topic.name: topic.partitions for topic in registry.topics()}
+        for directory in self._directories:
+            for partition in sorted(directory.folders):
+                if partition.partition >= known.get(partition.topic, 0):
+                    path = directory.partition_path(partition)
+                    _log.warning("%s is left alone: the registry does not know that partition", path)
+
+    def _start_tasks(self) -> None:
+        config = self._context.config
+        self._every(DELETION_INTERVAL_MS, "delete files", self._deletions.run_due)
+        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._release_idle)
+        for key, name, write in (
+            (_RECOVERY_POINTS_MS, "recovery points", LogDirectory.write_recovery_points),
+            (_LOG_STARTS_MS, "log starts", LogDirectory.write_log_starts),
+        ):
+            if config[key]:
+                self._every(config[key], f"checkpoint {name}", partial(self._in_each_directory, write))
+
+    def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._context.tasks.start(PeriodicTask(name, run, interval_ms, initial_delay_ms=interval_ms))
+
+    async def _in_each_directory(self, write: Callable[[LogDirectory], None]) -> None:
+        for directory in self._directories:
+            await trio.to_thread.run_sync(write, directory)
+
+    async def _release_idle(self) -> None:
+        for directory in self._directories:
+            for store in directory.stores.values():
+                store.release_idle()
+
+    async def open_partitions(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> Sequence[PartitionStore]:
+        """See `Storage.open_partitions`.
+
+        Raises:
+            OSError: the disk refused.
+            StorageError: a directory of that name belongs to something else, or cannot be served.
+        """
+        placements = self._place(specs)
+        threads = self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
+        opening = ParallelOpening(self._services, self._registered, threads, progress)
+        await opening.run(placements)
+        stores = {store.topic_partition: store for store in opening.stores}
+        for placement in placements:
+            placement.directory.add(stores[placement.spec.topic_partition])
+        return [stores[spec.topic_partition] for spec in specs]
+
+    def _place(self, specs: Sequence[PartitionSpec]) -> list[Placement]:
+        """Where each partition is, or is to be: in the directory that has the fewest partitions."""
+        counts = {directory: len(directory.folders) for directory in self._directories}
+        placements: list[Placement] = []
+        for spec in specs:
+            homes = [home for home in self._directories if spec.topic_partition in home.folders]
+            if len(homes) > 1:
+                paths = " and ".join(home.partition_path(spec.topic_partition) for home in homes)
+                raise StorageError(f"{spec.topic_partition} is there twice: {paths}; move one of them away")
+            home = homes[0] if homes else min(self._directories, key=counts.__getitem__)
+            counts[home] += not homes
+            placements.append(Placement(spec, home, exists=bool(homes)))
+        return placements
+
+    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
+        """See `Storage.delete_partitions`."""
+        await trio.to_thread.run_sync(self._delete_partitions, [partition for partition, _ in partitions])
+
+    def _delete_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            for directory in self._directories:
+                store = directory.stores.get(partition)
+                if store is not None:
+                    store.retire()
+                    store.delete_later(self._set_aside(directory, partition))
+
+    async def close(self) -> None:
+        """See `Storage.close`.
+
+        Raises:
+            StorageError: something could not be made durable; its directory is not marked clean.
+        """
+        directories, self._directories = self._directories, []
+        errors = await trio.to_thread.run_sync(_close_all, directories)
+        if errors:
+            raise StorageError("not everything could be closed properly: " + "; ".join(errors))
+
+
+def _close_all(directories: Sequence[LogDirectory]) -> list[str]:
+    """Blocking: close everything, however much of it fails; what failed."""
+    errors: list[str] = []
+    for directory in directories:
+        try:
+            errors += _close(directory)
+        finally:
+            directory.release()
+    return errors
+
+
+def _close(directory: LogDirectory) -> list[str]:
+    errors: list[str] = []
+    for store in directory.stores.values():
+        try:
+            store.close()
+        except OSError as error:
+            errors.append(f"{store.directory}: {error}")
+    if not errors:
+        try:
+            directory.mark_clean()
+        except OSError as error:
+            errors.append(f"{directory.path}: {error}")
+    return errors
+
+
+def _topic_id_of(directory: LogDirectory, partition: TopicPartition) -> UUID | None:
+    content = disk.read_file(f"{directory.partition_path(partition)}/{PARTITION_METADATA}")
+    try:
+        return None if content is None else decode_partition_metadata(content)
+    except ValueError:
+        return None

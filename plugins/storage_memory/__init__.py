@@ -1,0 +1,19 @@
+"""Storage in memory: for tests and throw-away brokers; everything is gone when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tidelog.kernel.storage import StorageBackend
+
+
+@hookimpl
+def tidelog_storage_backends() -> Iterable[StorageBackend]:
+    """The backend `memory`."""
+    from tidelog.plugins.storage_memory.backend import MemoryBackend
+
+    return (MemoryBackend(),)

@@ -1,0 +1,20 @@
+"""The backend `memory`, as the configuration key `storage` names it."""
+
+from __future__ import annotations
+
+import attrs
+
+from tidelog.kernel.storage import Storage, StorageContext
+
+
+@attrs.frozen
+class MemoryBackend:
+    """Logs in the memory of this process; each storage that it creates begins empty."""
+
+    name: str = "memory"
+
+    def create(self, context: StorageContext) -> Storage:
+        """A storage that is not open yet."""
+        from tidelog.plugins.storage_memory.storage import MemoryStorage
+
+        return MemoryStorage(context)

@@ -1,0 +1,205 @@
+"""The log of one partition in memory: segments that are lists of batches."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.kernel.errors import BatchTooLarge
+from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
+from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, SegmentView
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.records.batch import BatchHeader, Buffer
+
+_base_offset = attrgetter("base_offset")
+_last_offset = attrgetter("last_offset")
+
+
+class _Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    data: bytes
+
+
+class _Segment:
+    """Batches in order; like a file's segment it has a fixed first offset and ends by its successor."""
+
+    __slots__ = ("base_offset", "batches", "max_timestamp", "modified_ms", "next_offset", "size")
+
+    def __init__(self, base_offset: int, now_ms: int) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.batches: list[_Batch] = []
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.modified_ms = now_ms
+
+    def add(self, batch: _Batch, now_ms: int) -> None:
+        self.batches.append(batch)
+        self.size += len(batch.data)
+        self.max_timestamp = max(self.max_timestamp, batch.max_timestamp)
+        self.modified_ms = now_ms
+        self.next_offset = batch.last_offset + 1
+
+    def truncate_to(self, offset: int) -> None:
+        del self.batches[bisect_left(self.batches, offset, key=_last_offset) :]
+        self.size = sum(len(batch.data) for batch in self.batches)
+        self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=NO_TIMESTAMP)
+        self.next_offset = self.batches[-1].last_offset + 1 if self.batches else self.base_offset
+
+
+class MemoryPartitionStore:
+    """See `PartitionStore` for what each method promises; nothing here blocks."""
+
+    def __init__(self, config: TopicConfig, now_ms: Callable[[], int]) -> None:
+        """An empty log."""
+        self._config = config
+        self._now_ms = now_ms
+        self._segments: tuple[_Segment, ...] = (_Segment(0, now_ms()),)
+        self._log_start = 0
+        self._side_files: dict[str, bytes] = {}
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+        return max(self._log_start, self._segments[0].base_offset)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        return self._segments[-1].next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """See `PartitionStore.append`."""
+        size, limit = len(batch), self._config.segment_bytes
+        active = self._segments[-1]
+        if size > limit:
+            raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({limit} bytes)")
+        if base_offset < active.next_offset or last_offset < base_offset:
+            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {active.next_offset}")
+        rolled = bool(active.batches) and (
+            active.size + size > limit
+            or max_timestamp - active.batches[0].max_timestamp > self._config.segment_ms
+        )
+        now_ms = self._now_ms()
+        if rolled:
+            active = _Segment(base_offset, now_ms)
+            self._segments = (*self._segments, active)
+        active.add(_Batch(base_offset, last_offset, max_timestamp, bytes(batch)), now_ms)
+        return rolled
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """See `PartitionStore.read`; never raises `WouldBlock`."""
+        del wait
+        regions: list[bytes | memoryview] = []
+        size = 0
+        for batch in self._batches_from(offset):
+            if batch.base_offset >= limit_offset or offset >= limit_offset:
+                break
+            room = max_bytes - size
+            if regions and room <= 0:
+                break
+            # Only the first batch may go beyond the limit; a later one is cut short, as a file would be.
+            data = batch.data if not regions or len(batch.data) <= room else memoryview(batch.data)[:room]
+            regions.append(data)
+            size += len(data)
+        return LogSlice(tuple(regions), size) if regions else EMPTY_SLICE
+
+    def _batches_from(self, offset: int) -> Iterator[_Batch]:
+        segments = self._segments
+        first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+        for segment in segments[first:]:
+            batches = segment.batches
+            for index in range(bisect_left(batches, offset, key=_last_offset), len(batches)):
+                yield batches[index]
+
+    def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
+        """See `PartitionStore.batch_at_timestamp`."""
+        for segment in self._segments:
+            if segment.max_timestamp >= timestamp_ms:
+                return next(batch.data for batch in segment.batches if batch.max_timestamp >= timestamp_ms)
+        return None
+
+    def batch_of_max_timestamp(self) -> bytes | None:
+        """See `PartitionStore.batch_of_max_timestamp`."""
+        batches = (batch for segment in self._segments for batch in segment.batches)
+        found = max(batches, key=attrgetter("max_timestamp"), default=None)
+        return None if found is None else found.data
+
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """See `PartitionStore.headers`."""
+        for batch in self._batches_from(from_offset):
+            yield parse_header(batch.data)
+
+    def segments(self) -> Sequence[SegmentView]:
+        """See `PartitionStore.segments`."""
+        return [
+            SegmentView(
+                segment.base_offset,
+                segment.next_offset,
+                segment.size,
+                segment.max_timestamp,
+                segment.modified_ms,
+            )
+            for segment in self._segments
+        ]
+
+    def configure(self, config: TopicConfig) -> None:
+        """See `PartitionStore.configure`."""
+        self._config = config
+
+    def truncate_to(self, offset: int) -> None:
+        """See `PartitionStore.truncate_to`."""
+        segments = self._segments
+        if offset >= self.log_end_offset:
+            return
+        if offset < segments[0].base_offset:
+            self._segments = (_Segment(offset, self._now_ms()),)
+        else:
+            self._segments = segments[: bisect_right(segments, offset, key=_base_offset)]
+            self._segments[-1].truncate_to(offset)
+        self._log_start = min(self._log_start, self.log_end_offset)
+
+    def raise_log_start(self, offset: int) -> None:
+        """See `PartitionStore.raise_log_start`."""
+        self._log_start = max(self._log_start, offset)
+
+    def delete_segments_before(self, offset: int) -> int:
+        """See `PartitionStore.delete_segments_before`."""
+        segments = self._segments
+        count = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+        self._segments = segments[count:]
+        return count
+
+    def flush(self) -> int:
+        """There is nothing more durable than memory; the log end offset."""
+        return self.log_end_offset
+
+    def side_files(self) -> Sequence[str]:
+        """See `PartitionStore.side_files`."""
+        return sorted(self._side_files)
+
+    def read_side_file(self, name: str) -> bytes | None:
+        """See `PartitionStore.read_side_file`."""
+        return self._side_files.get(name)
+
+    def write_side_file(self, name: str, content: bytes) -> None:
+        """See `PartitionStore.write_side_file`."""
+        self._side_files[name] = content
+
+    def delete_side_file(self, name: str) -> None:
+        """See `PartitionStore.delete_side_file`."""
+        self._side_files.pop(name, None)
+
+    def close(self) -> None:
+        """Nothing is kept."""

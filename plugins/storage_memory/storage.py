@@ -1,0 +1,82 @@
+"""A broker's storage in memory."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.storage import (
+    PartitionSpec,
+    PartitionStore,
+    StorageContext,
+    TopicPartition,
+    TopicRecord,
+)
+from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
+
+
+class MemoryRegistry:
+    """Topics, cluster id and producer ids, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self.cluster_id = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        self._topics: dict[str, TopicRecord] = {}
+        self._next_producer_id = 0
+
+    def topics(self) -> Sequence[TopicRecord]:
+        """All topics."""
+        return list(self._topics.values())
+
+    async def put_topic(self, record: TopicRecord) -> None:
+        """Add or replace a topic."""
+        self._topics[record.name] = record
+
+    async def remove_topic(self, name: str) -> None:
+        """Forget a topic."""
+        self._topics.pop(name, None)
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """Producer ids that were never given out before."""
+        first = self._next_producer_id
+        self._next_producer_id += count
+        return range(first, first + count)
+
+
+class MemoryStorage:
+    """See `Storage`."""
+
+    def __init__(self, context: StorageContext) -> None:
+        self._now_ms = context.now_ms
+        self._open: set[TopicPartition] = set()
+        self.metadata = MemoryRegistry()
+        self.clean_start = True
+
+    async def open(self) -> None:
+        """Nothing has to be read or locked."""
+
+    async def open_partitions(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> Sequence[PartitionStore]:
+        """See `Storage.open_partitions`.
+
+        Raises:
+            StorageError: one of them is open already.
+        """
+        wanted = {spec.topic_partition for spec in specs}
+        if wanted & self._open or len(wanted) < len(specs):
+            raise StorageError("a partition cannot be opened twice")
+        stores = [MemoryPartitionStore(spec.config, self._now_ms) for spec in specs]
+        self._open |= wanted
+        if progress is not None:
+            progress(len(stores))
+        return stores
+
+    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
+        """Forget them; their bytes go once no region holds them."""
+        self._open.difference_update(partition for partition, _ in partitions)
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+        self._open.clear()
