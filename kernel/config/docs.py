@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import get_args
 
 from tidelog.kernel.config.kafka_keys import keys_without_meaning, keys_without_part
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.keys import KERNEL_KEYS
-from tidelog.kernel.config.types import LONG_MAX
+from tidelog.kernel.config.types import LONG_MAX, Scope
 
 _INTRODUCTION = """\
 # Configuration keys
@@ -26,8 +27,8 @@ _WITHOUT_MEANING = """\
 They may stay in a `server.properties`: the broker takes them, says in its log why they do nothing, and goes
 on.
 
-| key | why it does nothing |
-|---|---|
+| key | of | why it does nothing |
+|---|---|---|
 """
 
 _WITHOUT_PART = """\
@@ -36,24 +37,23 @@ _WITHOUT_PART = """\
 This broker has no part for them yet, and whoever sets one would count on something that does not happen. A
 value that asks for nothing is taken all the same. A plugin that brings the part brings its keys.
 
-| key | missing part | values that are taken |
-|---|---|---|
+| key | of | missing part | values that are taken |
+|---|---|---|---|
 """
 
 
 def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
     """The whole page, for the kernel's keys and those that plugins, by name, add."""
     sections = [_INTRODUCTION]
-    by_owner = [("the kernel", KERNEL_KEYS), *((f"`{plugin}`", keys) for plugin, keys in added)]
+    by_owner = [("the kernel", KERNEL_KEYS), *((f"`{plugin}`", tuple(keys)) for plugin, keys in added)]
     for scope, title in (("broker", "Broker keys"), ("topic", "Topic keys")):
         for owner, keys in by_owner:
-            rows = sorted(_row(key) for key in keys if key.scope == scope)
+            rows = [_row(key) for key in sorted(keys, key=str) if key.scope == scope]
             if rows:
                 sections.append("\n".join((f"## {title} of {owner}\n", _HEADS[scope], *rows)) + "\n")
-    sections.append(
-        _WITHOUT_MEANING + "".join(f"| `{name}` | {why} |\n" for name, why in keys_without_meaning())
-    )
-    sections.append(_WITHOUT_PART + "".join(_refused()))
+    here = {key.name for _, keys in by_owner for key in keys}
+    sections.append(_WITHOUT_MEANING + "".join(_accepted(here)))
+    sections.append(_WITHOUT_PART + "".join(_refused(here)))
     return "\n".join(sections)
 
 
@@ -81,10 +81,19 @@ def _default(key: ConfigKey[object]) -> str:
     return f"`{text}`" if text else ""
 
 
-def _refused() -> Iterator[str]:
-    for name, part, neutral in keys_without_part():
-        values = ", ".join(f"`{value}`" if value else "(empty)" for value in neutral)
-        yield f"| `{name}` | {part} | {values} |\n"
+def _accepted(here: Container[str]) -> Iterator[str]:
+    for scope in get_args(Scope):
+        for name, why in keys_without_meaning(scope):
+            if name not in here:
+                yield f"| `{name}` | {scope} | {why} |\n"
+
+
+def _refused(here: Container[str]) -> Iterator[str]:
+    for scope in get_args(Scope):
+        for name, part, neutral in keys_without_part(scope):
+            values = ", ".join(f"`{value}`" if value else "(empty)" for value in neutral)
+            if name not in here:
+                yield f"| `{name}` | {scope} | {part} | {values} |\n"
 
 
 def default_bundle_page() -> str:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 import attrs
 
-from tidelog.kernel.config.types import T
+from tidelog.kernel.config.types import Scope, T
 
 _NO_THREADS = "one event loop serves every connection, so there are no threads to count"
 _NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
@@ -29,6 +29,7 @@ _WITHOUT_MEANING: dict[str, str] = {
     "group.coordinator.threads": _NO_THREADS,
     "group.coordinator.background.threads": _NO_THREADS,
     "num.recovery.threads.per.data.dir": "the storage decides by itself how much it recovers at once",
+    "log.retention.check.interval.ms": "no plugin is installed that deletes by age or size",
     "queued.max.requests": "a connection's requests are served as they come, without a queue",
     "queued.max.request.bytes": "a connection's requests are served as they come, without a queue",
     "process.roles": _NO_QUORUM,
@@ -81,7 +82,7 @@ _WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
     "message.format.version": "records are kept in message format v2",
 }
 
-_LIMITLESS = str(2**63 - 1)
+_LIMITLESS = (str(2**63 - 1),)
 
 
 @attrs.frozen
@@ -107,10 +108,11 @@ _WITHOUT_PART: dict[str, _Part] = {
     "*.quota.window.*": _Part("quotas"),
     "client.quota.callback.class": _Part("quotas"),
     "max.connection.creation.rate": _Part("connection rate limits", (str(2**31 - 1),)),
-    "log.retention.*": _Part("retention"),
+    "log.retention.*": _Part("retention", ("-1",)),
     "log.cleanup.policy": _Part("cleanup policies", ("",)),
     "log.cleaner.*": _Part("compaction"),
-    "log.flush.*": _Part("flushing by count or by time"),
+    "log.cleaner.enable": _Part("compaction", ("false",)),
+    "log.flush.*": _Part("flushing by count or by time", _LIMITLESS),
     "log.dir": _Part("storage in log directories"),
     "log.dirs": _Part("storage in log directories"),
     "cordoned.log.dirs": _Part("storage in log directories", ("",)),
@@ -153,8 +155,8 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
     "min.compaction.lag.ms": _Part("compaction"),
     "max.compaction.lag.ms": _Part("compaction"),
     "min.cleanable.dirty.ratio": _Part("compaction"),
-    "flush.messages": _Part("flushing by count", (_LIMITLESS,)),
-    "flush.ms": _Part("flushing by time", (_LIMITLESS,)),
+    "flush.messages": _Part("flushing by count", _LIMITLESS),
+    "flush.ms": _Part("flushing by time", _LIMITLESS),
     "min.insync.replicas": _Part("replication", ("1",)),
     "compression.type": _Part("compressing anew what producers send", ("producer",)),
     "compression.*": _Part("compressing anew what producers send"),
@@ -202,14 +204,15 @@ def kafka_topic_key(name: str, text: str) -> KafkaKey | None:
     return _judge(name, text, _WITHOUT_MEANING_FOR_TOPICS, _WITHOUT_PART_FOR_TOPICS)
 
 
-def keys_without_meaning() -> list[tuple[str, str]]:
-    """(name or pattern, why) of the broker keys that are taken and do nothing, sorted."""
-    return sorted(_WITHOUT_MEANING.items())
+def keys_without_meaning(scope: Scope) -> list[tuple[str, str]]:
+    """(name or pattern, why) of the keys that are taken and do nothing, sorted."""
+    return sorted((_WITHOUT_MEANING if scope == "broker" else _WITHOUT_MEANING_FOR_TOPICS).items())
 
 
-def keys_without_part() -> list[tuple[str, str, tuple[str, ...]]]:
-    """(name or pattern, missing part, values that are taken) of the broker keys that are refused, sorted."""
-    return sorted((name, part.name, part.neutral) for name, part in _WITHOUT_PART.items())
+def keys_without_part(scope: Scope) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(name or pattern, missing part, values that are taken) of the keys that are refused, sorted."""
+    table = _WITHOUT_PART if scope == "broker" else _WITHOUT_PART_FOR_TOPICS
+    return sorted((name, part.name, part.neutral) for name, part in table.items())
 
 
 def _judge(
