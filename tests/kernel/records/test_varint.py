@@ -1,0 +1,69 @@
+"""Zigzag varints: vectors, every 64-bit value there and back, and bytes that are none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.varint import read_varlong, write_varlong
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+VECTORS = {
+    0: "00",
+    -1: "01",
+    1: "02",
+    -64: "7f",
+    63: "7e",
+    64: "8001",
+    -65: "8101",
+    300: "d804",
+    2**31 - 1: "feffffff0f",
+    -(2**31): "ffffffff0f",
+    2**63 - 1: "feffffffffffffffff01",
+    -(2**63): "ffffffffffffffffff01",
+}
+
+
+@pytest.mark.parametrize(("value", "encoded"), VECTORS.items())
+def test_vectors(value: int, encoded: str) -> None:
+    out = bytearray()
+    write_varlong(out, value)
+    assert out.hex() == encoded
+    assert read_varlong(out, 0) == (value, len(out))
+
+
+@given(st.lists(INT64))
+def test_values_follow_each_other(values: list[int]) -> None:
+    out = bytearray()
+    for value in values:
+        write_varlong(out, value)
+    position = 0
+    for value in values:
+        found, position = read_varlong(out, position)
+        assert found == value
+    assert position == len(out)
+
+
+@pytest.mark.parametrize("content", ["", "80", "ffffff", "80" * 9])
+def test_a_varint_that_ends_early_is_corrupt(content: str) -> None:
+    with pytest.raises(CorruptBatch):
+        read_varlong(bytes.fromhex(content), 0)
+
+
+@pytest.mark.parametrize("content", ["80" * 10 + "00", "ff" * 11, "80" * 9 + "02", "ff" * 9 + "7f"])
+def test_a_varint_of_more_than_64_bits_is_corrupt(content: str) -> None:
+    with pytest.raises(CorruptBatch):
+        read_varlong(bytes.fromhex(content), 0)
+
+
+@given(st.binary(max_size=12), st.integers(0, 14))
+def test_any_bytes_give_64_bits_or_are_corrupt(content: bytes, position: int) -> None:
+    try:
+        value, end = read_varlong(content, position)
+    except CorruptBatch:
+        return
+    assert -(2**63) <= value < 2**63
+    assert position < end <= len(content)
