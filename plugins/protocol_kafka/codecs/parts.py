@@ -11,28 +11,26 @@ if TYPE_CHECKING:
 
 COPIED_BYTES: Final = 8192
 """Record batches up to this size are copied between their neighbours: another part costs more than a copy."""
-
-
-def _is_bytes_like(records: object) -> bool:
-    return isinstance(records, bytes | bytearray | memoryview)
+_BYTES_LIKE: Final = frozenset((bytes, bytearray, memoryview))
 
 
 def size_of(records: Any) -> int:
     """Bytes of a records value or of a part."""
-    if isinstance(records, memoryview):
-        return records.nbytes
-    return len(records) if _is_bytes_like(records) else int(records.size)
+    if type(records) in _BYTES_LIKE:
+        return records.nbytes if type(records) is memoryview else len(records)
+    size: int = records.size
+    return size
 
 
 def append_records(out: list[Any], parts: list[Part], records: Any) -> None:
     """Append a records value: to `out` if it is short, else to `parts`, after what `out` holds."""
-    if not _is_bytes_like(records):
+    if type(records) not in _BYTES_LIKE:
         regions: Iterable[Part] = records.regions
     elif size_of(records) <= COPIED_BYTES:
         out.append(records)
         return
     else:
-        regions = (records,)
+        regions = (memoryview(records) if type(records) is bytearray else records,)
     if out:
         parts.append(b"".join(out))
         out.clear()
@@ -45,7 +43,7 @@ def content_of(records: Any) -> bytes:
     Raises:
         TypeError: it lies in a file.
     """
-    regions: Iterable[Any] = (records,) if _is_bytes_like(records) else records.regions
+    regions: Iterable[Any] = (records,) if type(records) in _BYTES_LIKE else records.regions
     return b"".join(regions)
 
 

@@ -71,15 +71,15 @@ def encode_request_header(
     """A request's header, in the header version that the API's version has.
 
     Raises:
-        EncodeError: a number or the client id is too large.
+        EncodeError: a number or the client id is too large, or the client id is no text.
         KeyError: no API here has that key.
     """
-    text = b"" if client_id is None else client_id.encode()
-    length = -1 if client_id is None else len(text)
     tagged = b"\0" if APIS[api_key].request_header_version(api_version) == 2 else b""
     try:
+        text = b"" if client_id is None else client_id.encode()
+        length = -1 if client_id is None else len(text)
         return _REQUEST.pack(api_key, api_version, correlation_id, length) + text + tagged
-    except struct.error as fault:
+    except (struct.error, UnicodeEncodeError) as fault:
         raise EncodeError("RequestHeader", api_version, "", str(fault)) from None
 
 

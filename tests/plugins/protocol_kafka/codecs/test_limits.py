@@ -1,0 +1,83 @@
+"""What a few bytes from a peer can cost."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Lists, NullablePairs, Pairs, Tagged
+from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
+from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
+from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS
+from tidelog.plugins.protocol_kafka.codecs.types import STRING
+from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
+
+
+@struct()
+class Empty:
+    """In flexible versions a structure takes a byte even without fields, in others none."""
+
+
+@struct(VersionSpan(0, 1, flexible=1))
+class Empties:
+    """A list of structures of next to no bytes."""
+
+    value: list[Empty] = array(Empty)
+
+
+@struct(VersionSpan(0, 1, flexible=1))
+class Names:
+    """Two lists of strings, whose elements count together."""
+
+    first: list[str] = array(STRING)
+    second: list[str] = array(STRING)
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "written"),
+    [
+        (Pairs, CLASSIC, "7fffffff"),
+        (NullablePairs, CLASSIC, "7fffffff"),
+        (Lists, CLASSIC, "7fffffff"),
+        (Lists, CLASSIC, "00000000 7fffffff"),
+        (Lists, FLEXIBLE, "01 01 ffffffff0f"),
+        (Pairs, FLEXIBLE, "ffffffff07"),
+        (Empties, FLEXIBLE, "ffffffff07"),
+        (Tagged, FLEXIBLE, "01 01 01 05 ffffffff07"),
+    ],
+)
+def test_a_large_count_fails_at_once(cls: type[Any], version: int, written: str) -> None:
+    with pytest.raises(DecodeError):
+        decode(cls, version, bytes.fromhex(written))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeError):
+            decode(cls, version, bytes.fromhex(written))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_elements_of_a_message_are_limited_together() -> None:
+    half = MAX_ELEMENTS // 2
+    fits = b"".join((uvarint(half + 1), b"\x01" * half, uvarint(half + 1), b"\x01" * half, b"\x00"))
+    message = decode(Names, FLEXIBLE, fits)
+    assert len(message.first) + len(message.second) == MAX_ELEMENTS
+    one_more = b"".join((uvarint(half + 1), b"\x01" * half, uvarint(half + 2), b"\x01" * (half + 1), b"\x00"))
+    with pytest.raises(DecodeError, match="more than there may be in one message"):
+        decode(Names, FLEXIBLE, one_more)
+
+
+def test_numbers_are_not_limited() -> None:
+    count = MAX_ELEMENTS + 1
+    encoded = count.to_bytes(4, "big") + bytes(2 * count) + bytes(8)
+    assert len(decode(Lists, CLASSIC, encoded).numbers) == count
+
+
+def test_lists_of_elements_without_bytes_cannot_be_declared() -> None:
+    assert decode(Empties, FLEXIBLE, b"\x03\x00\x00\x00").value == [Empty(), Empty()]
+    with pytest.raises(TypeError, match="Empties v0 has elements of no bytes"):
+        decode(Empties, CLASSIC, bytes(4))

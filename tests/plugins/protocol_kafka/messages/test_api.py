@@ -1,0 +1,75 @@
+"""The table of APIs, and that importing it imports no message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
+from tidelog.plugins.protocol_kafka.messages.api import (
+    APIS,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    Api,
+    request_class,
+    response_class,
+)
+
+SERVED = {0: 13, 1: 18, 2: 11, 3: 13, 10: 6, 18: 5, 19: 7, 20: 6, 22: 6}
+FLEXIBLE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 22: 2}
+
+
+def test_the_table_has_the_versions_of_the_protocol() -> None:
+    assert {key: api.versions.high for key, api in APIS.items()} == SERVED
+    assert {key: api.versions.flexible for key, api in APIS.items()} == FLEXIBLE
+    assert {api.versions.low for api in APIS.values()} == {0}
+
+
+def test_only_init_producer_id_has_an_unfinished_version() -> None:
+    unfinished = {api.name for api in APIS.values() if api.newest_stable != api.versions.high}
+    assert unfinished == {"InitProducerId"}
+    assert INIT_PRODUCER_ID.newest_stable == 5
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_classes_go_by_the_name_of_their_api(api: Api) -> None:
+    for cls, suffix in ((request_class(api.key), "Request"), (response_class(api.key), "Response")):
+        assert cls.__name__ == api.name + suffix
+        assert versions_of(cls) is api.versions
+
+
+def test_header_versions() -> None:
+    assert [PRODUCE.request_header_version(version) for version in (0, 8, 9, 13)] == [1, 1, 2, 2]
+    assert [PRODUCE.response_header_version(version) for version in (0, 8, 9, 13)] == [0, 0, 1, 1]
+
+
+def test_unknown_keys() -> None:
+    with pytest.raises(KeyError):
+        request_class(4)
+
+
+def test_an_api_is_imported_only_when_it_is_asked_for() -> None:
+    program = """
+import sys
+import tidelog.plugins.protocol_kafka.messages.header
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+
+def loaded():
+    package = "tidelog.plugins.protocol_kafka.messages"
+    return [api.name for api in APIS.values() if f"{package}.{api.module}" in sys.modules]
+
+assert loaded() == [], loaded()
+APIS[18].request_class
+assert loaded() == ["ApiVersions"], loaded()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_messages_have_slots_and_keyword_only_constructors() -> None:
+    cls = request_class(0)
+    assert all(attribute.kw_only for attribute in attrs.fields(cls))
+    with pytest.raises(AttributeError):
+        cls(acks=1, timeout_ms=1, topic_data=[]).acknowledgements = 1

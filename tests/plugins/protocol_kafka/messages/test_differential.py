@@ -1,0 +1,69 @@
+"""The compiled codec against the reference codec, for every version of every message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.plugins.protocol_kafka.messages.strategies import all_versions, messages, minimal, structs_of
+from tidelog.plugins.protocol_kafka.codecs import EncodeError, decode, decoder, encode
+from tidelog.plugins.protocol_kafka.codecs.layout import Field, message_layout
+from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
+from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Primitive
+
+QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.parametrize(("cls", "version"), all_versions())
+@QUICK
+@given(data=st.data())
+def test_compiled_and_reference_codec_agree(cls: type[Any], version: int, data: st.DataObject) -> None:
+    message = data.draw(messages(cls, version))
+    encoded = encode(message, version)
+    assert encoded == reference_encode(message, version)
+    assert decode(cls, version, encoded) == message
+    assert reference_decode(cls, version, encoded) == (message, len(encoded))
+
+
+@pytest.mark.parametrize(("cls", "version"), all_versions())
+def test_a_message_is_decoded_from_the_middle_of_a_buffer(cls: type[Any], version: int) -> None:
+    message = minimal(cls, version)
+    encoded = encode(message, version)
+    buffer = memoryview(bytearray(b"before" + encoded + b"behind"))
+    assert decoder(cls, version)(buffer, 6) == (message, 6 + len(encoded))
+
+
+@pytest.mark.parametrize(("cls", "version"), all_versions())
+def test_fields_that_a_version_lacks_are_dropped_or_refused(cls: type[Any], version: int) -> None:
+    layout = message_layout(cls, version)
+    plain = encode(minimal(cls, version), version)
+    for place, (_, inner) in enumerate(structs_of(minimal(cls, version), layout)):
+        for field in inner.absent:
+            message = minimal(cls, version)
+            changed = list(structs_of(message, layout))[place][0]
+            setattr(changed, field.name, other_than_default(field))
+            if field.ignorable:
+                assert encode(message, version) == reference_encode(message, version) == plain
+            else:
+                with pytest.raises(EncodeError, match=rf"{cls.__name__} v{version}, field .*{field.name}:"):
+                    encode(message, version)
+
+
+def other_than_default(field: Field) -> Any:
+    """A value that is not the field's default."""
+    if isinstance(field.kind, Primitive):
+        if field.kind is STRING:
+            return "something else"
+        return b"\1" * 16 if field.kind is UUID else 1 - int(field.default)
+    return (
+        [None] if isinstance(field.kind, Array) else attrs.evolve(field.default, **one_changed(field.default))
+    )
+
+
+def one_changed(default: Any) -> dict[str, int]:
+    name = attrs.fields(type(default))[0].name
+    return {name: getattr(default, name) + 1}

@@ -1,0 +1,71 @@
+"""Our codec against kio's, for every version that kio has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.plugins.protocol_kafka.messages.kio_oracle import (
+    from_kio,
+    kio_class,
+    kio_decode,
+    kio_encode,
+    known_to_kio,
+    to_kio,
+)
+from tests.plugins.protocol_kafka.messages.strategies import all_versions, messages
+from tidelog.plugins.protocol_kafka.codecs import decode, encode
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+# Apache Kafka 4 dropped the old ones, and kio with it; ApiVersions 5 is newer than this kio.
+NOT_IN_KIO = {
+    "Produce": {0, 1, 2},
+    "Fetch": {0, 1, 2, 3},
+    "ListOffsets": {0},
+    "ApiVersions": {5},
+    "CreateTopics": {0, 1},
+    "DeleteTopics": {0},
+}
+
+
+def in_kio() -> list[Any]:
+    return [parameter for parameter in all_versions() if kio_class(*parameter.values) is not None]
+
+
+def test_only_known_gaps_are_skipped() -> None:
+    missing: dict[str, set[int]] = {}
+    for parameter in all_versions():
+        cls, version = parameter.values
+        if kio_class(cls, version) is None:
+            api = cls.__name__.removesuffix("Request").removesuffix("Response")
+            missing.setdefault(api, set()).add(version)
+    assert all(missing[api] <= NOT_IN_KIO.get(api, set()) for api in missing)
+
+
+@pytest.mark.parametrize(("cls", "version"), in_kio())
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_both_codecs_agree_on_bytes_and_values(cls: type[Any], version: int, data: st.DataObject) -> None:
+    message = data.draw(messages(cls, version, known_to_kio))
+    schema = kio_class(cls, version)
+    assert schema is not None
+    encoded = encode(message, version)
+
+    theirs = kio_decode(schema, encoded)
+    assert from_kio(theirs, cls, version) == message
+    assert kio_encode(theirs) == encoded
+
+    built = to_kio(message, schema, version)
+    assert kio_encode(built) == encoded
+    assert decode(cls, version, kio_encode(built)) == message
+
+
+def test_the_error_codes_are_the_same() -> None:
+    from kio.schema.errors import ErrorCode as KioErrorCode
+
+    for theirs in KioErrorCode:
+        ours = ErrorCode(theirs.value)
+        assert (ours.name, ours.retriable) == (theirs.name.upper(), theirs.retriable)
