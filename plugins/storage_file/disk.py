@@ -53,12 +53,12 @@ def map_writable(fd: int, size: int) -> mmap.mmap:
     return mmap.mmap(fd, size, **_MAP_OPTIONS)
 
 
-def reserve(fd: int, position: int, size: int) -> None:
-    """Give a part of a file real blocks, so that storing to its mapping cannot meet a full disk (SIGBUS)."""
+def preallocate(fd: int, size: int) -> None:
+    """Give a new file its final size, with blocks where the system can."""
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(fd, position, size)
+        os.posix_fallocate(fd, 0, size)
     else:
-        pwrite(fd, bytes(size), position)
+        ftruncate(fd, size)
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:

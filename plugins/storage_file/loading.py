@@ -57,7 +57,7 @@ def create_segment(directory: str, base_offset: int, settings: LoadSettings) -> 
     try:
         segment.log = log = LogFile(segment.path(), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if settings.preallocate_bytes:
-            disk.reserve(log.fd, 0, settings.preallocate_bytes)
+            disk.preallocate(log.fd, settings.preallocate_bytes)
         offsets.trim()
         times.trim()
     except OSError:

@@ -1,8 +1,9 @@
 """What the two sparse indexes have in common: a file of equal entries, mapped into memory and searched.
 
-The file of the active segment is extended to its full size with a hole and mapped; blocks are reserved step
-by step ahead of the entries, so that storing an entry is one `pack_into` without a system call and never
-meets a full disk. Once a segment is no longer active its files are cut to their entries.
+The file of the active segment is extended to its full size with a hole and mapped. Page by page, zeros are
+written ahead of the entries: the disk then has room for them, so that storing an entry is one `pack_into`,
+without a system call, which can neither meet a full disk (SIGBUS) nor make the system fill a whole large page
+with zeros. Once a segment is no longer active its files are cut to their entries.
 
 Lookups search the last 8 KiB first: readers near the end of the log touch only the pages that appends keep
 warm. Sources: seed 002, "AbstractIndex: mmap, the warm-section search, and locking".
@@ -20,8 +21,7 @@ from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import segment_file
 
 WARM_BYTES = 8192
-RESERVE_BYTES = 16 * 1024
-"""Blocks are reserved in steps of this size: 2,048 offset entries, 8 MB of log or more."""
+PAGE_BYTES = mmap.PAGESIZE
 
 _UNMAPPED = mmap.mmap(-1, 1)
 
@@ -75,10 +75,11 @@ class MappedIndex:
             return
         size = self.ENTRY.size
         capacity = max(self.max_entries, self.entries + 1) * size
-        reserved = min(self.entries * size + RESERVE_BYTES, capacity)
+        used = self.entries * size
+        reserved = min(-(-(used + size) // PAGE_BYTES) * PAGE_BYTES, capacity)
         fd = disk.open_file(self.path, os.O_RDWR | os.O_CREAT)
         try:
-            disk.reserve(fd, self.entries * size, reserved - self.entries * size)
+            disk.write_all(fd, bytes(reserved - used), used)
             if not self._room or len(self._map) < reserved:
                 disk.ftruncate(fd, capacity)
                 self._map = disk.map_writable(fd, capacity)
@@ -99,7 +100,7 @@ class MappedIndex:
         try:
             mapped.madvise(_POPULATE_READ)
         except (OSError, ValueError, AttributeError):
-            for at in range(0, size, mmap.PAGESIZE):
+            for at in range(0, size, PAGE_BYTES):
                 mapped[at]
         self._map = mapped
 

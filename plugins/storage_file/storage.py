@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 _RECOVERY_POINTS_MS = keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS
 _LOG_STARTS_MS = keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS
+STRANGERS_NAMED = 10
+"""So many partitions of unknown topics are named in the log; their number is told anyway."""
 IDLE_CHECK_INTERVAL_MS = 60_000
 """Files of partitions that were used in neither of two such intervals are closed."""
 
@@ -125,10 +127,16 @@ class FileStorage:
     def _warn_of_strangers(self, registry: TopicRegistry) -> None:
         known = {topic.name: topic.partitions for topic in registry.topics()}
         for directory in self._directories:
-            for partition in sorted(directory.folders):
-                if partition.partition >= known.get(partition.topic, 0):
-                    path = directory.partition_path(partition)
-                    _log.warning("%s is left alone: the registry does not know that partition", path)
+            strangers = [key for key in directory.folders if key.partition >= known.get(key.topic, 0)]
+            if strangers:
+                names = ", ".join(map(str, sorted(strangers)[:STRANGERS_NAMED]))
+                _log.warning(
+                    "%s has %d partitions that the registry does not know; they are left alone: %s%s",
+                    directory.path,
+                    len(strangers),
+                    names,
+                    ", ..." if len(strangers) > STRANGERS_NAMED else "",
+                )
 
     def _start_tasks(self) -> None:
         config = self._context.config
