@@ -18,9 +18,28 @@ CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 GZIP_WINDOW_BITS = 31
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEAD_BYTES = 16
+XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
+XERIAL_BLOCK_BYTES = 32 * 1024
+"""Unpacked bytes of a block, as the Java library cuts them."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
+LZ4_STEP_BYTES = 1024 * 1024
+"""What is unpacked at once: this library allocates all that it is allowed to give, before it has anything."""
+ZSTD_STEP_BYTES = 1024
+"""What is fed at once: this library has no bound on what comes out, which is 32768 times as much at most."""
 
 _BLOCK_LENGTH = struct.Struct(">i")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """The packed records, as Kafka's own readers take them; codec 0 only copies.
+
+    Raises:
+        UnsupportedCompression: no such codec.
+    """
+    pack = _PACKERS.get(codec)
+    if pack is None:
+        raise UnsupportedCompression(f"compression codec {codec} is unknown")
+    return pack(data)
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
@@ -59,28 +78,40 @@ def _lz4(data: Buffer, max_bytes: int) -> bytes:
     import lz4.frame
 
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    out: bytes = unpacker.decompress(bytes(data), max_length=max_bytes + 1)
-    if len(out) > max_bytes:
-        raise _too_large(max_bytes)
-    if not unpacker.eof:
-        raise CorruptBatch("the lz4 frame ends early")
-    return out
+    out = bytearray()
+    packed = bytes(data)
+    while not unpacker.eof:
+        piece: bytes = unpacker.decompress(packed, max_length=LZ4_STEP_BYTES)
+        if not piece and not unpacker.eof:
+            raise CorruptBatch("the lz4 frame ends early")
+        out += piece
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
+        packed = b""
+    return bytes(out)
 
 
 def _zstd(data: Buffer, max_bytes: int) -> bytes:
     import zstandard
 
-    with zstandard.ZstdDecompressor().stream_reader(bytes(data)) as reader:
-        out: bytes = reader.read(max_bytes + 1)
-    if len(out) > max_bytes:
-        raise _too_large(max_bytes)
-    return out
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    view = memoryview(data)
+    out = bytearray()
+    for position in range(0, len(view), ZSTD_STEP_BYTES):
+        out += unpacker.decompress(view[position : position + ZSTD_STEP_BYTES])
+        if len(out) > max_bytes:
+            raise _too_large(max_bytes)
+        if unpacker.eof:
+            return bytes(out)
+    raise CorruptBatch("the zstd frame ends early")
 
 
 def _snappy(data: Buffer, max_bytes: int) -> bytes:
     view = memoryview(data)
     if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _snappy_block(view, max_bytes)
+        return _snappy_block(view, 0, max_bytes)
+    if len(view) < XERIAL_HEAD_BYTES:
+        raise CorruptBatch("the head of the snappy blocks ends early")
     out = bytearray()
     position = XERIAL_HEAD_BYTES
     while position < len(view):
@@ -88,15 +119,15 @@ def _snappy(data: Buffer, max_bytes: int) -> bytes:
         position += _BLOCK_LENGTH.size
         if not 0 < length <= len(view) - position:
             raise CorruptBatch(f"a snappy block of {length} bytes does not fit the batch")
-        out += _snappy_block(view[position : position + length], max_bytes - len(out))
+        out += _snappy_block(view[position : position + length], len(out), max_bytes)
         position += length
     return bytes(out)
 
 
-def _snappy_block(block: memoryview, max_bytes: int) -> bytes:
+def _snappy_block(block: memoryview, already_bytes: int, max_bytes: int) -> bytes:
     import cramjam
 
-    if _snappy_length(block) > max_bytes:
+    if already_bytes + _snappy_length(block) > max_bytes:
         raise _too_large(max_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))
 
@@ -111,3 +142,42 @@ def _snappy_length(block: memoryview) -> int:
 
 
 _CODECS: dict[int, Callable[[Buffer, int], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+
+
+def _pack_gzip(data: Buffer) -> bytes:
+    packer = zlib.compressobj(wbits=GZIP_WINDOW_BITS)
+    return packer.compress(data) + packer.flush()
+
+
+def _pack_snappy(data: Buffer) -> bytes:
+    import cramjam
+
+    view = memoryview(data)
+    out = bytearray(XERIAL_MAGIC + XERIAL_VERSIONS)
+    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK_BYTES]))
+        out += _BLOCK_LENGTH.pack(len(block)) + block
+    return bytes(out)
+
+
+def _pack_lz4(data: Buffer) -> bytes:
+    import lz4.frame
+
+    # Kafka's own reader refuses blocks that build on each other.
+    packed: bytes = lz4.frame.compress(data, block_linked=False)
+    return packed
+
+
+def _pack_zstd(data: Buffer) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor().compress(data)
+
+
+_PACKERS: dict[int, Callable[[Buffer], bytes]] = {
+    0: bytes,
+    1: _pack_gzip,
+    2: _pack_snappy,
+    3: _pack_lz4,
+    4: _pack_zstd,
+}

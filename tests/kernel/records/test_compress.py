@@ -1,0 +1,48 @@
+"""What is compressed here is what Kafka's readers take, and comes back as it was."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import lz4.frame
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import UnsupportedCompression
+from tidelog.kernel.records.compression import CODEC_NAMES, compress, decompress
+
+PACKING_CODECS = [codec for codec in CODEC_NAMES if codec]
+
+
+@pytest.mark.parametrize("codec", PACKING_CODECS)
+@given(data=st.binary(max_size=2000))
+def test_unpacking_gives_back_what_was_packed(codec: int, data: bytes) -> None:
+    assert decompress(codec, compress(codec, data), len(data)) == data
+    assert decompress(codec, compress(codec, bytearray(data)), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", PACKING_CODECS)
+def test_more_than_one_block_comes_back(codec: int) -> None:
+    data = os.urandom(100_000) + bytes(200_000)
+    assert decompress(codec, compress(codec, memoryview(data)), len(data)) == data
+
+
+def test_no_compression_copies() -> None:
+    assert compress(0, bytearray(b"as it is")) == b"as it is"
+
+
+def test_snappy_has_the_java_librarys_framing() -> None:
+    packed = compress(2, bytes(70_000))
+    assert packed.startswith(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
+
+
+def test_lz4_blocks_do_not_build_on_each_other() -> None:
+    assert not lz4.frame.get_frame_info(compress(3, bytes(200_000)))["block_linked"]
+
+
+@pytest.mark.parametrize("codec", [5, 7])
+def test_an_unknown_codec_is_refused(codec: int) -> None:
+    with pytest.raises(UnsupportedCompression, match=str(codec)):
+        compress(codec, b"")
