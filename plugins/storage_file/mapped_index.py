@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from struct import Struct
 from typing import ClassVar
 
@@ -22,6 +23,9 @@ from tidelog.plugins.storage_file.names import segment_file
 
 WARM_BYTES = 8192
 PAGE_BYTES = mmap.PAGESIZE
+
+_publishing = threading.Lock()
+"""Held while a mapping is taken into use, never across a file operation; one for all is enough."""
 
 _UNMAPPED = mmap.mmap(-1, 1)
 
@@ -82,7 +86,9 @@ class MappedIndex:
             disk.write_all(fd, bytes(reserved - used), used)
             if not self._room or len(self._map) < reserved:
                 disk.ftruncate(fd, capacity)
-                self._map = disk.map_writable(fd, capacity)
+                mapped = disk.map_writable(fd, capacity)
+                with _publishing:
+                    self._map = mapped
         finally:
             disk.close(fd)
         self._room = reserved // size
@@ -102,7 +108,10 @@ class MappedIndex:
         except (OSError, ValueError, AttributeError):
             for at in range(0, size, PAGE_BYTES):
                 mapped[at]
-        self._map = mapped
+        with _publishing:
+            # The writer's mapping, made meanwhile, reaches further than this one.
+            if self._map is _UNMAPPED:
+                self._map = mapped
 
     def read_last(self) -> tuple[int, ...]:
         """Blocking: the fields of the last entry; there has to be one."""
@@ -118,8 +127,8 @@ class MappedIndex:
 
     def release(self) -> None:
         """Let go of the mapping; it comes back when it is needed."""
-        self._map = _UNMAPPED
         self._room = 0
+        self._map = _UNMAPPED
 
     def trim(self) -> None:
         """Cut the file to its entries, creating it when there is none, and let go of the mapping."""

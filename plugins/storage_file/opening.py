@@ -1,4 +1,4 @@
-"""Opening one partition: its directory is created, or checked to be the right topic's and loaded."""
+"""Opening one partition: its directory is checked to be the right topic's, its segments are loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Placement:
-    """A partition to open and the directory it is in, or is to be created in."""
+    """A partition to open, and the log directory that it is in (`exists`) or is to be created in."""
 
     spec: PartitionSpec
     directory: LogDirectory
@@ -35,7 +35,7 @@ class Placement:
 
 
 def open_partition(placement: Placement, services: Services, *, registered: bool) -> FilePartitionStore:
-    """Blocking: open a partition, creating or recovering it as need be.
+    """Blocking: open a partition whose directory is there, recovering it if need be.
 
     `registered`: the registry knew the topic when the storage was opened, so its files are expected.
 
@@ -45,7 +45,7 @@ def open_partition(placement: Placement, services: Services, *, registered: bool
     """
     spec, directory = placement.spec, placement.directory
     path = directory.partition_path(spec.topic_partition)
-    files = list_segment_files(path) if placement.exists else _create(path)
+    files = list_segment_files(path)
     if placement.exists:
         _check_owner(placement, path, files, registered=registered)
     if PARTITION_METADATA not in files.names:
@@ -53,11 +53,6 @@ def open_partition(placement: Placement, services: Services, *, registered: bool
         content = encode_partition_metadata(spec.topic_id)
         disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
     return _load(placement, path, files, services)
-
-
-def _create(path: str) -> SegmentFiles:
-    disk.mkdir(path)
-    return SegmentFiles([], [], set())
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:

@@ -5,17 +5,21 @@ Source: seed 001, "Startup: validate, lock, recover, schedule".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 import trio
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.deletion import remove_all
 from tidelog.plugins.storage_file.log_directory import LogDirectory
 from tidelog.plugins.storage_file.opening import Placement, open_partition
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.services import Services
+
+_log = logging.getLogger(__name__)
 
 PARTITIONS_PER_THREAD_HOP = 64
 """Opening a partition that was closed properly takes less time than handing it to a thread."""
@@ -67,12 +71,20 @@ class ParallelOpening:
             if self._progress is not None:
                 self._progress(len(self.stores))
 
+    def _create(self, placement: Placement) -> None:
+        spec = placement.spec
+        path = placement.directory.partition_path(spec.topic_partition)
+        if spec.topic_id in self._registered:
+            _log.warning("%s is not there, though its topic is known; it is created empty", path)
+        disk.mkdir(path)
+        self._created.append(path)
+
     def _open_chunk(self, chunk: Sequence[Placement]) -> None:
         for placement in chunk:
             spec = placement.spec
-            if not placement.exists:
-                self._created.append(placement.directory.partition_path(spec.topic_partition))
             try:
+                if not placement.exists:
+                    self._create(placement)
                 store = open_partition(
                     placement, self._services, registered=spec.topic_id in self._registered
                 )

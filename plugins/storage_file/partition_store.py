@@ -135,7 +135,10 @@ class FilePartitionStore:
         first = not segment.size
         if first:
             segment.index_interval_bytes = self._config.index_interval_bytes
-        segment.wake(self._policy)
+        if segment.wake(self._policy) >= self._services.descriptor_budget:
+            # Descriptors are numbered from below, so that many are open.
+            segment.touched = True
+            self._services.release_idle()
         segment.append(batch, size, last_offset, max_timestamp)
         if first:
             segment.first_timestamp = max_timestamp

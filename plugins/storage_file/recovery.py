@@ -2,8 +2,7 @@
 
 Two kinds of damage are expected after a crash: the tail is missing, or the file grew by blocks that were
 never written (nonsense or zeros). Both end at the first batch that is not whole, does not have its CRC, or
-does not follow the offsets before it. Sources: seed 000, section 5.4 "Guarantees"; seed 002, "Crash recovery &
-startup: LogLoader".
+does not follow the offsets before it. Sources: seed 000, section 5.4; seed 002, "Crash recovery".
 """
 
 from __future__ import annotations

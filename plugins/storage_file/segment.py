@@ -44,6 +44,7 @@ class Segment:
         "_fd",
         "_since_index",
         "_size_at_last_look",
+        "_writer",
         "base_offset",
         "byte_limit",
         "created_ms",
@@ -75,6 +76,7 @@ class Segment:
         """An empty segment over files that are there; `created_ms` is the clock's time in milliseconds."""
         self._directory = directory
         self._fd = -1
+        self._writer: LogFile | None = None
         self._since_index = 0
         self._size_at_last_look = 0
         self._boundary = (base_offset, 0)
@@ -107,21 +109,27 @@ class Segment:
             self.log = log = LogFile(self.path(), os.O_RDWR)
         return log
 
-    def wake(self, policy: RollPolicy) -> None:
-        """Make ready for appends, and set the limits that an append may reach by the rolling rules."""
-        self._fd = self.open_log().fd
+    def wake(self, policy: RollPolicy) -> int:
+        """Make ready for appends, and set the limits that an append may reach by the rolling rules.
+
+        Returns the descriptor, whose number tells how many are open.
+        """
+        # Held on its own: a reader's thread that opens the file too may replace `log`.
+        self._writer = self.open_log()
+        self._fd = self._writer.fd
         if not self.size:
             # Its first batch sets the age that rolling goes by.
             self.byte_limit = self.roll_after = ALWAYS
-            return
-        self.byte_limit = ALWAYS if self.index_is_full else policy.segment_bytes
-        self.roll_after = policy.roll_after(self.first_timestamp)
+        else:
+            self.byte_limit = ALWAYS if self.index_is_full else policy.segment_bytes
+            self.roll_after = policy.roll_after(self.first_timestamp)
+        return self._fd
 
     def sleep(self) -> None:
         """Let go of descriptor and mappings; the next use brings them back."""
         self.byte_limit = self.roll_after = ALWAYS
         self._fd = -1
-        self.log = None
+        self._writer = self.log = None
         self.offsets.release()
         self.times.release()
 
@@ -138,6 +146,7 @@ class Segment:
     def become_inactive(self) -> None:
         """Take no more appends; the indexes are closed, and not yet durable."""
         self._fd = -1
+        self._writer = None
         self.byte_limit = self.roll_after = ALWAYS
         self.modified_ms = None
         self.indexes_durable = False

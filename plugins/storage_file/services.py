@@ -11,9 +11,12 @@ import attrs
 class Services:
     """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
 
-    `delete_later(paths, delay_ms)` unlinks files or whole directories after a while; any thread may call it.
+    `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
+    `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
     """
 
     now_ms: Callable[[], int]
     in_thread: Callable[[str, Callable[[], object]], None]
     delete_later: Callable[[Sequence[str], int], None]
+    release_idle: Callable[[], None]
+    descriptor_budget: int

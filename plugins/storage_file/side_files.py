@@ -6,6 +6,7 @@ the partition is opened, so that looking for a file which is not there costs not
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 
 from tidelog.plugins.storage_file import disk
@@ -22,12 +23,13 @@ def is_side_file(name: str) -> bool:
 class SideFiles:
     """The side files of one partition."""
 
-    __slots__ = ("_directory", "_names")
+    __slots__ = ("_directory", "_names", "_writing")
 
     def __init__(self, directory: str, names: Iterable[str]) -> None:
         """`names` are the side files that are there."""
         self._directory = directory
-        self._names = frozenset(names)
+        self._names = set(names)
+        self._writing = threading.Lock()
 
     def names(self) -> Sequence[str]:
         """All names, sorted."""
@@ -45,11 +47,12 @@ class SideFiles:
         """
         if not is_side_file(name) or "/" in name:
             raise ValueError(f"{name!r} is no side file: {', '.join(_FIXED_NAMES)} and *.snapshot are")
-        disk.replace_file(f"{self._directory}/{name}", content)
-        self._names |= {name}
+        with self._writing:
+            disk.replace_file(f"{self._directory}/{name}", content)
+            self._names.add(name)
 
     def delete(self, name: str) -> None:
         """Remove; no error when it is not there."""
         if name in self._names:
             disk.remove_if_there(f"{self._directory}/{name}")
-            self._names -= {name}
+            self._names.discard(name)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import trio
 
-from tidelog.kernel.errors import StorageError
+from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.storage import (
     MetadataStore,
     PartitionSpec,
@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 _RECOVERY_POINTS_MS = keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS
 _LOG_STARTS_MS = keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS
+DESCRIPTOR_SHARE = 0.6
+"""Of the process's descriptors that many may be open before files of idle partitions are closed early."""
 STRANGERS_NAMED = 10
 """So many partitions of unknown topics are named in the log; their number is told anyway."""
 IDLE_CHECK_INTERVAL_MS = 60_000
@@ -51,7 +53,13 @@ class FileStorage:
         self._clean_start = False
         self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
-        self._services = Services(context.now_ms, context.tasks.in_thread, self._deletions.add)
+        self._services = Services(
+            context.now_ms,
+            context.tasks.in_thread,
+            self._deletions.add,
+            self._release_idle,
+            int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE),
+        )
 
     @property
     def metadata(self) -> MetadataStore:
@@ -71,16 +79,21 @@ class FileStorage:
         self._start_tasks()
 
     def _open(self) -> None:
-        disk.raise_descriptor_limit()
         try:
             for path in self._paths():
                 self._directories.append(LogDirectory(path))
             self._load_directories()
+        except OSError as error:
+            self._release_all()
+            raise ConfigError(f"the log directories cannot be opened: {error}") from error
         except BaseException:
-            for directory in self._directories:
-                directory.release()
-            self._directories = []
+            self._release_all()
             raise
+
+    def _release_all(self) -> None:
+        for directory in self._directories:
+            directory.release()
+        self._directories = []
 
     def _paths(self) -> list[Path]:
         config = self._context.config
@@ -141,7 +154,7 @@ class FileStorage:
     def _start_tasks(self) -> None:
         config = self._context.config
         self._every(DELETION_INTERVAL_MS, "delete files", self._deletions.run_due)
-        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._release_idle)
+        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
         for key, name, write in (
             (_RECOVERY_POINTS_MS, "recovery points", LogDirectory.write_recovery_points),
             (_LOG_STARTS_MS, "log starts", LogDirectory.write_log_starts),
@@ -156,10 +169,14 @@ class FileStorage:
         for directory in self._directories:
             await trio.to_thread.run_sync(write, directory)
 
-    async def _release_idle(self) -> None:
+    def _release_idle(self) -> None:
         for directory in self._directories:
-            for store in directory.stores.values():
+            # A copy, since partitions are deleted in a thread.
+            for store in list(directory.stores.values()):
                 store.release_idle()
+
+    async def _check_idle(self) -> None:
+        self._release_idle()
 
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
@@ -184,6 +201,8 @@ class FileStorage:
         counts = {directory: len(directory.folders) for directory in self._directories}
         placements: list[Placement] = []
         for spec in specs:
+            if any(spec.topic_partition in home.stores for home in self._directories):
+                raise StorageError(f"{spec.topic_partition} is open already")
             homes = [home for home in self._directories if spec.topic_partition in home.folders]
             if len(homes) > 1:
                 paths = " and ".join(home.partition_path(spec.topic_partition) for home in homes)
