@@ -66,8 +66,11 @@ def consume(port: int) -> None:
 
 
 def stop(broker: subprocess.Popen[bytes], how: signal.Signals, data: Path) -> None:
-    """Signals the whole foreground group, as a terminal does for Ctrl-C."""
-    os.killpg(broker.pid, how)
+    """Ctrl-C in a terminal signals the whole foreground group; SIGTERM goes to make alone, which passes it on."""
+    if how is signal.SIGINT:
+        os.killpg(broker.pid, how)
+    else:
+        broker.send_signal(how)
     broker.wait(STOP_LIMIT_S)
     # The exit code is make's, which reports the signal in its own way; the marker is the broker's own word.
     if not (data / CLEAN_SHUTDOWN_MARKER).exists():
