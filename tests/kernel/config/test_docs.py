@@ -1,0 +1,38 @@
+"""docs/configuration.md says what the code says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tidelog.kernel.config import ConfigKey, integer
+from tidelog.kernel.config.docs import default_bundle_page, render
+from tidelog.kernel.config.keys import KERNEL_KEYS
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def test_the_page_is_what_the_keys_say() -> None:
+    assert PAGE.read_text() == default_bundle_page(), "docs/configuration.md is stale: run `make docs`"
+
+
+def test_the_command_prints_the_page() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tidelog.kernel.config.docs"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == default_bundle_page()
+
+
+def test_every_key_has_its_row() -> None:
+    page = render([])
+    for key in KERNEL_KEYS:
+        assert f"| `{key.name}`" in page
+        assert key.documentation.endswith("."), key.name
+
+
+def test_keys_of_a_plugin_have_a_table_of_their_own() -> None:
+    key = ConfigKey(name="sink.retries", type=integer(0), default=3, documentation="How often | it tries.")
+    page = render([("sinks", [key])])
+    assert "## Broker keys of `sinks`" in page
+    assert "| `sink.retries` | int: >= 0 | `3` | How often \\| it tries. |" in page

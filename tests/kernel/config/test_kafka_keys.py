@@ -1,0 +1,99 @@
+"""No key of Kafka's is a surprise: each is offered, explained or refused in words of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.kernel.config import ConfigKeys
+from tidelog.kernel.config.kafka_keys import (
+    kafka_broker_key,
+    kafka_topic_key,
+    keys_without_meaning,
+    keys_without_part,
+)
+
+# The broker's static keys of Kafka's 4.4 line, one per line.
+KAFKA_BROKER_KEYS = (Path(__file__).parent / "kafka_broker_keys.txt").read_text().split()
+
+KAFKA_TOPIC_KEYS = [
+    "segment.bytes",
+    "segment.ms",
+    "segment.jitter.ms",
+    "segment.index.bytes",
+    "flush.messages",
+    "flush.ms",
+    "retention.bytes",
+    "retention.ms",
+    "max.message.bytes",
+    "index.interval.bytes",
+    "delete.retention.ms",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "file.delete.delay.ms",
+    "min.cleanable.dirty.ratio",
+    "cleanup.policy",
+    "unclean.leader.election.enable",
+    "min.insync.replicas",
+    "compression.type",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.zstd.level",
+    "preallocate",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+    "remote.storage.enable",
+    "local.retention.ms",
+    "local.retention.bytes",
+    "remote.log.copy.disable",
+    "remote.copy.lag.ms",
+    "remote.copy.lag.bytes",
+    "remote.log.delete.on.disable",
+    "errors.deadletterqueue.group.enable",
+    "internal.segment.bytes",
+]
+
+
+@pytest.mark.parametrize("name", KAFKA_BROKER_KEYS)
+def test_every_broker_key_of_kafka_is_known(name: str) -> None:
+    assert ConfigKeys().find(name, "broker") or kafka_broker_key(name, "x")
+
+
+@pytest.mark.parametrize("name", KAFKA_TOPIC_KEYS)
+def test_every_topic_key_of_kafka_is_known(name: str) -> None:
+    assert ConfigKeys().find(name, "topic") or kafka_topic_key(name, "x")
+
+
+OLD_KEYS = [
+    "zookeeper.connect",
+    "broker.id.generation.enable",
+    "log.message.format.version",
+    "password.encoder.secret",
+]
+
+
+@pytest.mark.parametrize("name", OLD_KEYS)
+def test_a_key_that_kafka_dropped_is_taken(name: str) -> None:
+    judged = kafka_broker_key(name, "x")
+    assert judged is not None
+    assert judged.accepted
+
+
+def test_a_name_that_is_not_kafkas_is_unknown() -> None:
+    assert kafka_broker_key("num.partitons", "1") is None
+    assert kafka_topic_key("retention.days", "1") is None
+
+
+def test_no_key_is_in_two_tables() -> None:
+    for scope, judge in (("broker", kafka_broker_key), ("topic", kafka_topic_key)):
+        refused = [name for name, _, _ in keys_without_part(scope)]  # type: ignore[arg-type]
+        taken = [name for name, _ in keys_without_meaning(scope)]  # type: ignore[arg-type]
+        assert not set(refused) & set(taken)
+        for name in refused:
+            judged = judge(name.replace("*", "x"), "a value that is not neutral")
+            assert judged is not None
+            assert not judged.accepted, name

@@ -1,0 +1,139 @@
+"""What is refused at start, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.config import Config, ConfigKey, ConfigKeys, nullable, password, read_sources, string
+from tidelog.kernel.errors import ConfigError
+
+PROBLEMS = [
+    ("num.partitons=3", "num.partitons (--set) is no key; did you mean num.partitions?"),
+    ("zzz=3", "zzz (--set) is no key; `tidelog config` lists all keys."),
+    ("num.partitions=0", "num.partitions = '0' (--set): is out of range (>= 1)"),
+    ("num.partitions=", "num.partitions = '' (--set): is not a whole number (int)"),
+    ("default.replication.factor=3", "default.replication.factor = '3' (--set): is out of range (1)"),
+    ("broker.id=-1", "broker.id = '-1' (--set): is out of range (>= 0)"),
+    ("log.level=loud", "log.level = 'loud' (--set): is none of debug, info, warning, error"),
+    ("listeners=localhost:9092", "has 'localhost:9092', which is not of the form NAME://host:port"),
+    (
+        "listeners=SSL://:9093",
+        "listeners: SSL://:9093 needs SSL, which this broker has no part for; use PLAINTEXT.",
+    ),
+    (
+        "listener.security.protocol.map=PLAINTEXT:SASL_SSL",
+        "needs SASL_SSL, which this broker has no part for",
+    ),
+    ("listener.security.protocol.map=PLAINTEXT:TLS", "the protocol TLS, which is none of PLAINTEXT, SSL"),
+    (
+        "advertised.listeners=OTHER://a:1",
+        "advertised.listeners: OTHER://a:1 has a name that is not in listeners.",
+    ),
+    ("listener.codec.map=OTHER:kafka", "listener.codec.map: OTHER is not in listeners."),
+    ("controller.listener.names=PLAINTEXT", "all of them are in controller.listener.names"),
+    (
+        "segment.bytes=2000000",
+        "segment.bytes (--set) is a key of single topics; the default of all topics is set by "
+        "log.segment.bytes.",
+    ),
+    (
+        "segment.ms=1",
+        "segment.ms (--set) is a key of single topics; the default of all topics is set by log.roll.ms or "
+        "log.roll.hours.",
+    ),
+    (
+        "ssl.keystore.location=x",
+        "ssl.keystore.location (--set) is a Kafka key that this broker has no part for (TLS).",
+    ),
+    (
+        "log.retention.hours=1",
+        "log.retention.hours (--set) is a Kafka key that this broker has no part for (retention).",
+    ),
+    ("authorizer.class.name=x", "is a Kafka key that this broker has no part for (authorization)."),
+    ("port=9092", "port (--set) is a key of older Kafkas; set listeners instead."),
+    ("num.partitions", "num.partitions (--set): is not of the form key=value"),
+    ("=3", "=3 (--set): is not of the form key=value"),
+]
+
+
+@pytest.mark.parametrize(("assignment", "sentence"), PROBLEMS)
+def test_a_problem_is_told_with_key_value_source_range_and_remedy(assignment: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config(read_sources(assignments=[assignment]), ConfigKeys())
+    message = str(caught.value)
+    assert message.startswith("The configuration has a problem: ")
+    assert sentence in message
+    assert "\n" not in message
+
+
+def test_all_problems_come_in_one_report() -> None:
+    environment = {"TIDELOG_NUM_PARTITONS": "3", "TIDELOG_SASL_JAAS_CONFIG": "x", "TIDELOG_NODE_ID": "one"}
+    assignments = ["log.segment.bytes=5", "nonsense"]
+    with pytest.raises(ConfigError) as caught:
+        Config(read_sources(environment=environment, assignments=assignments), ConfigKeys())
+    assert str(caught.value).splitlines() == [
+        "The configuration has 5 problems:",
+        "  nonsense (--set): is not of the form key=value",
+        "  log.segment.bytes = '5' (--set): is out of range (>= 1048576)",
+        "  num.partitons (TIDELOG_NUM_PARTITONS) is no key; did you mean num.partitions?",
+        "  sasl.jaas.config (TIDELOG_SASL_JAAS_CONFIG) is a Kafka key that this broker has no part for "
+        "(SASL authentication).",
+        "  TIDELOG_NODE_ID = 'one' (TIDELOG_NODE_ID): is not a whole number (int)",
+    ]
+
+
+def test_a_bad_value_is_refused_even_where_a_stronger_source_overrides_it() -> None:
+    with pytest.raises(ConfigError, match="TIDELOG_NODE_ID = 'one'"):
+        Config(read_sources(environment={"TIDELOG_NODE_ID": "one"}, assignments=["node.id=1"]), ConfigKeys())
+
+
+def test_a_bad_secret_is_not_shown() -> None:
+    secret = ConfigKey(
+        name="token", type=nullable(password()), default=None, documentation="", aliases=("key",)
+    )
+    with pytest.raises(ConfigError) as caught:
+        Config(read_sources(assignments=["token=hunter1", "key=hunter2"]), ConfigKeys([secret]))
+    assert "hunter" not in str(caught.value)
+    assert "key = [hidden] (--set): is set twice" in str(caught.value)
+
+
+NEUTRAL = [
+    "log.cleaner.enable=false",
+    "log.retention.ms=-1",
+    "min.insync.replicas=1",
+    "compression.type=producer",
+]
+
+
+@pytest.mark.parametrize("assignment", NEUTRAL)
+def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) -> None:
+    config = Config(read_sources(assignments=[assignment]), ConfigKeys())
+    (warning,) = config.warnings
+    assert warning.startswith(
+        f"{assignment.partition('=')[0]} (--set) changes nothing: this broker has no part for"
+    )
+
+
+def test_a_key_without_meaning_is_taken_and_told() -> None:
+    config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), ConfigKeys())
+    assert config.warnings == (
+        "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
+        "connection, so there are no threads to count.",
+    )
+
+
+def test_a_setting_that_another_one_silences_is_told() -> None:
+    config = Config(read_sources(assignments=["log.roll.ms=5", "log.roll.hours=1"]), ConfigKeys())
+    assert config.warnings == ("log.roll.hours (--set) does nothing, since log.roll.ms is set.",)
+
+
+def test_a_setting_of_a_part_that_is_not_chosen_is_told() -> None:
+    folder = ConfigKey(
+        name="folder", type=string(), default="", documentation="", only_with=("storage", "file")
+    )
+    in_vain = Config(read_sources(assignments=["folder=x", "storage=memory"]), ConfigKeys([folder]))
+    assert in_vain.warnings == (
+        "folder (--set) does nothing: it counts with storage = file, and storage is memory.",
+    )
+    assert Config(read_sources(assignments=["folder=x"]), ConfigKeys([folder])).warnings == ()
+    assert Config(read_sources(assignments=["storage=memory"]), ConfigKeys([folder])).warnings == ()

@@ -1,0 +1,173 @@
+"""A topic's configuration: its own settings over the broker's defaults."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.config import (
+    BrokerDefault,
+    Config,
+    ConfigKey,
+    TopicConfig,
+    TopicConfigEntry,
+    checked_topic_config,
+    comma_list,
+    double,
+    keys,
+    long,
+    nullable,
+    password,
+    topic_config,
+    topic_config_entries,
+)
+from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
+
+
+def test_without_settings_a_topic_has_kafkas_defaults() -> None:
+    config = Config.from_mapping({})
+    assert topic_config(config, {}) == TopicConfig()
+    assert topic_config(config, {}) is topic_config(config, {})
+    assert TopicConfig().segment_ms == 7 * 24 * 3600 * 1000
+
+
+BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
+    ({"log.segment.bytes": 2_000_000}, keys.SEGMENT_BYTES, 2_000_000),
+    ({"log.roll.hours": 2}, keys.SEGMENT_MS, 7_200_000),
+    ({"log.roll.ms": 5, "log.roll.hours": 2}, keys.SEGMENT_MS, 5),
+    ({"log.roll.jitter.hours": 1}, keys.SEGMENT_JITTER_MS, 3_600_000),
+    ({"log.roll.jitter.ms": 0, "log.roll.jitter.hours": 1}, keys.SEGMENT_JITTER_MS, 0),
+    ({"log.index.size.max.bytes": 64}, keys.SEGMENT_INDEX_BYTES, 64),
+    ({"log.index.interval.bytes": 1}, keys.INDEX_INTERVAL_BYTES, 1),
+    ({"log.segment.delete.delay.ms": 0}, keys.FILE_DELETE_DELAY_MS, 0),
+    ({"log.preallocate": True}, keys.PREALLOCATE, True),
+    ({"message.max.bytes": 9}, keys.MAX_MESSAGE_BYTES, 9),
+    ({"log.message.timestamp.type": "LogAppendTime"}, keys.MESSAGE_TIMESTAMP_TYPE, "LogAppendTime"),
+    ({"log.message.timestamp.before.max.ms": 3}, keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS, 3),
+    ({"log.message.timestamp.after.max.ms": 4}, keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS, 4),
+]
+
+
+@pytest.mark.parametrize(("settings", "key", "value"), BROKER_DEFAULTS)
+def test_broker_keys_give_the_defaults(
+    settings: dict[str, object], key: ConfigKey[object], value: object
+) -> None:
+    assert topic_config(Config.from_mapping(settings), {})[key] == value
+
+
+def test_a_topics_own_setting_wins() -> None:
+    config = Config.from_mapping({"log.segment.bytes": 2_000_000})
+    topic = topic_config(config, {"segment.bytes": "3000000", "preallocate": "TRUE"})
+    assert (topic.segment_bytes, topic.preallocate) == (3_000_000, True)
+    assert topic[keys.SEGMENT_BYTES] == 3_000_000
+
+
+PROBLEMS: list[tuple[str, str | None, str]] = [
+    ("segment.byte", "1", "segment.byte = '1': is no topic key; did you mean segment.bytes?"),
+    ("zzz", "1", "zzz = '1': is no topic key"),
+    ("segment.bytes", "14", "segment.bytes = '14': is out of range (>= 1048576)"),
+    ("segment.ms", "soon", "segment.ms = 'soon': is not a whole number (long)"),
+    ("message.timestamp.type", "Now", "message.timestamp.type = 'Now': is none of CreateTime, LogAppendTime"),
+    ("segment.ms", None, "segment.ms: has no value"),
+    ("retention.ms", "1", "retention.ms = '1': is a Kafka key that this broker has no part for (retention)"),
+    ("log.segment.bytes", "1", "log.segment.bytes = '1': is no topic key; did you mean segment.bytes?"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), PROBLEMS)
+def test_a_wrong_setting_is_refused(name: str, text: str | None, sentence: str) -> None:
+    with pytest.raises(InvalidTopicConfig) as caught:
+        topic_config(Config.from_mapping({}), {name: text})
+    assert sentence in str(caught.value)
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(InvalidTopicConfig) as caught:
+        topic_config(Config.from_mapping({}), {"segment.byte": "1", "preallocate": "si"})
+    assert "segment.byte" in str(caught.value)
+    assert "preallocate" in str(caught.value)
+
+
+def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
+    config = Config.from_mapping({})
+    overrides = {"retention.ms": "-1", "min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+    assert topic_config(config, overrides) == TopicConfig()
+    listed = {entry.name: entry for entry in topic_config_entries(config, overrides)}
+    assert listed["retention.ms"] == TopicConfigEntry("retention.ms", "-1", "topic")
+
+
+def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings() -> None:
+    config = Config.from_mapping({})
+    topic, problems = checked_topic_config(config, {"retention.ms": "1", "segment.bytes": "2000000"})
+    assert topic.segment_bytes == 2_000_000
+    assert problems == ["retention.ms = '1': is a Kafka key that this broker has no part for (retention)."]
+
+
+def test_entries_tell_where_each_value_comes_from() -> None:
+    config = Config.from_mapping({"log.roll.hours": 1, "message.max.bytes": 77})
+    entries = {entry.name: entry for entry in topic_config_entries(config, {"preallocate": "true"})}
+    assert entries["preallocate"] == TopicConfigEntry("preallocate", "true", "topic")
+    assert entries["segment.ms"] == TopicConfigEntry("segment.ms", "3600000", "broker", "log.roll.hours")
+    assert entries["max.message.bytes"] == TopicConfigEntry(
+        "max.message.bytes", "77", "broker", "message.max.bytes"
+    )
+    assert entries["segment.bytes"] == TopicConfigEntry("segment.bytes", "1073741824", "default")
+
+
+def test_a_broker_default_out_of_a_topic_keys_range_is_refused_at_start() -> None:
+    wide = ConfigKey(name="pace", type=long(), default=5, documentation="")
+    narrow = ConfigKey(
+        name="topic.pace",
+        type=long(1),
+        default=5,
+        scope="topic",
+        broker_defaults=(BrokerDefault(wide),),
+        documentation="",
+    )
+    with pytest.raises(ConfigError, match=r"topic\.pace, as set by pace, is out of range \(>= 1\)"):
+        Config.from_mapping({"pace": 0}, [wide, narrow])
+
+
+RATIO = ConfigKey(name="dirty.ratio", type=double(0, 1), default=0.5, scope="topic", documentation="")
+POLICY = ConfigKey(name="policy", type=comma_list("a", "b"), default=("a",), scope="topic", documentation="")
+LIMIT = ConfigKey(name="limit", type=nullable(long()), default=None, scope="topic", documentation="")
+SECRET = ConfigKey(name="secret", type=nullable(password()), default=None, scope="topic", documentation="")
+
+
+def test_keys_of_plugins_are_typed_like_the_kernels() -> None:
+    config = Config.from_mapping({}, [RATIO, POLICY, LIMIT])
+    topic = topic_config(config, {"policy": "b,a"})
+    ratio: float = topic[RATIO]
+    policy: tuple[str, ...] = topic[POLICY]
+    assert (ratio, policy, topic[LIMIT]) == (0.5, ("b", "a"), None)
+    assert TopicConfig()[RATIO] == 0.5
+    entries = {entry.name: entry.value for entry in topic_config_entries(config, {"policy": "b,a"})}
+    assert (entries["dirty.ratio"], entries["policy"], entries["limit"]) == ("0.5", "b,a", "")
+
+
+def test_a_secret_of_a_topic_is_not_listed() -> None:
+    config = Config.from_mapping({}, [SECRET])
+    (entry,) = [
+        entry for entry in topic_config_entries(config, {"secret": "hunter2"}) if entry.name == "secret"
+    ]
+    assert entry == TopicConfigEntry("secret", None, "topic", secret=True)
+
+
+names = st.text() | st.sampled_from(
+    ["segment.bytes", "segment.ms", "preallocate", "retention.ms", "flush.ms"]
+)
+
+
+@given(st.dictionaries(names, st.text() | st.none() | st.integers().map(str)))
+def test_a_setting_of_a_client_is_refused_or_taken_but_never_breaks_the_check(
+    overrides: dict[str, str | None],
+) -> None:
+    config = Config.from_mapping({})
+    _, problems = checked_topic_config(config, overrides)
+    assert all(problems)
+    if problems:
+        with pytest.raises(InvalidTopicConfig):
+            topic_config(config, overrides)
+    else:
+        assert {entry.name for entry in topic_config_entries(config, overrides)} >= set(overrides)
