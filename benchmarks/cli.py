@@ -89,13 +89,13 @@ def main(
     alone. docs/benchmarks.md tells what each row means. The exit status is 0 when everything could be
     measured, whatever the figures.
     """
-    plan = _plan(smoke, full, only)
+    effort = _effort(smoke, repeat, seconds)
+    plan = _plan(smoke, full, only, effort)
     if list_rows:
         click.echo("\n".join(row.name for row in plan.rows))
         return
     console = _console()
     _end_orderly_on_signals()
-    effort = _effort(smoke, repeat, seconds)
     kinds = _kinds(console, with_tidelog=not no_tidelog, with_kafka=not (no_kafka or smoke))
     started = datetime.now(UTC)
     with workspace(data_dir or default_base(_DATA_SETS_HELD * effort.most_bytes)) as folder:
@@ -110,10 +110,10 @@ def main(
     sys.exit(1 if results.failures else 0)
 
 
-def _plan(smoke: bool, full: bool, only: Sequence[str]) -> Plan:
+def _plan(smoke: bool, full: bool, only: Sequence[str], effort: Effort) -> Plan:
     if smoke and full:
         raise click.UsageError("--smoke and --full exclude each other")
-    plan = Plan.of(SMOKE_MATRIX if smoke else FULL_MATRIX if full else DEFAULT_MATRIX)
+    plan = Plan.of(SMOKE_MATRIX if smoke else FULL_MATRIX if full else DEFAULT_MATRIX, effort)
     if not only:
         return plan
     try:

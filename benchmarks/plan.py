@@ -25,6 +25,7 @@ from .scenarios import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .effort import Effort
     from .rows import Row
     from .scenarios import Shape
 
@@ -41,53 +42,57 @@ class Plan:
     memory: bool
 
     @classmethod
-    def of(cls, shapes: Sequence[Shape]) -> Plan:
+    def of(cls, shapes: Sequence[Shape], effort: Effort) -> Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
             machine=machine_limits(),
-            launches=[TimeToReady(), ImportTime(), Comfort()],
+            launches=[TimeToReady(), ImportTime(), Comfort(effort.partitions, effort.connections)],
             loads=[*map(Throughput, shapes), *latencies(), *raw_clients()],
             memory=True,
         )
 
     def only(self, patterns: Sequence[str]) -> Plan:
-        """What fills at least one row that a pattern fits, and the limits that those rows are shown against.
+        """The scenarios that a pattern fits, and the limits that their rows are shown against.
 
-        A pattern fits a row's name as a whole (`*` and `?` stand for anything) or as a part of it. Raises
-        ValueError for a pattern that fits no row.
+        A pattern fits the name of a scenario or of one of its rows, as a whole (`*` and `?` stand for
+        anything) or as a part of it. Raises ValueError for a pattern that fits nothing.
         """
         for pattern in patterns:
-            if not any(_fits(row, [pattern]) for row in self.rows):
-                raise ValueError(f"no row fits {pattern!r}")
-        launches = _chosen(self.launches, patterns)
+            if not any(_fits(name, [pattern]) for name in self._names):
+                raise ValueError(f"nothing is called {pattern!r}")
         loads = _chosen(self.loads, patterns)
         limits = {row.limit for scenario in loads for row in scenario.rows}
+        chosen_limits = _chosen(self.machine, patterns)
         return Plan(
-            machine=[
-                each
-                for each in self.machine
-                if any(_fits(row, patterns) or row.name in limits for row in each.rows)
-            ],
-            launches=launches,
+            machine=[each for each in self.machine if each in chosen_limits or each.name in limits],
+            launches=_chosen(self.launches, patterns),
             loads=loads,
-            memory=any(_fits(row, patterns) for row in MEMORY_ROWS) and self.memory,
+            memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )
 
     @property
     def rows(self) -> list[Row]:
         """All rows, in the order of the table."""
-        scenarios: list[Scenario] = [*self.machine, *self.launches]
-        after: list[Scenario] = [*self.loads]
+        first: list[Scenario] = [*self.machine, *self.launches]
         return [
-            *(row for scenario in scenarios for row in scenario.rows),
+            *(row for scenario in first for row in scenario.rows),
             *(MEMORY_ROWS if self.memory else ()),
-            *(row for scenario in after for row in scenario.rows),
+            *(row for scenario in self.loads for row in scenario.rows),
         ]
+
+    @property
+    def _names(self) -> set[str]:
+        scenarios: list[Scenario] = [*self.machine, *self.launches, *self.loads]
+        return {row.name for row in self.rows} | {scenario.name for scenario in scenarios}
 
 
 def _chosen(scenarios: Sequence[AnyScenario], patterns: Sequence[str]) -> list[AnyScenario]:
-    return [each for each in scenarios if any(_fits(row, patterns) for row in each.rows)]
+    return [
+        each
+        for each in scenarios
+        if any(_fits(name, patterns) for name in (each.name, *(row.name for row in each.rows)))
+    ]
 
 
-def _fits(row: Row, patterns: Sequence[str]) -> bool:
-    return any(fnmatch(row.name, pattern) or pattern in row.name for pattern in patterns)
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) or pattern in name for pattern in patterns)

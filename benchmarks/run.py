@@ -61,8 +61,8 @@ class Run:
         repeats, plan = self.bench.effort.repeats, self.plan
         steps = len(list(self._machine_steps())) + len(list(self._launch_steps()))
         if plan.loads or plan.memory:
-            # Beside the loads: start, warm-up, memory after load.
-            steps += (repeats * len(plan.loads) + 3) * len(self.kinds)
+            # Beside the loads: start, warm-up.
+            steps += (2 + repeats * len(plan.loads) + plan.memory) * len(self.kinds)
         return steps
 
     def _do(self, step: Step) -> bool:
@@ -102,7 +102,7 @@ class Run:
                 for _ in range(self.bench.effort.repeats):
                     for broker in brokers:
                         self._load(broker, scenario.name, partial(scenario.measure, self.bench, broker))
-            for broker in brokers:
+            for broker in brokers if self.plan.memory else ():
                 self._load(broker, "memory after load", partial(memory_after_load, broker))
 
     def _start(self, running: ExitStack, kind: BrokerKind) -> RunningBroker | None:
@@ -114,7 +114,7 @@ class Run:
         def start() -> Sequence[Sample]:
             server.start()
             started.append(RunningBroker.of(kind, server))
-            return idle_memory(self.bench, started[0])
+            return idle_memory(self.bench, started[0]) if self.plan.memory else ()
 
         self._do(Step(kind.key, f"start, {kind.title}", start))
         return started[0] if started else None

@@ -46,13 +46,26 @@ def prompt_producer_config(bootstrap: str) -> dict[str, Any]:
 
 
 def consumer_config(bootstrap: str) -> dict[str, Any]:
-    """A consumer that is assigned its partitions: librdkafka's defaults, but for the count of its queue."""
+    """A consumer for latency, that is assigned its partitions: librdkafka's defaults for fetching."""
     return {
         **_QUIET,
         "bootstrap.servers": bootstrap,
         "group.id": "tidelog-benchmarks",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "queued.min.messages": _NO_COUNT_LIMIT,
         "socket.nagle.disable": True,
+    }
+
+
+def steady_consumer_config(bootstrap: str) -> dict[str, Any]:
+    """A consumer for throughput, that never pauses.
+
+    By default librdkafka rests for up to a second once its queue is full, and between two passes over a
+    topic a request that waits at the topic's end holds up the ones behind it for half a second.
+    """
+    return {
+        **consumer_config(bootstrap),
+        "queued.min.messages": _NO_COUNT_LIMIT,
+        "fetch.queue.backoff.ms": 1,
+        "fetch.wait.max.ms": 1,
     }

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.procfs import Usage, as_usage
 
-from .clients import consumer_config
+from .clients import steady_consumer_config
 from .meter import Meter
 
 _AT_A_TIME = 10_000
@@ -43,7 +43,7 @@ def consume(spec: ConsumeSpec) -> ConsumeResult:
 
     Raises TimeoutError when no record arrives for 20 s, RuntimeError when some were errors instead.
     """
-    consumer = Consumer(consumer_config(spec.bootstrap))
+    consumer = Consumer(steady_consumer_config(spec.bootstrap))
     try:
         consumer.list_topics(spec.topic, timeout=10)
         _read(consumer, spec, records=1)
@@ -63,7 +63,8 @@ def _read(consumer: Consumer, spec: ConsumeSpec, records: int) -> None:
     received = 0
     last_progress = time.monotonic()
     while received < records:
-        messages = consumer.consume(_AT_A_TIME, _PATIENCE_S)
+        # It waits for as many as it is asked for, so the last call must not ask for more than there are.
+        messages = consumer.consume(min(_AT_A_TIME, records - received), _PATIENCE_S)
         if messages:
             last_progress = time.monotonic()
             received += len(messages)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 CRC_AT, ATTRIBUTES_AT, BASE_SEQUENCE_AT = 17, 21, 53
 _U32 = struct.Struct(">I")
 _SEQUENCES = 1 << 31
-_BATCH_OVERHEAD_BYTES, _RECORD_OVERHEAD_BYTES = 61, 10
+# A record's lengths, deltas and attributes are 9 to 11 bytes of varints (seed 000, section 5.3.2).
+_BATCH_OVERHEAD_BYTES, _RECORD_OVERHEAD_BYTES = 61, 11
 
 
 def records_per_batch(value_bytes: int, batch_bytes: int) -> int:

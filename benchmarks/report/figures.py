@@ -16,8 +16,9 @@ def figure(value: float) -> str:
     """Three significant digits, thousands separated: 0.123, 12.3, 1,230."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = _DIGITS - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(0, decimals)}f}"
+    rounded = float(f"{value:.{_DIGITS}g}")
+    decimals = _DIGITS - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, decimals)}f}"
 
 
 def spread(summary: Summary | None) -> str:

@@ -2,8 +2,9 @@
 
 from .comfort import Comfort
 from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
+from .imports import ImportTime
 from .latency import latencies
-from .launch import ImportTime, TimeToReady
+from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
 from .memory import idle_memory, memory_after_load

@@ -31,23 +31,34 @@ _TOPICS = 10
 _STEP = 64
 _SPARE_FILES = 200
 
-CREATED = Row("partitions-created", "many partitions: creation", "s", Better.LOWER)
-READY = Row("partitions-ready", "many partitions: start to first answer", "s", Better.LOWER)
-MEMORY = Row("partitions-memory", "many partitions: resident memory", "MB", Better.LOWER)
-FILES = Row("partitions-files", "many partitions: open files", "files", Better.LOWER)
-CONNECTED = Row("connections-opened", "and idle connections: opening them", "s", Better.LOWER)
-CONNECTED_MEMORY = Row("connections-memory", "and idle connections: resident memory", "MB", Better.LOWER)
-CONNECTED_FILES = Row("connections-files", "and idle connections: open files", "files", Better.LOWER)
+CREATED, READY = "partitions-created", "partitions-ready"
+MEMORY, FILES = "partitions-memory", "partitions-files"
+CONNECTED = "connections-opened"
+CONNECTED_MEMORY, CONNECTED_FILES = "connections-memory", "connections-files"
 
 
 @attrs.frozen
 class Comfort:
     """Create partitions, stop, start again with them, then hold connections open."""
 
+    partitions: int
+    connections: int
     name: str = attrs.field(default="comfort", init=False)
-    rows: Sequence[Row] = attrs.field(
-        default=(CREATED, READY, MEMORY, FILES, CONNECTED, CONNECTED_MEMORY, CONNECTED_FILES), init=False
-    )
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        partitions = f"{self.partitions:,} partitions"
+        connections = f"and {self.connections:,} idle connections"
+        titles = (
+            (CREATED, f"{partitions}: creation", "s"),
+            (READY, f"{partitions}: process start to first answer", "s"),
+            (MEMORY, f"{partitions}: resident memory", "MB"),
+            (FILES, f"{partitions}: open files", "files"),
+            (CONNECTED, f"{connections}: opening them", "s"),
+            (CONNECTED_MEMORY, f"{connections}: resident memory", "MB"),
+            (CONNECTED_FILES, f"{connections}: open files", "files"),
+        )
+        return [Row(name, title, unit, Better.LOWER) for name, title, unit in titles]
 
     def applies_to(self, kind: BrokerKind) -> bool:
         return kind.key == TIDELOG
@@ -56,9 +67,9 @@ class Comfort:
         server = kind.server(work_dir)
         try:
             server.start()
-            created = _create(server, bench.effort.partitions)
+            created = _create(server, self.partitions)
             server.stop()
-            return [created, *_restart(server), *_connect(server, bench.effort.connections)]
+            return [created, *_restart(server), *_connect(server, self.connections)]
         finally:
             server.stop()
 
@@ -67,11 +78,11 @@ def _create(server: BrokerServer, partitions: int) -> Sample:
     per_topic = max(1, partitions // _TOPICS)
     start = time.monotonic()
     create_topics(admin_client(server.bootstrap), {f"many-{n}": per_topic for n in range(_TOPICS)})
-    return Sample(CREATED.name, time.monotonic() - start, {"partitions": per_topic * _TOPICS})
+    return Sample(CREATED, time.monotonic() - start, {"partitions": per_topic * _TOPICS})
 
 
 def _restart(server: BrokerServer) -> list[Sample]:
-    return [Sample(READY.name, timed_start(server)), *_cost(server, MEMORY, FILES)]
+    return [Sample(READY, timed_start(server)), *_cost(server, MEMORY, FILES)]
 
 
 def _connect(server: BrokerServer, connections: int) -> list[Sample]:
@@ -83,7 +94,7 @@ def _connect(server: BrokerServer, connections: int) -> list[Sample]:
             if number % _STEP == _STEP - 1:
                 _check_answers(server)
         _check_answers(server)
-        opened = Sample(CONNECTED.name, time.monotonic() - start, {"connections": connections})
+        opened = Sample(CONNECTED, time.monotonic() - start, {"connections": connections})
         return [opened, *_cost(server, CONNECTED_MEMORY, CONNECTED_FILES)]
 
 
@@ -92,10 +103,10 @@ def _check_answers(server: BrokerServer) -> None:
         raise server.process.failed("does not answer beside many idle connections")
 
 
-def _cost(server: BrokerServer, memory: Row, files: Row) -> list[Sample]:
+def _cost(server: BrokerServer, memory: str, files: str) -> list[Sample]:
     return [
-        Sample(memory.name, resident_bytes(server.pid) / 1e6),
-        Sample(files.name, open_files(server.pid)),
+        Sample(memory, resident_bytes(server.pid) / 1e6),
+        Sample(files, open_files(server.pid)),
     ]
 
 

@@ -1,14 +1,11 @@
-"""From process start to the first answer, and what importing tidelog takes of it."""
+"""From process start to the first answer."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import attrs
 
-from benchmarks.brokers import TIDELOG
 from benchmarks.rows import Better, Row, Sample, ratio_at_most, value_at_most
 from tests.peers import LOOPBACK, wait_until_answers
 
@@ -27,21 +24,9 @@ READY = Row(
     Better.LOWER,
     (value_at_most(0.4), ratio_at_most(0.2)),
 )
-IMPORTS = Row("imports", "of which imports", "s", Better.LOWER, (value_at_most(0.2),))
 
 _START_TIMEOUT_S = 60.0
 _PROBE_INTERVAL_S = 0.001
-_IMPORT_TIMEOUT_S = 60.0
-# Everything that serving imports: the command and each plugin that is installed.
-_TIME_IMPORTS = """
-import time
-start = time.perf_counter()
-import tidelog.kernel.__main__
-from importlib.metadata import entry_points
-for point in entry_points(group="tidelog"):
-    point.load()
-print(time.perf_counter() - start)
-"""
 
 
 def timed_start(server: BrokerServer) -> float:
@@ -82,24 +67,3 @@ class TimeToReady:
             return [Sample(READY.name, timed_start(server))]
         finally:
             server.stop()
-
-
-@attrs.frozen
-class ImportTime:
-    """A fresh interpreter that imports what `tidelog serve` does, and nothing else."""
-
-    name: str = attrs.field(default="imports", init=False)
-    rows: Sequence[Row] = attrs.field(default=(IMPORTS,), init=False)
-
-    def applies_to(self, kind: BrokerKind) -> bool:
-        return kind.key == TIDELOG
-
-    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        told = subprocess.run(
-            [sys.executable, "-c", _TIME_IMPORTS],
-            capture_output=True,
-            text=True,
-            timeout=_IMPORT_TIMEOUT_S,
-            check=True,
-        )
-        return [Sample(IMPORTS.name, float(told.stdout))]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.effort import WHOLE
+from benchmarks.plan import Plan
+from benchmarks.scenarios import DEFAULT_MATRIX, FULL_MATRIX
+
+WHOLE_PLAN = Plan.of(DEFAULT_MATRIX, WHOLE)
+
+
+def names(plan: Plan) -> list[str]:
+    return [row.name for row in plan.rows]
+
+
+def test_every_row_is_named_once_and_limited_by_a_row() -> None:
+    rows = Plan.of(FULL_MATRIX, WHOLE).rows
+    assert [name for name, count in Counter(row.name for row in rows).items() if count > 1] == []
+    assert {row.limit for row in rows if row.limit} <= {row.name for row in rows}
+
+
+def test_the_full_matrix_has_every_shape_once() -> None:
+    assert len(set(FULL_MATRIX)) == len(FULL_MATRIX) == 2 * 2 * 3 * 2
+    assert set(DEFAULT_MATRIX) <= set(FULL_MATRIX)
+
+
+def test_small_batches_of_a_kilobyte_have_the_higher_target() -> None:
+    targets = {row.name: [str(each) for each in row.targets] for row in WHOLE_PLAN.rows}
+    assert targets["produce-1KB-16KB-none-1p"] == ["≥ 1.5×"]
+    assert targets["produce-1KB-1MB-none-1p"] == ["≥ 1×"]
+    assert targets["consume-1KB-16KB-none-1p"] == ["≥ 1×"]
+    assert targets["ready"] == ["≤ 0.4", "≤ 0.2×"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        (["ready"], ["ready", "partitions-created", "partitions-ready"]),
+        (["imports"], ["imports"]),
+        (["memory-idle"], ["memory-idle", "memory-after-load"]),
+        (["limit-sendfile"], ["limit-sendfile"]),
+        (["acknowledge-one*"], [f"acknowledge-one-at-a-time-{p}" for p in ("p50", "p99", "p99.9")]),
+    ],
+)
+def test_a_pattern_picks_by_part_or_by_wildcard(patterns: list[str], expected: list[str]) -> None:
+    assert [name for name in names(WHOLE_PLAN.only(patterns)) if name in expected] == expected
+
+
+def test_a_row_brings_the_limits_that_it_is_shown_against() -> None:
+    assert names(WHOLE_PLAN.only(["produce-100B-16KB-none-1p"])) == [
+        "limit-receive-16KB",
+        "limit-sendfile",
+        "produce-100B-16KB-none-1p",
+        "consume-100B-16KB-none-1p",
+    ]
+
+
+def test_a_scenario_can_be_picked_by_its_own_name() -> None:
+    assert names(WHOLE_PLAN.only(["comfort"])) == [
+        "partitions-created",
+        "partitions-ready",
+        "partitions-memory",
+        "partitions-files",
+        "connections-opened",
+        "connections-memory",
+        "connections-files",
+    ]
+
+
+def test_a_pattern_that_fits_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing is called 'prodcue'"):
+        WHOLE_PLAN.only(["ready", "prodcue"])

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+from rich.console import Console
+
+from benchmarks.effort import SMOKE
+from benchmarks.plan import Plan
+from benchmarks.progress import Progress
+from benchmarks.results import MACHINE
+from benchmarks.rows import Better, Row, Sample
+from benchmarks.run import Run
+from benchmarks.scenarios import Bench, RunningBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.peers import ServerProcess
+
+
+@attrs.define
+class FakeProcess:
+    is_running: bool = False
+
+
+@attrs.define
+class FakeServer:
+    """Notes what is done to it."""
+
+    name: str
+    events: list[str]
+    fails_to_start: bool = False
+    port: int = 1
+    bootstrap: str = "127.0.0.1:1"
+    pid: int = 1
+    data_dir: Path = Path("/nowhere")
+    fake_process: FakeProcess = attrs.field(factory=FakeProcess)
+
+    @property
+    def process(self) -> ServerProcess:
+        return self.fake_process  # type: ignore[return-value] # as much of one as a run looks at
+
+    def prepare(self) -> None: ...
+
+    def start(self) -> None:
+        self.events.append(f"{self.name} starts")
+        if self.fails_to_start:
+            raise OSError("no such broker")
+        self.fake_process.is_running = True
+
+    def stop(self) -> int:
+        self.events.append(f"{self.name} stops")
+        self.fake_process.is_running = False
+        return 0
+
+    def kill(self) -> None: ...
+
+
+@attrs.define
+class FakeKind:
+    key: str
+    events: list[str]
+    fails_to_start: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.key
+
+    def server(self, work_dir: Path) -> FakeServer:
+        return FakeServer(self.key, self.events, self.fails_to_start)
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+
+@attrs.define
+class FakeLoad:
+    """A figure that counts up, or an error for one of the brokers."""
+
+    name: str
+    events: list[str]
+    fails_on: str = ""
+    error: BaseException = attrs.field(factory=lambda: RuntimeError("it broke"))
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return [Row(self.name, self.name, "MB/s", Better.HIGHER)]
+
+    def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
+        self.events.append(f"{self.name} on {broker.kind.key}")
+        if broker.kind.key == self.fails_on:
+            raise self.error
+        return [Sample(self.name, float(len(self.events)))]
+
+
+@attrs.define
+class FakeLimit:
+    name: str = "limit"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return [Row(self.name, self.name, "MB/s", Better.NEITHER)]
+
+    def measure(self, bench: Bench) -> list[Sample]:
+        return [Sample(self.name, 7.0)]
+
+
+def a_run(
+    tmp_path: Path, loads: Sequence[FakeLoad], kinds: Sequence[FakeKind], output: io.StringIO | None = None
+) -> Run:
+    effort = attrs.evolve(SMOKE, repeats=2, settle_s=0.0)
+    plan = Plan(machine=[FakeLimit()], launches=[], loads=loads, memory=False)
+    progress = Progress(Console(file=output or io.StringIO(), width=100))
+    return Run(Bench(effort, tmp_path), plan, kinds, progress)
+
+
+def test_brokers_take_turns_and_are_stopped(tmp_path: Path) -> None:
+    events: list[str] = []
+    run = a_run(tmp_path, [FakeLoad("load", events)], [FakeKind("a", events), FakeKind("b", events)])
+    results = run.execute()
+    assert events == [
+        "a starts",
+        "b starts",
+        *["load on a", "load on b"] * 2,
+        "b stops",
+        "a stops",
+    ]
+    assert results.failures == []
+    assert [len(results.samples("load", key)) for key in ("a", "b")] == [2, 2]
+    assert [sample.value for sample in results.samples("limit", MACHINE)] == [7.0, 7.0]
+
+
+def test_a_failure_is_noted_and_the_rest_goes_on(tmp_path: Path) -> None:
+    events: list[str] = []
+    loads = [FakeLoad("bad", events, fails_on="a"), FakeLoad("good", events)]
+    results = a_run(tmp_path, loads, [FakeKind("a", events), FakeKind("b", events)]).execute()
+    assert results.failures == ["bad, a: RuntimeError: it broke"] * 2
+    assert results.subjects("bad") == ["b"]
+    assert results.subjects("good") == ["a", "b"]
+
+
+def test_a_broker_that_does_not_start_is_left_out(tmp_path: Path) -> None:
+    events: list[str] = []
+    kinds = [FakeKind("a", events, fails_to_start=True), FakeKind("b", events)]
+    results = a_run(tmp_path, [FakeLoad("load", events)], kinds).execute()
+    assert results.failures == ["start, a: OSError: no such broker"]
+    assert results.subjects("load") == ["b"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(143)])
+def test_whoever_interrupts_leaves_no_broker_behind(tmp_path: Path, error: BaseException) -> None:
+    events: list[str] = []
+    loads = [FakeLoad("load", events, fails_on="a", error=error)]
+    run = a_run(tmp_path, loads, [FakeKind("a", events), FakeKind("b", events)])
+    with pytest.raises(type(error)):
+        run.execute()
+    assert events[-2:] == ["b stops", "a stops"]
+
+
+def test_progress_tells_each_scenario_once_where_there_is_no_terminal(tmp_path: Path) -> None:
+    events: list[str] = []
+    output = io.StringIO()
+    a_run(tmp_path, [FakeLoad("load", events)], [FakeKind("a", events)], output).execute()
+    lines = output.getvalue().splitlines()
+    assert [line.partition(" ")[2] for line in lines] == ["limit", "start, a", "warm-up, a", "load, a"]
+    assert lines[0].startswith("[1/6]")
