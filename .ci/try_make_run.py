@@ -66,7 +66,7 @@ def consume(port: int) -> None:
 
 
 def stop(broker: subprocess.Popen[bytes], how: signal.Signals, data: Path) -> None:
-    """Ctrl-C in a terminal signals the whole foreground group; SIGTERM goes to make alone, which passes it on."""
+    """Ctrl-C in a terminal signals the whole foreground group; SIGTERM goes to make, which passes it on."""
     if how is signal.SIGINT:
         os.killpg(broker.pid, how)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -126,3 +127,29 @@ def test_every_plugin_and_the_command_exist_in_the_wheel(wheel: zipfile.Path) ->
     for target in targets:
         module = target.partition(":")[0].replace(".", "/")
         assert files & {f"{module}.py", f"{module}/__init__.py"}, f"{target} names no module"
+
+
+def test_the_command_runs_from_a_wheel(wheel: zipfile.Path, tmp_path: Path) -> None:
+    """As installed for good, not as a link to a checkout: nothing that it loads lies outside the wheel."""
+    wheel.root.extractall(tmp_path)
+    program = (
+        "import runpy, sys\n"
+        "sys.argv = ['tidelog', 'plugins']\n"
+        "try:\n"
+        "    runpy.run_module('tidelog.kernel', run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "names = sorted(name for name in sys.modules if name.startswith('tidelog.'))\n"
+        f"stray = [name for name in names if not sys.modules[name].__file__.startswith({str(tmp_path)!r})]\n"
+        "assert names and not stray, stray\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for plugin in PROJECT["project"]["entry-points"]["tidelog"]:
+        assert plugin in done.stdout
