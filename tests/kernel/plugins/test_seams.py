@@ -1,0 +1,162 @@
+"""What plugins hand over, found by name and checked."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from tests.kernel.plugins.distributions import Folder
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import Config
+from tidelog.kernel.errors import PluginError
+from tidelog.kernel.plugins import Offer, Plugins, installed_plugins
+
+
+def offering(hook: str, *names: str) -> str:
+    """A plugin whose hook hands over things of these names."""
+    parameter = "broker" if hook == "tidelog_background_tasks" else ""
+    return f"""
+    from types import SimpleNamespace
+    from tidelog.kernel import hookimpl
+    @hookimpl
+    def {hook}({parameter}):
+        return [SimpleNamespace(name=name) for name in {names!r}]
+    """
+
+
+def load(folder: Folder, **modules: str) -> Plugins:
+    for name, source in modules.items():
+        folder.module(name, source)
+    return folder.load(extra=tuple(modules))
+
+
+def test_a_storage_is_found_by_name(folder: Folder) -> None:
+    plugins = load(folder, one=offering("tidelog_storage_backends", "tape", "drum"))
+    assert plugins.storage_backend("drum").name == "drum"
+
+
+def test_a_codec_is_found_by_name(folder: Folder) -> None:
+    plugins = load(folder, one=offering("tidelog_wire_codecs", "morse"))
+    assert plugins.wire_codec("morse").name == "morse"
+
+
+def test_a_name_that_is_not_there_gets_the_installed_and_the_nearest(folder: Folder) -> None:
+    plugins = load(folder, one=offering("tidelog_storage_backends", "tape", "drum"))
+    with pytest.raises(PluginError) as caught:
+        plugins.storage_backend("tap")
+    message = str(caught.value)
+    assert message.startswith(
+        "There is no storage named 'tap'. Installed are: drum, tape. Did you mean tape?"
+    )
+    assert "Blocked plugins: " in message
+    with pytest.raises(PluginError, match=r"There is no wire codec named 'kafka'\. Installed are: none\."):
+        plugins.wire_codec("kafka")
+
+
+def test_two_plugins_that_offer_one_name_are_named(folder: Folder) -> None:
+    plugins = load(
+        folder,
+        one=offering("tidelog_storage_backends", "tape"),
+        two=offering("tidelog_storage_backends", "tape"),
+    )
+    with pytest.raises(PluginError) as caught:
+        plugins.storage_backend("tape")
+    assert str(caught.value) == (
+        "The plugins one and two both offer a storage named tape; block one of them: plugins.blocked=two"
+    )
+
+
+MISBEHAVING = {
+    "raises": ("raise OSError('disk')", "The plugin one failed in tidelog_storage_backends: OSError: disk"),
+    "raises late": ("yield 1 / 0", "The plugin one failed in tidelog_storage_backends: ZeroDivisionError"),
+    "no list": ("return 5", "The plugin one failed in tidelog_storage_backends: TypeError"),
+    "no name": ("return [5]", "The plugin one hands over 5 as a storage, but it has no name."),
+}
+
+
+@pytest.mark.parametrize("name", MISBEHAVING)
+def test_a_hook_that_misbehaves_is_named(folder: Folder, name: str) -> None:
+    body, sentence = MISBEHAVING[name]
+    source = f"""
+    from tidelog.kernel import hookimpl
+    @hookimpl
+    def tidelog_storage_backends():
+        {body}
+    """
+    with pytest.raises(PluginError) as caught:
+        load(folder, one=source).storage_backend("tape")
+    assert sentence in str(caught.value)
+
+
+def test_keys_and_tasks_of_the_wrong_kind_are_refused(folder: Folder) -> None:
+    plugins = load(
+        folder,
+        one=offering("tidelog_config_keys", "x"),
+        two=offering("tidelog_background_tasks", "x"),
+    )
+    with pytest.raises(PluginError, match=r"The plugin one hands over .*, which is no configuration key"):
+        plugins.config_keys()
+    with pytest.raises(PluginError, match=r"The plugin two hands over .*, which is no background task"):
+        plugins.background_tasks(cast("Broker", None))
+
+
+def test_a_hook_that_returns_nothing_offers_nothing(folder: Folder) -> None:
+    source = """
+    from tidelog.kernel import hookimpl
+    @hookimpl
+    def tidelog_commands():
+        pass
+    """
+    assert load(folder, one=source).commands() == []
+
+
+def test_hooks_are_asked_once_in_the_order_of_loading(folder: Folder) -> None:
+    counting = """
+    from types import SimpleNamespace
+    from tidelog.kernel import hookimpl
+    calls = []
+    @hookimpl
+    def tidelog_storage_backends():
+        calls.append(1)
+        return [SimpleNamespace(name="NAME", calls=calls)]
+    """
+    plugins = load(folder, one=counting.replace("NAME", "a"), two=counting.replace("NAME", "b"))
+    for _ in range(2):
+        assert vars(plugins.storage_backend("a"))["calls"] == [1]
+    assert plugins.implementers("tidelog_storage_backends") == ["one", "two"]
+
+
+def test_a_wrapper_sees_what_others_hand_over(folder: Folder) -> None:
+    wrapper = """
+    from tidelog.kernel import hookimpl
+    @hookimpl(wrapper=True)
+    def tidelog_storage_backends():
+        handed_over = yield
+        for items in handed_over:
+            for item in items:
+                item.wrapped = True
+        return handed_over
+    """
+    plugins = load(folder, one=offering("tidelog_storage_backends", "tape"), two=wrapper)
+    assert vars(plugins.storage_backend("tape"))["wrapped"] is True
+
+
+def test_the_listing_tells_what_is_installed_and_what_is_in_use(folder: Folder) -> None:
+    folder.module("stranger", offering("tidelog_storage_backends", "tape", "drum"))
+    folder.module("idler", offering("tidelog_wire_codecs", "morse"))
+    folder.distribution("strange-things", "2.1", strange="stranger", silent="silent_module")
+    plugins = folder.load(extra=("idler",), blocked=("silent",))
+    listed = {
+        item.name: item for item in installed_plugins(plugins, Config.from_mapping({"storage": "drum"}))
+    }
+    strange, idler, silent = listed["strange"], listed["idler"], listed["silent"]
+    assert (strange.distribution, strange.version, strange.module) == ("strange-things", "2.1", "stranger")
+    assert strange.offers == (Offer("storage", "tape", active=False), Offer("storage", "drum", active=True))
+    assert (strange.active, strange.seams) == (True, ("storage",))
+    assert (idler.distribution, idler.active, idler.offers) == (
+        None,
+        False,
+        (Offer("wire codec", "morse", active=False),),
+    )
+    assert (silent.blocked, silent.active, silent.offers) == (True, False, ())
