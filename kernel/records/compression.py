@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.batch import Buffer
@@ -77,7 +78,7 @@ def _gzip(data: Buffer, max_bytes: int) -> bytes:
 def _lz4(data: Buffer, max_bytes: int) -> bytes:
     import lz4.frame
 
-    unpacker = lz4.frame.LZ4FrameDecompressor()
+    unpacker: Any = lz4.frame.LZ4FrameDecompressor()
     out = bytearray()
     packed = bytes(data)
     while not unpacker.eof:
@@ -164,7 +165,8 @@ def _pack_lz4(data: Buffer) -> bytes:
     import lz4.frame
 
     # Kafka's own reader refuses blocks that build on each other.
-    packed: bytes = lz4.frame.compress(data, block_linked=False)
+    library: Any = lz4.frame
+    packed: bytes = library.compress(data, block_linked=False)
     return packed
 
 

@@ -24,6 +24,9 @@ from tidelog.kernel.records.varint import read_varlong, write_varlong
 
 MAX_RECORDS_BYTES = 256 * 1024 * 1024
 """The most that one batch may unpack to: a small batch can claim gigabytes."""
+ATTRIBUTES_BYTES = 1
+MIN_TIMESTAMP = -(2**63)
+MAX_TIMESTAMP = 2**63 - 1
 
 
 @attrs.frozen
@@ -44,29 +47,15 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         CorruptBatch: the records' bytes contradict themselves or unpack to more than 256 MiB.
         UnsupportedCompression: the codec is unknown.
     """
-    data = _records_of(batch, header)
-    position = 0
-    for _ in range(header.record_count):
-        length, position = read_varlong(data, position)
-        end = position + length
-        if length < 0 or end > len(data):
-            raise CorruptBatch(f"a record of {length} bytes does not fit its batch")
-        yield _decode_record(data, position, header)
-        position = end
+    for content in _split(batch, header):
+        yield _decode_record(content, header)
 
 
 def iter_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """(offset, timestamp) of all records; keys and values are passed over. Raises as `iter_records`."""
-    data = _records_of(batch, header)
-    position = 0
-    for _ in range(header.record_count):
-        length, position = read_varlong(data, position)
-        timestamp_delta, at = read_varlong(data, position + 1)
-        offset_delta, _ = read_varlong(data, at)
-        if length < 0:
-            raise CorruptBatch(f"a record of {length} bytes does not fit its batch")
-        position += length
-        yield header.base_offset + offset_delta, _timestamp(header, timestamp_delta)
+    for content in _split(batch, header):
+        offset, timestamp, _ = _decode_place(content, header)
+        yield offset, timestamp
 
 
 def encode_record(out: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
@@ -84,39 +73,63 @@ def encode_record(out: bytearray, record: Record, base_offset: int, base_timesta
     out += body
 
 
-def _records_of(batch: Buffer, header: BatchHeader) -> Buffer:
-    data = memoryview(batch)[HEADER_BYTES : header.size]
-    return decompress(header.codec, data, MAX_RECORDS_BYTES) if header.codec else data
+def _split(batch: Buffer, header: BatchHeader) -> Iterator[memoryview]:
+    """The bytes of each record, without its length."""
+    packed = memoryview(batch)[HEADER_BYTES : header.size]
+    data = memoryview(decompress(header.codec, packed, MAX_RECORDS_BYTES)) if header.codec else packed
+    position = 0
+    for _ in range(header.record_count):
+        length, position = read_varlong(data, position)
+        if not 0 <= length <= len(data) - position:
+            raise CorruptBatch(f"a record of {length} bytes does not fit its batch")
+        yield data[position : position + length]
+        position += length
 
 
-def _timestamp(header: BatchHeader, delta: int) -> int:
-    return header.max_timestamp if header.is_append_time else header.base_timestamp + delta
+def _decode_record(content: memoryview, header: BatchHeader) -> Record:
+    offset, timestamp, position = _decode_place(content, header)
+    key, position = _read_bytes(content, position)
+    value, position = _read_bytes(content, position)
+    headers, position = _decode_headers(content, position)
+    if position != len(content):
+        raise CorruptBatch(f"{len(content) - position} bytes follow the headers of the record at {offset}")
+    return Record(offset, timestamp, key, value, headers)
 
 
-def _decode_record(data: Buffer, position: int, header: BatchHeader) -> Record:
-    timestamp_delta, position = read_varlong(data, position + 1)
-    offset_delta, position = read_varlong(data, position)
-    key, position = _read_bytes(data, position)
-    value, position = _read_bytes(data, position)
-    count, position = read_varlong(data, position)
+def _decode_place(content: memoryview, header: BatchHeader) -> tuple[int, int, int]:
+    """A record's offset, its timestamp and where its key begins."""
+    timestamp_delta, position = read_varlong(content, ATTRIBUTES_BYTES)
+    offset_delta, position = read_varlong(content, position)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise CorruptBatch(f"offset delta {offset_delta} is beyond the batch's {header.last_offset_delta}")
+    timestamp = header.max_timestamp if header.is_append_time else header.base_timestamp + timestamp_delta
+    if not MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
+        raise CorruptBatch(f"timestamp delta {timestamp_delta} leads beyond 64 bits")
+    return header.base_offset + offset_delta, timestamp, position
+
+
+def _decode_headers(content: memoryview, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = read_varlong(content, position)
+    if count < 0:
+        raise CorruptBatch(f"a record cannot have {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        name, position = _read_bytes(data, position)
-        content, position = _read_bytes(data, position)
-        headers.append(((name or b"").decode(errors="replace"), content))
-    return Record(
-        header.base_offset + offset_delta, _timestamp(header, timestamp_delta), key, value, tuple(headers)
-    )
+        name, position = _read_bytes(content, position)
+        if name is None:
+            raise CorruptBatch("a record has a header without a key")
+        value, position = _read_bytes(content, position)
+        headers.append((name.decode(errors="replace"), value))
+    return tuple(headers), position
 
 
-def _read_bytes(data: Buffer, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varlong(data, position)
+def _read_bytes(content: memoryview, position: int) -> tuple[bytes | None, int]:
+    length, position = read_varlong(content, position)
     if length < 0:
         return None, position
     end = position + length
-    if end > len(data):
+    if end > len(content):
         raise CorruptBatch(f"a field of {length} bytes does not fit its record")
-    return bytes(data[position:end]), end
+    return bytes(content[position:end]), end
 
 
 def _write_bytes(out: bytearray, content: bytes | None) -> None:

@@ -1,0 +1,74 @@
+"""Message sets of formats 0 and 1, as other implementations read them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatch
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
+
+from tidelog.kernel.records.message_set import encode_message
+from tidelog.kernel.records.record import Record
+
+maybe_bytes = st.none() | st.binary(max_size=50)
+records = st.builds(
+    Record,
+    offset=st.integers(0, 2**63 - 1),
+    timestamp=st.integers(0, 2**62),
+    key=maybe_bytes,
+    value=maybe_bytes,
+)
+
+READERS: list[Callable[[bytes, int], Any]] = [LegacyRecordBatch, OtherRecordBatch]
+
+
+def test_format_0_byte_by_byte() -> None:
+    out = bytearray()
+    encode_message(out, Record(7, 1000, b"k", None, [("lost", b"header")]), 0)
+    body = bytes.fromhex("00 00 00000001 6b ffffffff")
+    assert out == struct.pack(">qiI", 7, 4 + len(body), zlib.crc32(body)) + body
+
+
+def test_format_1_byte_by_byte() -> None:
+    out = bytearray()
+    encode_message(out, Record(7, 1000, None, b"v"), 1)
+    body = bytes.fromhex("01 00 00000000000003e8 ffffffff 00000001 76")
+    assert out == struct.pack(">qiI", 7, 4 + len(body), zlib.crc32(body)) + body
+
+
+@given(records)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_others_read_it(magic: int, record: Record) -> None:
+    out = bytearray()
+    encode_message(out, record, magic)
+    for reader in READERS:
+        batch = reader(bytes(out), magic)
+        assert batch.validate_crc()
+        (read,) = list(batch)
+        assert (read.offset, read.key, read.value) == (record.offset, record.key, record.value)
+        assert read.timestamp == (record.timestamp if magic else None)
+
+
+def test_append_time_is_told_in_format_1() -> None:
+    out = bytearray()
+    encode_message(out, Record(0, 1000, None, b"v"), 1, is_append_time=True)
+    (read,) = list(LegacyRecordBatch(bytes(out), 1))
+    assert (read.timestamp, read.timestamp_type) == (1000, 1)
+
+
+def test_messages_follow_each_other() -> None:
+    out = bytearray()
+    for offset in range(3):
+        encode_message(out, Record(offset, 0, None, b"x" * offset), 1)
+    position = 0
+    for offset in range(3):
+        found, size = struct.unpack_from(">qi", out, position)
+        assert found == offset
+        position += 12 + size
+    assert position == len(out)
