@@ -87,7 +87,7 @@ class _EncoderWriter:
         """A structure: its fields and its tagged fields; what is left is pending."""
         for field in layout.absent:
             if not field.ignorable:
-                self._refuse_if(f"{value}.{field.name} != {self._default(field)}")
+                self._refuse_if(f"not ({self._has_default(field, value)})")
         for field in layout.fields:
             self._value(layout, field.kind, f"{value}.{field.name}", nullable=field.nullable)
         if layout.tagged:
