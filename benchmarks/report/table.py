@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from benchmarks.brokers import KAFKA, TIDELOG
 from benchmarks.results import MACHINE
 
 from .figures import MISSING, figure, multiple, share, spread
@@ -28,7 +27,10 @@ _VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: MISSING}
 def print_report(
     console: Console, results: Results, titles: dict[str, str], *, details: bool = False
 ) -> None:
-    """Print what was measured. `titles` name the brokers; `details` adds who was busy during each load."""
+    """Print what was measured of the brokers in `titles`, by their keys.
+
+    `details` adds who was busy during each load.
+    """
     measured = [row for row in results.rows if results.subjects(row.name)]
     console.print(_limits(results, measured))
     console.print(_figures(results, measured, titles))
@@ -56,25 +58,24 @@ def _figures(results: Results, measured: Sequence[Row], titles: dict[str, str]) 
     table = Table(title="Median of the repeats (least–most)", title_justify="left")
     table.add_column("", min_width=44)
     table.add_column("unit")
-    for key in (TIDELOG, KAFKA):
-        table.add_column(titles.get(key, key), justify="right")
+    for title in titles.values():
+        table.add_column(title, justify="right")
     table.add_column("ratio", justify="right")
     table.add_column("target", justify="right")
     table.add_column("")
     table.add_column("of the limit", justify="right")
     for row in measured:
         if results.summary(row.name, MACHINE) is None:
-            table.add_row(*_cells(results, row))
+            table.add_row(*_cells(results, row, list(titles)))
     return table
 
 
-def _cells(results: Results, row: Row) -> list[str]:
-    shares = [results.share_of_limit(row, key) for key in (TIDELOG, KAFKA)]
+def _cells(results: Results, row: Row, brokers: Sequence[str]) -> list[str]:
+    shares = [results.share_of_limit(row, key) for key in brokers]
     return [
         row.title,
         row.unit,
-        spread(results.summary(row.name, TIDELOG)),
-        spread(results.summary(row.name, KAFKA)),
+        *(spread(results.summary(row.name, key)) for key in brokers),
         multiple(results.ratio(row.name)),
         "\n".join(map(str, row.targets)),
         "\n".join(_VERDICTS[met] for met in results.verdicts(row)),
@@ -85,10 +86,10 @@ def _cells(results: Results, row: Row) -> list[str]:
 def _busy(results: Results, measured: Sequence[Row], titles: dict[str, str]) -> Table:
     table = Table(title="Cores busy with client + broker (+ anything else), medians", title_justify="left")
     table.add_column("", min_width=44)
-    for key in (TIDELOG, KAFKA):
-        table.add_column(titles.get(key, key), justify="right")
+    for title in titles.values():
+        table.add_column(title, justify="right")
     for row in measured:
-        cells = [_busy_cores(results.samples(row.name, key)) for key in (TIDELOG, KAFKA)]
+        cells = [_busy_cores(results.samples(row.name, key)) for key in titles]
         if any(cells):
             table.add_row(row.title, *cells)
     return table

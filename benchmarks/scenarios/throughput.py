@@ -54,7 +54,7 @@ class Throughput:
                     broker.server.pid,
                     topic,
                     self.shape.partitions,
-                    produced.records,
+                    produced.stored,
                     bench.effort.seconds,
                 ),
                 bench.load_timeout_s,
