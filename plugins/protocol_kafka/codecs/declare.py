@@ -17,7 +17,17 @@ The classes are attrs classes with slots and keyword-only constructors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast, dataclass_transform, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    overload,
+)
 
 import attrs
 
@@ -51,15 +61,15 @@ _SPEC: Final = "tidelog.kafka"
 _UNSET: Final[Any] = attrs.NOTHING
 
 
-@attrs.frozen
-class VersionSpan:
+class VersionSpan(NamedTuple):
     """The versions of a message, `low` to `high`, and the first flexible one (None: none is)."""
 
     low: int
     high: int
     flexible: int | None = None
 
-    def __contains__(self, version: int) -> bool:
+    def covers(self, version: int) -> bool:
+        """Whether the message has `version`."""
         return self.low <= version <= self.high
 
     def is_flexible(self, version: int) -> bool:
@@ -67,8 +77,7 @@ class VersionSpan:
         return self.flexible is not None and version >= self.flexible
 
 
-@attrs.frozen(eq=False)
-class FieldSpec:
+class FieldSpec(NamedTuple):
     """What a declaration says of a field beside its name and default."""
 
     kind: Kind
@@ -236,14 +245,32 @@ def struct(versions: VersionSpan | None = None, *, frozen: bool = False) -> Call
     """
 
     def decorate(cls: type[T]) -> type[T]:
+        for name, method in (("__eq__", _equal), ("__repr__", _represent), ("__hash__", None)):
+            setattr(cls, name, method)
         built = attrs.define(
-            cls, kw_only=True, frozen=frozen, on_setattr=None, weakref_slot=False, match_args=False
+            cls, kw_only=True, frozen=frozen, eq=False, repr=False, weakref_slot=False, match_args=False
         )
         if versions is not None:
             _SPANS[built] = versions
         return built
 
     return decorate
+
+
+# One function for all classes: those that attrs writes for each take as long to create as all the rest of it.
+def _equal(self: object, other: object) -> bool:
+    return type(self) is type(other) and all(
+        getattr(self, name) == getattr(other, name) for name in _names(type(self))
+    )
+
+
+def _represent(self: object) -> str:
+    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in _names(type(self)))
+    return f"{type(self).__name__}({values})"
+
+
+def _names(cls: type[Any]) -> list[str]:
+    return [attribute.name for attribute in attrs.fields(cls)]
 
 
 def versions_of(cls: type[Any]) -> VersionSpan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -22,8 +22,7 @@ An empty structure takes two bytes on the wire and some fifty in memory, so the 
 """
 
 
-@attrs.frozen(eq=False)
-class Field:
+class Field(NamedTuple):
     """A field in one version.
 
     `default` is a value, or, if `default_is_factory`, what makes one.
@@ -42,8 +41,7 @@ class Field:
         return self.default() if self.default_is_factory else self.default
 
 
-@attrs.frozen(eq=False)
-class Layout:
+class Layout(NamedTuple):
     """A structure in one version: fields in wire order, tagged fields by tag, and those it lacks."""
 
     cls: type[Any]
@@ -66,7 +64,7 @@ def message_layout(cls: type[Any], version: int) -> Layout:
         TypeError: the class is no message, or its declaration contradicts itself.
     """
     span = versions_of(cls)
-    if version not in span:
+    if not span.covers(version):
         raise ValueError(f"{cls.__name__} has versions {span.low} to {span.high}, not {version}")
     return struct_layout(cls, version, span.is_flexible(version))
 

@@ -6,9 +6,7 @@ it is the version, not the field, that chooses between them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +42,9 @@ class RecordRegions(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
-class Primitive(Generic[T]):
+# These are named tuples, and not attrs classes, because a broker makes them before it answers for the first
+# time: an attrs class takes twice as long to create.
+class Primitive(NamedTuple, Generic[T]):
     """A kind without parts of its own.
 
     `code` is the `struct` code and `size` the bytes of a fixed-width kind; others have neither.
@@ -70,15 +69,13 @@ BYTES: Final = Primitive[bytes]("bytes")
 RECORDS: Final = Primitive[Any]("records")
 
 
-@attrs.frozen(eq=False)
-class Struct:
+class Struct(NamedTuple):
     """A nested structure, by its class."""
 
     cls: type[Any]
 
 
-@attrs.frozen(eq=False)
-class Array:
+class Array(NamedTuple):
     """A list of elements of one kind."""
 
     element: Primitive[Any] | Struct

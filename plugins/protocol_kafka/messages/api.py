@@ -10,9 +10,7 @@ Versions are the union of what Apache Kafka 3.9 and 4.4 define; nothing in betwe
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan
 
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@attrs.frozen
-class Api:
+class Api(NamedTuple):
     """One API of the protocol.
 
     Attributes:
