@@ -9,6 +9,7 @@ partitions are closed, the storage flushed, checkpointed and marked as cleanly s
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.server import Server
@@ -47,6 +49,7 @@ class Broker:
         self.plugins = plugins
         self.clock = clock
         self.tasks = BackgroundTasks()
+        self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
         self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
             StorageContext(config, config[keys.NODE_ID], self.tasks, clock)
@@ -56,10 +59,16 @@ class Broker:
         self.cluster: Cluster
         self.producer_ids: ProducerIds
         self._stop_requested = trio.Event()
+        self._patience = trio.CancelScope(shield=True)
 
     def request_stop(self) -> None:
         """Begin a graceful stop; `running` ends when it is done."""
         self._stop_requested.set()
+
+    def stop_at_once(self) -> None:
+        """Stop without waiting for requests under way; what is in the log is still closed properly."""
+        self._stop_requested.set()
+        self._patience.cancel()
 
     async def wait_stop_requested(self) -> None:
         """Wait until somebody asks for a stop."""
@@ -102,14 +111,12 @@ class Broker:
             self.tasks.start(task)
 
     async def _finish_serving(self) -> None:
-        with (
-            trio.CancelScope(shield=True),
-            trio.move_on_after(self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000) as scope,
-        ):
+        self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000
+        with self._patience:
             self.topics.wake_all_waiters()
             await self.server.finish()
-        if scope.cancelled_caught:
-            _log.warning("%d connections were still busy at the deadline", self.server.connection_count)
+        if self._patience.cancelled_caught:
+            _log.warning("%d connections were still busy when they were ended", self.server.connection_count)
 
     def _producer_expiry(self) -> PeriodicTask:
         interval = self.config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
@@ -123,14 +130,16 @@ class Broker:
 
 
 async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker until SIGTERM or SIGINT; a second signal stops at once.
+    """Run a broker until SIGTERM or SIGINT.
+
+    A second signal stops without waiting for requests under way; a third one ends the process where it is.
 
     Raises:
         ConfigError, PluginError: it cannot start; the message says why.
     """
     broker = Broker(config, plugins)
     async with trio.open_nursery() as nursery:
-        await nursery.start(_obey_signals, broker, nursery.cancel_scope)
+        await nursery.start(_obey_signals, broker)
         async with broker.running():
             on_ready(broker)
             await broker.wait_stop_requested()
@@ -138,9 +147,7 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
 
 
 async def _obey_signals(
-    broker: Broker,
-    everything: trio.CancelScope,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    broker: Broker, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
@@ -148,8 +155,11 @@ async def _obey_signals(
         async for number in signals:
             count += 1
             name = signal.Signals(number).name
-            if count > 1:
+            if count == 1:
+                _log.info("%s: stopping; a second signal stops at once", name)
+                broker.request_stop()
+            elif count == 2:
                 _log.warning("%s again: stopping at once", name)
-                raise SystemExit(128 + number)
-            _log.info("%s: stopping; a second signal stops at once", name)
-            broker.request_stop()
+                broker.stop_at_once()
+            else:
+                os._exit(128 + number)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable
 
 import trio
 
+from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.server.sending import send_parts
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
@@ -31,12 +32,13 @@ PARTS_BEFORE_SEND = 64
 class Connection:
     """A connected client; `run` serves it until either side ends it."""
 
-    def __init__(self, sock: socket.socket, wire: WireConnection, peer: Peer) -> None:
+    def __init__(self, sock: socket.socket, wire: WireConnection, peer: Peer, warnings: PeerWarnings) -> None:
         self.peer = peer
         self.active_since_sweep = True
         self._finishing = False
         self._wait_scope: trio.CancelScope | None = None
         self._socket = sock
+        self._warnings = warnings
         self._wire = wire
 
     async def run(self) -> None:
@@ -44,7 +46,7 @@ class Connection:
         try:
             await self._serve()
         except ProtocolViolation as error:
-            _log.warning("closing the connection of %s: %s", self.peer, error, extra={"peer": str(self.peer)})
+            self._warnings.warn(self.peer, "closing the connection", error)
         except OSError as error:
             _log.debug("connection of %s ended: %s", self.peer, error)
         finally:

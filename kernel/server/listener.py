@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS = 0.1
 SYSTEM_DEFAULT = -1
+CLOSED = -1
 
 
 class BoundListener:
@@ -41,6 +42,8 @@ class BoundListener:
         """
         while True:
             await room()
+            if self._socket.fileno() == CLOSED:
+                raise trio.ClosedResourceError
             try:
                 sock, address = self._socket.accept()
             except BlockingIOError:

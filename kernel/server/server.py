@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.logs import RateLimit
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.limits import ConnectionLimits
 from tidelog.kernel.server.listener import BoundListener
@@ -23,7 +22,6 @@ _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 RELEASE_MEMORY_AFTER_SECONDS = 10
-WARNING_INTERVAL_SECONDS = 10.0
 
 
 class Server:
@@ -42,7 +40,6 @@ class Server:
             config[keys.MAX_CONNECTIONS_PER_IP],
             config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES],
         )
-        self._refusals = RateLimit(WARNING_INTERVAL_SECONDS)
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
         self._listeners: list[BoundListener] = []
@@ -90,28 +87,20 @@ class Server:
             peer = Peer(address[0], address[1], bound.listener.name)
             refusal = self._limits.refusal(peer.host)
             if refusal is None:
+                self._limits.opened(peer.host)
                 connections.start_soon(self._serve, sock, peer)
             else:
-                self._refuse(sock, peer, refusal)
+                sock.close()
+                self._broker.peer_warnings.warn(peer, "refusing a connection", refusal)
 
         try:
             await bound.accept_forever(self._limits.wait_for_room, handle)
         except trio.ClosedResourceError:
             return
 
-    def _refuse(self, sock: socket.socket, peer: Peer, refusal: str) -> None:
-        sock.close()
-        if (suppressed := self._refusals.admit(peer.host)) is not None:
-            _log.warning(
-                "refused a connection of %s: %s",
-                peer,
-                refusal,
-                extra={"peer": str(peer), "suppressed": suppressed},
-            )
-
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
-        connection = Connection(sock, self._codecs[peer.listener_name].connect(self._broker, peer), peer)
-        self._limits.opened(peer.host)
+        wire = self._codecs[peer.listener_name].connect(self._broker, peer)
+        connection = Connection(sock, wire, peer, self._broker.peer_warnings)
         self._idle_sweeps[connection] = 0
         try:
             await connection.run()

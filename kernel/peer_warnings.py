@@ -1,0 +1,28 @@
+"""Warnings about what peers do wrong: each names the peer and the reason, none can flood the log."""
+
+from __future__ import annotations
+
+import logging
+
+from tidelog.kernel.logs import RateLimit
+from tidelog.kernel.wire import Peer
+
+_log = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 10.0
+"""The same complaint about the same host is repeated no sooner."""
+
+
+class PeerWarnings:
+    """The broker's complaints about its peers."""
+
+    def __init__(self) -> None:
+        self._limit = RateLimit(INTERVAL_SECONDS)
+
+    def warn(self, peer: Peer, what: str, reason: object) -> None:
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago."""
+        suppressed = self._limit.admit(f"{peer.host} {what} {reason}")
+        if suppressed is None:
+            return
+        again = f" (and {suppressed} times more before)" if suppressed else ""
+        _log.warning("%s of %s: %s%s", what, peer, reason, again, extra={"peer": str(peer)})
