@@ -19,6 +19,8 @@ CHECKPOINT_NAME = "leader-epoch-checkpoint"
 VERSION = 0
 NO_EPOCH = -1
 NO_OFFSET = -1
+MAX_EPOCH = 2**31 - 1
+MAX_OFFSET = 2**63 - 1
 
 
 class CorruptEpochCheckpoint(StorageError):
@@ -111,7 +113,8 @@ class LeaderEpochs:
         return epochs
 
     def _extend(self, epoch: int, start: int) -> bool:
-        if epoch <= self.latest or (self._starts and start <= self._starts[-1]):
+        newest_start = self._starts[-1] if self._starts else NO_OFFSET
+        if not (self.latest < epoch <= MAX_EPOCH and newest_start < start <= MAX_OFFSET):
             return False
         self._epochs.append(epoch)
         self._starts.append(start)
