@@ -1,0 +1,229 @@
+"""`tidelog config`, `tidelog plugins`, help and errors, in real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.cli.running import COMMAND, clean_environment, printed_json, tidelog, write_plugin
+from tidelog.kernel.config.keys import KERNEL_KEYS
+
+
+def test_the_script_and_the_module_are_the_same_command() -> None:
+    script = Path(sys.executable).with_name("tidelog")
+    assert script.exists(), "tidelog is not installed in this environment"
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == tidelog("--version").stdout
+    assert done.stdout.startswith("tidelog, version ")
+
+
+@pytest.mark.parametrize("arguments", [(), ("serve",), ("config",), ("plugins",)])
+def test_every_help_has_examples(arguments: tuple[str, ...]) -> None:
+    done = tidelog(*arguments, "--help")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "Examples:\n    tidelog" in done.stdout
+
+
+def test_without_a_command_the_help_goes_to_standard_error() -> None:
+    done = tidelog()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "serve" in done.stderr
+
+
+WRONG = [
+    (("srve",), "tidelog: There is no command 'srve'. Did you mean serve? See `tidelog --help`."),
+    (("frobnicate",), "tidelog: There is no command 'frobnicate'. See `tidelog --help`."),
+    (("serve", "--frobnicate"), "tidelog: No such option"),
+    (
+        ("serve", "--config", "nowhere.toml"),
+        "tidelog: The configuration file nowhere.toml cannot be read: No such file",
+    ),
+    (("serve", "--set", "num.partitons=3"), "num.partitons (--set) is no key; did you mean num.partitions?"),
+    (("serve", "--set", "storage=fil"), "There is no storage named 'fil'. Installed are: "),
+    (("serve", "--log-format", "xml"), "log.format = 'xml' (--set): is none of auto, human, json"),
+    (("serve", "--set", "plugins.blocked=x"), "plugins.blocked names x, but no such plugin is installed"),
+    (("config", "num.partition"), "tidelog: There is no key 'num.partition'. Did you mean num.partitions?"),
+    (("config", "--set", "node.id=x"), "node.id = 'x' (--set): is not a whole number (int)"),
+    (
+        ("serve", "--ready-file", "no/such/folder/ready"),
+        "cannot be written: there is no folder no/such/folder.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), WRONG)
+def test_wrong_usage_and_wrong_settings_are_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = tidelog(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert done.stderr.startswith("tidelog: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_all_problems_are_told_at_once() -> None:
+    done = tidelog("serve", "--set", "node.id=x", TIDELOG_NUM_PARTITONS="3")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "tidelog: The configuration has 2 problems:"
+    assert len(done.stderr.splitlines()) == 3
+
+
+@pytest.mark.parametrize(("arguments", "environment"), [(("--debug",), {}), ((), {"TIDELOG_DEBUG": "1"})])
+def test_a_traceback_comes_only_when_it_is_asked_for(
+    arguments: tuple[str, ...], environment: dict[str, str]
+) -> None:
+    assert "Traceback" not in tidelog("config", "--set", "node.id=x").stderr
+    done = tidelog(*arguments, "config", "--set", "node.id=x", **environment)
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_config_shows_every_key() -> None:
+    done = tidelog("config")
+    assert (done.returncode, done.stderr) == (0, "")
+    for key in KERNEL_KEYS:
+        assert f"\n{key.name} = " in "\n" + done.stdout
+
+
+def test_config_as_json_has_all_there_is_to_know() -> None:
+    listed = {item["name"]: item for item in printed_json("config")}
+    assert listed["node.id"] == {
+        "name": "node.id",
+        "scope": "broker",
+        "type": "int",
+        "allowed": ">= 0",
+        "default": "1",
+        "value": "1",
+        "origin": "default",
+        "aliases": ["broker.id"],
+        "environment": "TIDELOG_NODE_ID",
+        "broker_defaults": [],
+        "documentation": "The number of this broker, which clients see as the leader of every partition.",
+    }
+    assert listed["segment.ms"]["broker_defaults"] == ["log.roll.ms", "log.roll.hours"]
+    assert listed["segment.ms"]["environment"] is None
+
+
+def test_config_shows_one_key_by_name_or_alias_with_its_origin(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text("node.id = 5\n")
+    for name in ("node.id", "broker.id"):
+        assert printed_json("config", name, "--config", str(file))["origin"] == f"{file}:1"
+    assert printed_json("config", "node.id", TIDELOG_CONFIG=str(file))["value"] == "5"
+    text = tidelog("config", "node.id", "--config", str(file), TIDELOG_NODE_ID="6").stdout
+    assert text.splitlines()[0] == "node.id = 6  (TIDELOG_NODE_ID)"
+
+
+def test_config_shows_what_topics_get_from_a_broker_key() -> None:
+    shown = printed_json("config", "segment.ms", "--set", "log.roll.hours=1")
+    assert (shown["value"], shown["origin"]) == ("3600000", "log.roll.hours")
+
+
+def test_config_tells_what_does_nothing() -> None:
+    done = tidelog("config", "node.id", "--set", "num.io.threads=8")
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: num.io.threads (--set) has no meaning here")
+
+
+SECRETIVE = """
+    from tidelog.kernel import ConfigKey, hookimpl
+    from tidelog.kernel.config import nullable, password
+
+    TOKEN = ConfigKey(name="vault.token", type=nullable(password()), default=None, documentation="A key.")
+
+    @hookimpl
+    def tidelog_config_keys():
+        return [TOKEN]
+"""
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    environment = write_plugin(tmp_path, "vault", SECRETIVE)
+    for arguments in (("config",), ("config", "--json"), ("config", "vault.token")):
+        done = tidelog(*arguments, **environment, TIDELOG_VAULT_TOKEN="hunter2")
+        assert done.returncode == 0
+        assert "vault.token" in done.stdout
+        assert "[hidden]" in done.stdout
+        assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_plugins_lists_the_default_bundle_and_what_is_in_use() -> None:
+    rows = {
+        line.split()[0]: line for line in tidelog("plugins", "--set", "storage=memory").stdout.splitlines()
+    }
+    assert "storage memory*" in rows["storage_memory"]
+    assert "storage file," in rows["storage_file"]
+    assert rows["storage_file"].split()[1] == "idle"
+    assert "wire codec kafka*" in rows["protocol_kafka"]
+    assert "tidelog.plugins.protocol_kafka" in rows["protocol_kafka"]
+
+
+def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
+    listed = {
+        item["name"]: item for item in printed_json("plugins", **write_plugin(tmp_path, "vault", SECRETIVE))
+    }
+    assert listed["vault"] == {
+        "name": "vault",
+        "module": "vault",
+        "distribution": None,
+        "version": None,
+        "blocked": False,
+        "offers": [],
+        "keys": ["vault.token"],
+        "active": True,
+        "seams": [],
+    }
+    assert listed["storage_file"]["distribution"] == "tidelog"
+    assert listed["storage_file"]["offers"] == [{"seam": "storage", "name": "file", "active": True}]
+
+
+COMMANDING = """
+    import click
+    from tidelog.kernel import hookimpl
+
+    @click.command("NAME", short_help="Say hello.")
+    def hello():
+        click.echo("hello")
+
+    @hookimpl
+    def tidelog_commands():
+        return [hello]
+"""
+
+
+def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
+    environment = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "greet"))
+    assert tidelog("greet", **environment).stdout == "hello\n"
+    assert "greet    Say hello." in tidelog("--help", **environment).stdout
+    assert "Did you mean greet?" in tidelog("gret", **environment).stderr
+
+
+def test_a_plugin_cannot_take_the_name_of_a_command(tmp_path: Path) -> None:
+    environment = write_plugin(tmp_path, "greeter", COMMANDING.replace("NAME", "serve"))
+    done = tidelog("frobnicate", **environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "A plugin offers a command serve, which is one of tidelog's own." in done.stderr
+
+
+def test_a_broken_plugin_does_not_take_the_help_away(tmp_path: Path) -> None:
+    done = tidelog("--help", **write_plugin(tmp_path, "broken", "1 / 0"))
+    assert done.returncode == 0
+    assert "serve" in done.stdout
+    assert (
+        "The plugin broken (named in the key `plugins`) cannot be imported: ZeroDivisionError" in done.stderr
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = subprocess.Popen(
+        [*COMMAND, "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+    )
+    assert command.stdout is not None
+    command.stdout.close()
+    _, errors = command.communicate(timeout=30)
+    assert errors == b""
