@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
 from tidelog.plugins.protocol_kafka.codecs.layout import (
     MAX_ELEMENTS,
-    counts_as_elements,
     element_size,
+    elements_per_count,
+    is_number,
     length_code,
     message_layout,
 )
@@ -27,7 +28,6 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     MAX_STRING_BYTES,
     STRING,
-    UUID,
     Array,
     Primitive,
     Struct,
@@ -197,10 +197,10 @@ class _DecoderWriter:
     def _array(self, layout: Layout, kind: Array, target: str, count: str) -> None:
         least = element_size(layout, kind.element)
         self._refuse_if(f"{count} < 0 or {count} * {least} > size - pos")
-        if counts_as_elements(kind):
-            self.source.line(f"room -= {count}")
-            self._refuse_if("room < 0")
-        if isinstance(kind.element, Primitive) and kind.element.code and kind.element is not UUID:
+        share = elements_per_count(kind)
+        self.source.line(f"room -= {count}" if share == 1 else f"room -= {count} // {share}")
+        self._refuse_if("room < 0")
+        if isinstance(kind.element, Primitive) and is_number(kind.element):
             self._numbers(kind.element, target, count)
             return
         elements, element = self.source.fresh("a"), self.source.fresh("e")

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
-from tidelog.plugins.protocol_kafka.codecs.layout import length_code, message_layout
+from tidelog.plugins.protocol_kafka.codecs.layout import is_number, length_code, message_layout
 from tidelog.plugins.protocol_kafka.codecs.parts import append_records, size_of
 from tidelog.plugins.protocol_kafka.codecs.reference import encoding_fault
 from tidelog.plugins.protocol_kafka.codecs.source import Source
@@ -209,7 +209,7 @@ class _EncoderWriter:
         null = f"-1 if {elements} is None else " if nullable else ""
         self.source.line(f"{count} = {null}len({elements})")
         self._length(layout, kind, count)
-        if isinstance(kind.element, Primitive) and kind.element.code and kind.element is not UUID:
+        if isinstance(kind.element, Primitive) and is_number(kind.element):
             self._numbers(kind.element, elements, count)
             return
         element = self.source.fresh("e")

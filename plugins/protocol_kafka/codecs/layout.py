@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of, versions_of
-from tidelog.plugins.protocol_kafka.codecs.types import STRING, Array, Primitive, Struct
+from tidelog.plugins.protocol_kafka.codecs.types import STRING, UUID, Array, Primitive, Struct
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Kind
@@ -20,6 +20,9 @@ MAX_ELEMENTS: Final = 1_000_000
 
 An empty structure takes two bytes on the wire and some fifty in memory, so the frame's size is no bound.
 """
+
+NUMBERS_PER_ELEMENT: Final = 8
+"""So many numbers in an array take about as much memory as a small structure, and count as one."""
 
 
 class Field(NamedTuple):
@@ -134,9 +137,14 @@ def element_size(layout: Layout, element: Primitive[Any] | Struct) -> int:
     return size
 
 
-def counts_as_elements(kind: Array) -> bool:
-    """Whether an array's elements count against `MAX_ELEMENTS`; numbers take no more than their share."""
-    return not isinstance(kind.element, Primitive) or kind.element is STRING
+def is_number(kind: Primitive[Any] | Struct) -> bool:
+    """Whether a list's elements can be read and written by one `struct` format with a repeat count."""
+    return isinstance(kind, Primitive) and kind.size > 0 and kind is not UUID
+
+
+def elements_per_count(kind: Array) -> int:
+    """How many elements of an array count as one against `MAX_ELEMENTS`."""
+    return NUMBERS_PER_ELEMENT if is_number(kind.element) else 1
 
 
 def _minimum_field_size(layout: Layout, kind: Kind, nullable: bool) -> int:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
 from tidelog.plugins.protocol_kafka.codecs.layout import (
     MAX_ELEMENTS,
-    counts_as_elements,
     element_size,
+    elements_per_count,
     length_code,
     message_layout,
 )
@@ -207,10 +207,9 @@ class _Reader:
         remaining = len(self.buffer) - self.position
         if count * element_size(layout, kind.element) > remaining:
             self.fail(f"{count} elements cannot be in the {remaining} bytes that are left")
-        if counts_as_elements(kind):
-            self.room -= count
-            if self.room < 0:
-                self.fail(f"{count} elements are more than there may be in one message")
+        self.room -= count // elements_per_count(kind)
+        if self.room < 0:
+            self.fail(f"{count} elements are more than there may be in one message")
         elements: list[Any] = []
         for index in range(count):
             with self.path.at(index):

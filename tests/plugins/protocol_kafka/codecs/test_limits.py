@@ -10,7 +10,7 @@ import pytest
 from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Lists, NullablePairs, Pairs, Tagged
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
-from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS
+from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
 from tidelog.plugins.protocol_kafka.codecs.types import STRING
 from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
 
@@ -71,10 +71,13 @@ def test_elements_of_a_message_are_limited_together() -> None:
         decode(Names, FLEXIBLE, one_more)
 
 
-def test_numbers_are_not_limited() -> None:
-    count = MAX_ELEMENTS + 1
-    encoded = count.to_bytes(4, "big") + bytes(2 * count) + bytes(8)
-    assert len(decode(Lists, CLASSIC, encoded).numbers) == count
+def test_eight_numbers_count_as_one_element() -> None:
+    most = (MAX_ELEMENTS + 1) * NUMBERS_PER_ELEMENT - 1
+    fits = most.to_bytes(4, "big") + bytes(2 * most) + bytes(8)
+    assert len(decode(Lists, CLASSIC, fits).numbers) == most
+    one_more = (most + 1).to_bytes(4, "big") + bytes(2 * most + 2) + bytes(8)
+    with pytest.raises(DecodeError, match="more than there may be in one message"):
+        decode(Lists, CLASSIC, one_more)
 
 
 def test_lists_of_elements_without_bytes_cannot_be_declared() -> None:
