@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .progress import Progress
     from .rows import Sample
-    from .scenarios import Bench, LaunchScenario
+    from .scenarios import Bench, BrokerScenario, LaunchScenario
 
 
 @attrs.frozen
@@ -97,13 +97,21 @@ class Run:
         with ExitStack() as running:
             brokers = [each for each in map(partial(self._start, running), self.kinds) if each]
             for broker in brokers:
-                self._do(_step(broker, "warm-up", partial(_warm_up, self.bench, broker)))
+                self._load(broker, "warm-up", partial(_warm_up, self.bench, broker))
             for scenario in self.plan.loads:
-                for _ in range(self.bench.effort.repeats):
-                    for broker in brokers:
-                        self._load(broker, scenario.name, partial(scenario.measure, self.bench, broker))
+                self._alternate(scenario, brokers)
             for broker in brokers if self.plan.memory else ():
                 self._load(broker, "memory after load", partial(memory_after_load, broker))
+
+    def _alternate(self, scenario: BrokerScenario, brokers: Sequence[RunningBroker]) -> None:
+        """Brokers take turns; one that fails is not asked for the same again."""
+        failed: set[str] = set()
+        for _ in range(self.bench.effort.repeats):
+            for broker in brokers:
+                if broker.kind.key in failed:
+                    self.progress.step(f"{scenario.name}, {broker.kind.title}: left out")
+                elif not self._load(broker, scenario.name, partial(scenario.measure, self.bench, broker)):
+                    failed.add(broker.kind.key)
 
     def _start(self, running: ExitStack, kind: BrokerKind) -> RunningBroker | None:
         """A broker that ends with `running`; None when it does not start."""
@@ -119,9 +127,14 @@ class Run:
         self._do(Step(kind.key, f"start, {kind.title}", start))
         return started[0] if started else None
 
-    def _load(self, broker: RunningBroker, name: str, measure: Callable[[], Sequence[Sample]]) -> None:
-        if not self._do(_step(broker, name, measure)) and not broker.server.process.is_running:
-            self.results.failures.append(str(broker.server.process.failed("ended by itself")))
+    def _load(self, broker: RunningBroker, name: str, measure: Callable[[], Sequence[Sample]]) -> bool:
+        """False when it failed; what the broker had to say is noted too."""
+        measured = self._do(_step(broker, name, measure))
+        if not measured:
+            process = broker.server.process
+            state = "goes on running" if process.is_running else "ended by itself"
+            self.results.failures.append(str(process.failed(state)))
+        return measured
 
 
 def _step(broker: RunningBroker, name: str, measure: Callable[[], Sequence[Sample]]) -> Step:

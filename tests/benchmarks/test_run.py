@@ -15,6 +15,7 @@ from benchmarks.results import MACHINE
 from benchmarks.rows import Better, Row, Sample
 from benchmarks.run import Run
 from benchmarks.scenarios import Bench, RunningBroker
+from tests.peers import ServerFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 @attrs.define
 class FakeProcess:
     is_running: bool = False
+
+    def failed(self, what: str) -> ServerFailedError:
+        return ServerFailedError(f"the broker {what}")
 
 
 @attrs.define
@@ -138,7 +142,8 @@ def test_a_failure_is_noted_and_the_rest_goes_on(tmp_path: Path) -> None:
     events: list[str] = []
     loads = [FakeLoad("bad", events, fails_on="a"), FakeLoad("good", events)]
     results = a_run(tmp_path, loads, [FakeKind("a", events), FakeKind("b", events)]).execute()
-    assert results.failures == ["bad, a: RuntimeError: it broke"] * 2
+    assert results.failures == ["bad, a: RuntimeError: it broke", "the broker goes on running"]
+    assert events.count("bad on a") == 1
     assert results.subjects("bad") == ["b"]
     assert results.subjects("good") == ["a", "b"]
 
