@@ -110,13 +110,14 @@ class _Path:
 
 class _Reader:
     def __init__(
-        self, message: str, version: int, buffer: memoryview, position: int, room: int = MAX_ELEMENTS
+        self, message: str, version: int, buffer: memoryview, position: int, patience: int = MAX_ELEMENTS
     ) -> None:
         self.message = message
         self.version = version
         self.buffer = buffer
         self.position = position
-        self.room = room
+        self.elements = 0
+        self.patience = patience
         self.path = _Path()
 
     def fail(self, reason: str) -> NoReturn:
@@ -207,9 +208,11 @@ class _Reader:
         remaining = len(self.buffer) - self.position
         if count * element_size(layout, kind.element) > remaining:
             self.fail(f"{count} elements cannot be in the {remaining} bytes that are left")
-        self.room -= count // elements_per_count(kind)
-        if self.room < 0:
-            self.fail(f"{count} elements are more than there may be in one message")
+        self.elements += count // elements_per_count(kind)
+        if self.elements > MAX_ELEMENTS:
+            self.fail(f"{self.elements} elements are more than there may be in one message, {MAX_ELEMENTS},")
+        if self.elements > self.patience:
+            self.fail(f"a fault behind so many elements ({self.elements}) is not looked for; they start")
         elements: list[Any] = []
         for index in range(count):
             with self.path.at(index):

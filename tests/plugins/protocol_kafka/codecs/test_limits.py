@@ -11,6 +11,7 @@ from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Lists
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, decode
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
 from tidelog.plugins.protocol_kafka.codecs.layout import MAX_ELEMENTS, NUMBERS_PER_ELEMENT
+from tidelog.plugins.protocol_kafka.codecs.reference import EXPLAINED_ELEMENTS
 from tidelog.plugins.protocol_kafka.codecs.types import STRING
 from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
 
@@ -67,8 +68,17 @@ def test_elements_of_a_message_are_limited_together() -> None:
     message = decode(Names, FLEXIBLE, fits)
     assert len(message.first) + len(message.second) == MAX_ELEMENTS
     one_more = b"".join((uvarint(half + 1), b"\x01" * half, uvarint(half + 2), b"\x01" * (half + 1), b"\x00"))
-    with pytest.raises(DecodeError, match="more than there may be in one message"):
+    with pytest.raises(DecodeError, match="more than there may be in one message, 1000000, at byte"):
         decode(Names, FLEXIBLE, one_more)
+
+
+def test_a_fault_behind_many_elements_is_not_searched_for() -> None:
+    count = EXPLAINED_ELEMENTS + 1
+    encoded = uvarint(count + 1) + b"\x01" * count
+    with pytest.raises(DecodeError, match=r"field first: a fault behind so many elements \(20001\) is not"):
+        decode(Names, FLEXIBLE, encoded)
+    with pytest.raises(DecodeError, match="field second: a varint is cut off"):
+        decode(Names, FLEXIBLE, uvarint(count) + b"\x01" * (count - 1))
 
 
 def test_eight_numbers_count_as_one_element() -> None:
@@ -76,7 +86,7 @@ def test_eight_numbers_count_as_one_element() -> None:
     fits = most.to_bytes(4, "big") + bytes(2 * most) + bytes(8)
     assert len(decode(Lists, CLASSIC, fits).numbers) == most
     one_more = (most + 1).to_bytes(4, "big") + bytes(2 * most + 2) + bytes(8)
-    with pytest.raises(DecodeError, match="more than there may be in one message"):
+    with pytest.raises(DecodeError, match="more than there may be in one message, 1000000, at byte"):
         decode(Lists, CLASSIC, one_more)
 
 
