@@ -68,8 +68,12 @@ def test_elements_of_a_message_are_limited_together() -> None:
     message = decode(Names, FLEXIBLE, fits)
     assert len(message.first) + len(message.second) == MAX_ELEMENTS
     one_more = b"".join((uvarint(half + 1), b"\x01" * half, uvarint(half + 2), b"\x01" * (half + 1), b"\x00"))
-    with pytest.raises(DecodeError, match="more than there may be in one message, 1000000, at byte"):
+    with pytest.raises(DecodeError, match=r"field first: a fault behind so many elements \(500000\)"):
         decode(Names, FLEXIBLE, one_more)
+    with pytest.raises(
+        DecodeError, match="1000001 elements are more than there may be in one message, 1000000,"
+    ):
+        decode(Names, FLEXIBLE, uvarint(MAX_ELEMENTS + 2) + b"\x01" * (MAX_ELEMENTS + 3))
 
 
 def test_a_fault_behind_many_elements_is_not_searched_for() -> None:
