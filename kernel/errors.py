@@ -64,6 +64,10 @@ class InvalidTopicConfig(BrokerError):
     """A topic's configuration names an unknown key or a value out of range."""
 
 
+class PolicyViolation(BrokerError):
+    """The request asks for more than this broker does at once."""
+
+
 class TopicDeletionDisabled(BrokerError):
     """`delete.topic.enable` is false."""
 

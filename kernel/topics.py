@@ -15,6 +15,7 @@ from tidelog.kernel.config import Config, TopicConfig, checked_topic_config, key
 from tidelog.kernel.errors import (
     InvalidPartitions,
     InvalidReplicationFactor,
+    InvalidRequest,
     InvalidTopic,
     StorageError,
     TopicAlreadyExists,
@@ -32,6 +33,8 @@ MAX_NAME_LENGTH = 249
 """Kafka's limit: the name, a partition number and a suffix have to fit a file name."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
 """One request must not make the broker create files without end."""
+METADATA_TOPIC = "__cluster_metadata"
+"""Kafka keeps the cluster's metadata in a log of this name; no topic may be called so."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 LOADS_PER_THREAD_HOP = 64
 
@@ -156,8 +159,11 @@ class Topics:
 
         Raises:
             InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor, InvalidTopicConfig
+            InvalidRequest: the name is the broker's own.
         """
         check_topic_name(new.name)
+        if new.name == METADATA_TOPIC:
+            raise InvalidRequest(f"{METADATA_TOPIC} is the broker's own log and no topic")
         self._check_collision(new.name)
         partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
         if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:

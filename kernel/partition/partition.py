@@ -34,6 +34,7 @@ from tidelog.kernel.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     stamp_append_time,
+    stamp_create_time,
     stamp_offset,
 )
 from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, PartitionStore, TopicPartition
@@ -133,6 +134,8 @@ class Partition:
             header = header._replace(max_timestamp=append_time)
         else:
             validate_timestamps(header, config, self._clock())
+            if header.is_append_time:
+                stamp_create_time(batch, header)
         return self._append_stamped(batch, header, append_time)
 
     def _append_stamped(

@@ -7,8 +7,15 @@ The records inside are not looked at: header, lengths and CRC say all that the p
 from __future__ import annotations
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, MessageTooLarge
+from tidelog.kernel.errors import (
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompression,
+)
 from tidelog.kernel.records.batch import (
+    CODEC_MASK,
     HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -18,15 +25,21 @@ from tidelog.kernel.records.batch import (
     verify_crc,
 )
 
+NEWEST_CODEC = 4
+MIN_RECORD_BYTES = 7
+"""An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
+
 
 def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
     """Check the single batch that a client sent for a partition.
 
     Raises:
         MessageTooLarge: larger than `max.message.bytes`.
-        CorruptBatch: the length does not match the bytes, or the CRC does not.
-        UnsupportedMessageFormat: the magic is not 2.
-        InvalidRecord: counts, offsets or flags contradict each other, or a client sent a control batch.
+        CorruptBatch: the length cannot be, the CRC does not match, or the magic is none of 0, 1 and 2.
+        UnsupportedMessageFormat: the magic is 0 or 1.
+        InvalidRecord: the batch is cut short or not alone, counts, offsets or flags contradict each other, or
+            a client sent a control batch.
+        UnsupportedCompression: there is no such codec.
     """
     size = len(batch)
     if size > config.max_message_bytes:
@@ -34,22 +47,37 @@ def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
             f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; "
             "send smaller batches or raise the topic's max.message.bytes"
         )
-    header = parse_header(batch)
+    try:
+        header = parse_header(batch)
+    except CorruptBatch as error:
+        if size < HEADER_BYTES:
+            raise InvalidRecord(str(error)) from None
+        raise
     if header.size != size:
-        _refuse_length(header, size)
+        _refuse_length(batch, header)
     if not verify_crc(batch, header):
-        raise CorruptBatch(f"the batch's CRC-32C is not {header.crc:#010x} as its header says")
+        raise _wrong_crc(header)
     _validate_counts(header)
     return header
 
 
-def _refuse_length(header: BatchHeader, size: int) -> None:
-    if HEADER_BYTES <= header.size < size:
-        raise InvalidRecord(
-            f"{size - header.size} bytes follow the record batch; "
-            "a produce request carries one batch a partition"
+def _refuse_length(batch: Buffer, header: BatchHeader) -> None:
+    size = len(batch)
+    if header.size > size:
+        raise InvalidRecord(f"the batch's length field says {header.size} bytes, {size} arrived")
+    if header.size < HEADER_BYTES:
+        raise CorruptBatch(
+            f"the batch's length field says {header.size} bytes, its header has {HEADER_BYTES}"
         )
-    raise CorruptBatch(f"the batch's length field says {header.size} bytes, {size} arrived")
+    if not verify_crc(batch[: header.size], header):
+        raise _wrong_crc(header)
+    raise InvalidRecord(
+        f"{size - header.size} bytes follow the record batch; a produce request carries one batch a partition"
+    )
+
+
+def _wrong_crc(header: BatchHeader) -> CorruptBatch:
+    return CorruptBatch(f"the batch's CRC-32C is not {header.crc:#010x} as its header says")
 
 
 def _validate_counts(header: BatchHeader) -> None:
@@ -58,10 +86,22 @@ def _validate_counts(header: BatchHeader) -> None:
         raise InvalidRecord(f"a batch of {count} records cannot be appended")
     if header.last_offset_delta != count - 1:
         raise InvalidRecord(f"{count} records cannot have last offset delta {header.last_offset_delta}")
+    if header.base_offset != 0:
+        raise InvalidRecord(f"a client's batch starts at offset 0 and not at {header.base_offset}")
+    _validate_room(header, count)
     if header.is_control:
         raise InvalidRecord("clients may not write control batches")
     if header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
+
+
+def _validate_room(header: BatchHeader, count: int) -> None:
+    """A few bytes must not claim billions of offsets."""
+    codec = header.attributes & CODEC_MASK
+    if codec == 0 and count * MIN_RECORD_BYTES > header.size - HEADER_BYTES:
+        raise InvalidRecord(f"{count} records cannot be in {header.size - HEADER_BYTES} bytes")
+    if codec > NEWEST_CODEC:
+        raise UnsupportedCompression(f"there is no compression codec {codec}")
 
 
 def validate_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

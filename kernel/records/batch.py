@@ -118,8 +118,8 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
     """Read the header that starts at `position`; at least 61 bytes have to follow it.
 
     Raises:
-        CorruptBatch: fewer than 61 bytes are left.
-        UnsupportedMessageFormat: the magic byte is not 2 (an older message set, or no batch at all).
+        CorruptBatch: fewer than 61 bytes are left, or the magic byte is none of 0, 1 and 2: no batch at all.
+        UnsupportedMessageFormat: the magic byte is 0 or 1, an older message set.
     """
     if len(data) - position <= MAGIC_AT:
         raise CorruptBatch(
@@ -127,6 +127,8 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
         )
     magic = data[position + MAGIC_AT]
     if magic != MAGIC_V2:
+        if magic > MAGIC_V2:
+            raise CorruptBatch(f"there is no message format {magic}, the newest is {MAGIC_V2}")
         raise UnsupportedMessageFormat(f"message format {magic} is not the record batch format {MAGIC_V2}")
     if len(data) - position < HEADER_BYTES:
         raise CorruptBatch(
@@ -150,6 +152,12 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     """Mark the batch LogAppendTime with `now_ms` as the time of all its records, and renew the CRC."""
     _ATTRIBUTES.pack_into(batch, 21, header.attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
+    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
+
+
+def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader) -> None:
+    """Mark the batch CreateTime, whatever its sender took upon itself, and renew the CRC."""
+    _ATTRIBUTES.pack_into(batch, 21, header.attributes & ~TIMESTAMP_TYPE_BIT)
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
 
 

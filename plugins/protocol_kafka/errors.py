@@ -16,6 +16,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
     errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     errors.InvalidTopicConfig: ErrorCode.INVALID_CONFIG,
+    errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     errors.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
@@ -34,6 +35,16 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
 }
+
+
+MAX_MESSAGE_CHARACTERS = 1000
+"""What a peer sent may be part of a message, and a string of the protocol holds 32,767 bytes."""
+
+
+def error_message(error: errors.BrokerError) -> str:
+    """What a client is told about `error` besides its code."""
+    text = str(error)
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
 
 
 def error_code(error: errors.BrokerError) -> ErrorCode:

@@ -6,14 +6,21 @@ from collections import Counter
 
 import trio
 
-from tidelog.kernel.config import Config, TopicConfigEntry, topic_config_entries
-from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest
+from tidelog.kernel.config import Config, TopicConfigEntry, keys, topic_config_entries
+from tidelog.kernel.errors import (
+    BrokerError,
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    InvalidTopicConfig,
+    PolicyViolation,
+)
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -22,11 +29,17 @@ from tidelog.plugins.protocol_kafka.messages.create_topics import (
 
 DEFAULT = -1
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Kafka's limit: one request must not make the broker create files without end."""
 SOURCES = {"topic": DYNAMIC_TOPIC_CONFIG, "broker": STATIC_BROKER_CONFIG, "default": DEFAULT_CONFIG}
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Each topic by itself: one that is refused does not hinder the others."""
+    partitions = sum(_partitions(context, topic) for topic in request.topics)
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        refusal = _too_many(partitions)
+        return CreateTopicsResponse(topics=[_refused(topic, refusal) for topic in request.topics])
     asked = Counter(topic.name for topic in request.topics)
     seen: set[str] = set()
     results = []
@@ -38,6 +51,22 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
             await _create(context, topic, validate_only=request.validate_only, asked=asked[topic.name])
         )
     return CreateTopicsResponse(topics=results)
+
+
+def _partitions(context: RequestContext, topic: CreatableTopic) -> int:
+    """How many partitions are asked for; 0 for a number that is refused anyway."""
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == DEFAULT:
+        return context.broker.config[keys.NUM_PARTITIONS]
+    return max(topic.num_partitions, 0)
+
+
+def _too_many(partitions: int) -> PolicyViolation:
+    return PolicyViolation(
+        f"{partitions} partitions in one request are more than {MAX_PARTITIONS_PER_REQUEST}; "
+        "create them with several requests"
+    )
 
 
 async def _create(
@@ -56,7 +85,7 @@ async def _create(
             created = await topics.create(new)
             topic_id, partitions = created.topic_id.bytes, len(created.partitions)
     except BrokerError as error:
-        return CreatableTopicResult(name=topic.name, error_code=error_code(error), error_message=str(error))
+        return _refused(topic, error)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -65,6 +94,12 @@ async def _create(
         num_partitions=partitions,
         replication_factor=1,
         configs=_configs(context.broker.config, new),
+    )
+
+
+def _refused(topic: CreatableTopic, error: BrokerError) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name, error_code=error_code(error), error_message=error_message(error)
     )
 
 
@@ -77,8 +112,13 @@ def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
     names = Counter(entry.name for entry in topic.configs)
     if doubled := [name for name, count in names.items() if count > 1]:
         raise InvalidRequest(f"topic {topic.name!r} has {doubled[0]} more than once in its configuration")
-    config = {entry.name: entry.value for entry in topic.configs if entry.value is not None}
-    return NewTopic(topic.name, partitions, topic.replication_factor, config)
+    return NewTopic(topic.name, partitions, topic.replication_factor, dict(map(_setting, topic.configs)))
+
+
+def _setting(entry: CreatableTopicConfig) -> tuple[str, str]:
+    if entry.value is None:
+        raise InvalidTopicConfig(f"{entry.name} has no value; leave it out for the broker's default")
+    return entry.name, entry.value
 
 
 def _assigned_partitions(context: RequestContext, topic: CreatableTopic) -> int:

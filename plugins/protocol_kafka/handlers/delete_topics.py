@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -23,23 +25,35 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
     """Each topic by itself: one that is refused does not hinder the others."""
     by_id = context.api_version >= IDS_SINCE
     asked = request.topics if by_id else [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[await _delete(context, topic) for topic in asked])
+    times = Counter(_meant(context, topic) for topic in asked)
+    first = {_meant(context, topic): topic for topic in reversed(asked)}
+    answers = [await _delete(context, first[meant], times[meant]) for meant in times]
+    return DeleteTopicsResponse(responses=answers)
 
 
-async def _delete(context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+def _meant(context: RequestContext, asked: DeleteTopicState) -> object:
+    """What tells one topic from another, whether it is named by its name or by its id."""
+    topics = context.broker.topics
+    topic = topics.find_by_id(asked.topic_id) if asked.name is None else topics.find(asked.name)
+    return (asked.name, asked.topic_id) if topic is None else topic
+
+
+async def _delete(context: RequestContext, asked: DeleteTopicState, times: int) -> DeletableTopicResult:
     broker = context.broker
     name, topic_id = asked.name, asked.topic_id
     try:
         if not broker.config[keys.DELETE_TOPIC_ENABLE]:
             raise TopicDeletionDisabled("delete.topic.enable is false on this broker")
-        if name is not None and topic_id != ZERO_UUID:
-            raise InvalidRequest("a topic is deleted by its name or by its id, not by both")
+        if (name is None) == (topic_id == ZERO_UUID):
+            raise InvalidRequest("a topic is deleted either by its name or by its id")
+        if times > 1:
+            raise InvalidRequest(f"topic {name or topic_id.hex()!r} is in the request {times} times")
         topic = broker.topics.get(name) if name is not None else broker.topics.get_by_id(topic_id)
         name, topic_id = topic.name, topic.topic_id.bytes
         await broker.topics.delete(name)
     except BrokerError as error:
         return DeletableTopicResult(
-            name=name, topic_id=topic_id, error_code=_code(context, error), error_message=str(error)
+            name=name, topic_id=topic_id, error_code=_code(context, error), error_message=error_message(error)
         )
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
 

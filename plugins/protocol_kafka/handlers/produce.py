@@ -8,12 +8,13 @@ from tidelog.kernel.errors import (
     InvalidRequiredAcks,
     UnknownTopicOrPartition,
     UnsupportedCompression,
+    UnsupportedMessageFormat,
 )
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
@@ -25,6 +26,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 )
 
 TOPIC_IDS_SINCE = 13
+BATCHES_V2_SINCE = 3
 ZSTD_SINCE = 7
 ZSTD = 4
 CODEC_AT = 22
@@ -58,9 +60,9 @@ def _append_topic(
 ) -> list[PartitionProduceResponse]:
     version = context.api_version
     try:
+        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=version >= TOPIC_IDS_SINCE)
         if acks_error is not None:
             raise acks_error
-        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=version >= TOPIC_IDS_SINCE)
     except BrokerError as error:
         return [_failed(partition.index, error) for partition in data.partition_data]
     return [_append(topic, partition, version) for partition in data.partition_data]
@@ -78,7 +80,9 @@ def _append(topic: Topic, data: PartitionProduceData, version: int) -> Partition
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
         partition = topic.partitions[index]
-        result = partition.append(records)  # type: ignore[arg-type]  # the receive buffer is writable
+        result = partition.append(records)
+    except UnsupportedMessageFormat as error:
+        return _failed(index, error if version < BATCHES_V2_SINCE else InvalidRecord(str(error)))
     except BrokerError as error:
         return _failed(index, error)
     return PartitionProduceResponse(
@@ -92,7 +96,7 @@ def _append(topic: Topic, data: PartitionProduceData, version: int) -> Partition
 
 def _failed(index: int, error: BrokerError) -> PartitionProduceResponse:
     return PartitionProduceResponse(
-        index=index, error_code=error_code(error), base_offset=-1, error_message=str(error)
+        index=index, error_code=error_code(error), base_offset=-1, error_message=error_message(error)
     )
 
 
