@@ -29,7 +29,8 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 )
 
 TOPIC_IDS_SINCE = 13
-NO_SESSION = 0
+WITHOUT_SESSION = (0, -1)
+"""Epochs of a request that opens a session or closes one, and names all that it wants."""
 
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -38,7 +39,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     No fetch session is ever opened: as a broker whose session cache is full, it answers session id 0 and the
     client goes on with whole requests (KIP-227).
     """
-    if request.session_id != NO_SESSION:
+    if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     read = _Read(context, request)
     try:

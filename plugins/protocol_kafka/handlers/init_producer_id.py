@@ -17,7 +17,7 @@ NO_PRODUCER = -1
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """A new id with epoch 0; a transactional id needs a transaction coordinator."""
     try:
-        _refuse_transactions(request.transactional_id)
+        _check(request)
         producer_id = await context.broker.producer_ids.allocate()
     except BrokerError as error:
         return InitProducerIdResponse(
@@ -26,8 +26,10 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Ini
     return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=FIRST_EPOCH)
 
 
-def _refuse_transactions(transactional_id: str | None) -> None:
-    if transactional_id == "":
+def _check(request: InitProducerIdRequest) -> None:
+    if request.transactional_id == "":
         raise InvalidRequest("an empty transactional id is not one")
-    if transactional_id is not None:
+    if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_PRODUCER):
+        raise InvalidRequest("a producer id and its epoch belong together")
+    if request.transactional_id is not None:
         raise CoordinatorNotAvailable("no plugin coordinates transactions on this broker")

@@ -102,7 +102,7 @@ async def _look_up(partition: Partition, time: int, isolation: Isolation, versio
     if time in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING_FOUND
     if time < 0 and time != MAX_TIMESTAMP:
-        raise InvalidRequest(f"{time} is neither a time nor one of the special times")
+        raise UnsupportedVersion(f"{time} is neither a time nor one of the special times")
     search = _search(partition, time)
     found = await trio.to_thread.run_sync(search)
     if found is None or found.offset >= partition.readable_end(isolation):

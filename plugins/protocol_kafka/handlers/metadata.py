@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.errors import BrokerError, UnknownTopicId
+from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicId
 from tidelog.kernel.topics import Topic, check_topic_name
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
@@ -23,6 +23,9 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+IDS_SINCE = 12
+"""Versions 10 and 11 have a field for the id, and no client may use it."""
 
 
 def handle(
@@ -79,7 +82,8 @@ def _topics(
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         return (_found(context, topic, operations) for topic in context.broker.topics)
-    return (_asked(context, asked, failures, operations) for asked in request.topics or ())
+    each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
+    return (_asked(context, asked, failures, operations) for asked in each_once.values())
 
 
 def _asked(
@@ -87,6 +91,8 @@ def _asked(
 ) -> MetadataResponseTopic:
     topics = context.broker.topics
     try:
+        if context.api_version < IDS_SINCE and (asked.topic_id != ZERO_UUID or asked.name is None):
+            raise InvalidRequest(f"Metadata names topics by id from version {IDS_SINCE} on")
         if asked.topic_id != ZERO_UUID:
             return _found(context, topics.get_by_id(asked.topic_id), operations)
         name = asked.name or ""
