@@ -64,15 +64,12 @@ class KafkaConnection:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
         route = self._route(header)
         try:
-            request, end = route.decode(frame, header.body_position)
+            # As in Kafka, nobody minds bytes behind the request.
+            request, _ = route.decode(frame, header.body_position)
         except DecodeError as error:
             raise ProtocolViolation(
                 f"a {route.name} request (version {route.version}) is malformed: {error}"
             ) from error
-        if end != len(frame):
-            raise ProtocolViolation(
-                f"{len(frame) - end} bytes follow a {route.name} request (version {route.version})"
-            )
         context = self._context
         context.client_id = header.client_id
         context.api_version = header.api_version
