@@ -120,6 +120,7 @@ class PartitionStore(Protocol):
 
         Raises:
             BatchTooLarge: the batch is larger than a segment may be.
+            ValueError: the offsets do not follow those that are there.
             OSError: the disk refused; nothing was appended.
         """
         ...
@@ -282,7 +283,12 @@ class Storage(Protocol):
     ) -> Sequence[PartitionStore]:
         """Open partitions, creating those that are not there, recovering those that need it.
 
-        `progress` is called on the event loop with the number of partitions that are done.
+        `progress` is called on the event loop with the number of partitions that are done. When one fails,
+        none is open, and none was created.
+
+        Raises:
+            StorageError: a partition is open already, or its place belongs to something else.
+            OSError: the disk refused.
         """
         ...
 
@@ -301,6 +307,11 @@ class StorageBackend(Protocol):
     @property
     def name(self) -> str:
         """The name that the key `storage` chooses it by."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether what it keeps outlives the process."""
         ...
 
     def create(self, context: StorageContext) -> Storage:

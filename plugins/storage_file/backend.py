@@ -12,6 +12,7 @@ class FileBackend:
     """Logs in files, in Apache Kafka's own formats."""
 
     name: str = "file"
+    durable: bool = True
 
     def create(self, context: StorageContext) -> Storage:
         """A storage that is not open yet; the modules that do the work are loaded now."""

@@ -126,7 +126,7 @@ class FilePartitionStore:
                 f"a batch of {size} bytes is larger than a segment of {self.topic_partition} "
                 f"({self._config.segment_bytes} bytes)"
             )
-        if base_offset < segment.next_offset or last_offset < base_offset:
+        if base_offset < segment.next_offset:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {segment.next_offset}")
         self._touched = True
         rolled = self._must_roll(segment, size, last_offset, max_timestamp)

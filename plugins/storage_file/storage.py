@@ -76,6 +76,9 @@ class FileStorage:
     async def open(self) -> None:
         """See `Storage.open`."""
         await trio.to_thread.run_sync(self._open)
+        for directory in self._directories:
+            if directory.leftovers:
+                self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
         self._start_tasks()
 
     def _open(self) -> None:
@@ -126,8 +129,6 @@ class FileStorage:
             for partition in sorted(directory.folders) if deleted else ():
                 if _topic_id_of(directory, partition) in deleted:
                     directory.leftovers.append(self._set_aside(directory, partition))
-            if directory.leftovers:
-                self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
         registry.forget_deleted()
 
     def _set_aside(self, directory: LogDirectory, partition: TopicPartition) -> str:

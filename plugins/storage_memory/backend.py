@@ -12,6 +12,7 @@ class MemoryBackend:
     """Logs in the memory of this process; each storage that it creates begins empty."""
 
     name: str = "memory"
+    durable: bool = False
 
     def create(self, context: StorageContext) -> Storage:
         """A storage that is not open yet."""

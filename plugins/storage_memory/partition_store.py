@@ -85,7 +85,7 @@ class MemoryPartitionStore:
         active = self._segments[-1]
         if size > limit:
             raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({limit} bytes)")
-        if base_offset < active.next_offset or last_offset < base_offset:
+        if base_offset < active.next_offset:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {active.next_offset}")
         rolled = bool(active.batches) and (
             active.size + size > limit

@@ -1,0 +1,132 @@
+"""Conformance: opening, closing, deleting partitions; what is remembered of topics."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+import pytest
+
+from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.testing.storage.model import ModelLog
+from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, read_all
+
+CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+@pytest.mark.trio
+class Lifecycle:
+    """Opening, closing and deleting partitions."""
+
+    async def test_stores_come_in_the_order_of_the_partitions_asked_for(self, scene: StorageScene) -> None:
+        specs = [scene.spec(topic, number) for topic in ("b", "a-1", "a") for number in (2, 0, 1)]
+        done: list[int] = []
+        stores = await scene.storage.open_partitions(specs, done.append)
+        for count, store in enumerate(stores):
+            append_many(store, count)
+        assert [store.log_end_offset for store in stores] == list(range(9))
+        assert done == sorted(done)
+        assert done[-1] == 9
+
+    async def test_a_partition_is_not_opened_twice(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        append(store)
+        with pytest.raises(StorageError):
+            await scene.open_store()
+        assert store.log_end_offset == 1
+
+    async def test_a_new_storage_starts_clean(self, scene: StorageScene) -> None:
+        assert scene.storage.clean_start
+
+    async def test_everything_is_there_after_a_stop(self, scene: StorageScene) -> None:
+        if not scene.backend.durable:
+            pytest.skip("the backend keeps nothing")
+        settings = {"segment_bytes": 2000, "index_interval_bytes": 300}
+        store = await scene.open_store(**settings)
+        model = ModelLog()
+        for _ in range(3):
+            for index in range(20):
+                model.append(append(store, 150, gap=index % 2, records=index % 3 + 1))
+            segments = store.segments()
+            await scene.reopen()
+            assert scene.storage.clean_start
+            store = await scene.open_store(**settings)
+            assert (store.log_start_offset, store.log_end_offset) == (0, model.end_offset)
+            assert read_all(store) == model.read(0, model.end_offset)
+            assert store.size_bytes == len(read_all(store))
+            before = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in segments]
+            after = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
+            assert before == after
+
+    async def test_a_deleted_partition_is_gone_for_good(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        append_many(store, 5)
+        store.write_side_file("leader-epoch-checkpoint", b"old")
+        await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
+        scene.forget_topic("topic")
+        for again in (False, True):
+            if again and scene.backend.durable:
+                await scene.reopen()
+            if again and not scene.backend.durable:
+                break
+            store = await scene.open_store()
+            assert (store.log_start_offset, store.log_end_offset) == (0, 0)
+            assert list(store.side_files()) == []
+
+    async def test_deleting_one_partition_leaves_the_others(self, scene: StorageScene) -> None:
+        specs = [scene.spec(partition=number) for number in range(3)]
+        stores = await scene.storage.open_partitions(specs)
+        contents = [append(store) for store in stores]
+        await scene.storage.delete_partitions([(specs[1].topic_partition, stores[1])])
+        append(stores[0])
+        assert read_all(stores[2]) == contents[2]
+
+    async def test_two_storages_do_not_share_their_data(self, scene: StorageScene) -> None:
+        other = scene.new_storage()
+        if scene.backend.durable:
+            with pytest.raises(ConfigError):
+                await other.open()
+            return
+        await other.open()
+        await other.metadata.put_topic(TopicRecord("other", uuid4(), 1))
+        assert list(scene.storage.metadata.topics()) == []
+
+
+@pytest.mark.trio
+class Remembering:
+    """What is remembered of topics, the cluster and producer ids."""
+
+    async def test_topics_are_put_replaced_and_removed(self, scene: StorageScene) -> None:
+        metadata = scene.storage.metadata
+        assert list(metadata.topics()) == []
+        first = TopicRecord("first", uuid4(), 3, {"retention.ms": "1000", "cleanup.policy": "compact"})
+        second = TopicRecord("second", uuid4(), 1)
+        await metadata.put_topic(first)
+        await metadata.put_topic(second)
+        changed = TopicRecord("first", first.topic_id, 5, {})
+        await metadata.put_topic(changed)
+        await metadata.remove_topic("second")
+        await metadata.remove_topic("never there")
+        if scene.backend.durable:
+            await scene.reopen()
+            metadata = scene.storage.metadata
+        assert list(metadata.topics()) == [changed]
+
+    async def test_a_cluster_keeps_its_id(self, scene: StorageScene) -> None:
+        cluster_id = scene.storage.metadata.cluster_id
+        assert CLUSTER_ID.fullmatch(cluster_id)
+        if scene.backend.durable:
+            await scene.reopen()
+        assert scene.storage.metadata.cluster_id == cluster_id
+
+    async def test_producer_ids_are_given_out_once(self, scene: StorageScene) -> None:
+        given: list[int] = []
+        for count in (1, 1000, 1, 5):
+            block = await scene.storage.metadata.allocate_producer_ids(count)
+            assert len(block) == count
+            given += block
+            if scene.backend.durable:
+                await scene.reopen()
+        assert len(set(given)) == len(given)
+        assert min(given) >= 0

@@ -1,0 +1,70 @@
+"""Conformance: finding batches by timestamp."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.model import ModelLog
+from tidelog.kernel.testing.storage.scene import StorageScene, append
+
+# Seconds after the start, one for each batch; clients' clocks need not agree.
+TIMELINES = {
+    "growing": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    "all the same": [5] * 10,
+    "falling": [10, 9, 8, 7, 6, 5, 4, 3, 2, 1],
+    "back and forth": [5, 1, 9, 2, 9, 3, 7, 10, 4, 6],
+    "in steps": [1, 1, 1, 4, 4, 4, 8, 8, 8, 8],
+}
+
+
+@pytest.mark.trio
+class Lookups:
+    """Finding batches by timestamp."""
+
+    @pytest.mark.parametrize("segment_bytes", [600, 1 << 20])
+    @pytest.mark.parametrize("name", TIMELINES)
+    async def test_a_timestamp_finds_the_first_batch_that_reaches_it(
+        self, scene: StorageScene, name: str, segment_bytes: int
+    ) -> None:
+        settings = {"segment_bytes": segment_bytes, "index_interval_bytes": 150}
+        store = await scene.open_store(**settings)
+        model = ModelLog()
+        for seconds in TIMELINES[name]:
+            model.append(append(store, 100, timestamp=START_MS + seconds * 1000, records=2))
+        for closed_in_between in (False, True):
+            if closed_in_between and scene.backend.durable:
+                await scene.reopen()
+                store = await scene.open_store(**settings)
+            for timestamp in range(START_MS, START_MS + 11_001, 250):
+                assert store.batch_at_timestamp(timestamp) == model.at_timestamp(timestamp)
+            assert store.batch_of_max_timestamp() == model.of_max_timestamp()
+
+    async def test_an_empty_log_has_no_batch_for_any_timestamp(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        assert store.batch_at_timestamp(0) is None
+        assert store.batch_of_max_timestamp() is None
+
+    async def test_batches_without_a_timestamp_are_before_all_others(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        first = append(store, timestamp=NO_TIMESTAMP)
+        append(store, timestamp=NO_TIMESTAMP)
+        assert store.batch_at_timestamp(0) is None
+        assert store.batch_of_max_timestamp() == first
+        dated = append(store, timestamp=5)
+        assert store.batch_at_timestamp(0) == dated
+        assert store.batch_of_max_timestamp() == dated
+
+    async def test_what_was_truncated_is_not_found(self, scene: StorageScene) -> None:
+        store = await scene.open_store(segment_bytes=1000, index_interval_bytes=100)
+        model = ModelLog()
+        for index in range(20):
+            model.append(append(store, 200, timestamp=START_MS + (index % 7) * 1000))
+        for offset in range(19, 0, -1):
+            store.truncate_to(offset)
+            model.truncate_to(offset)
+            for seconds in range(8):
+                timestamp = START_MS + seconds * 1000
+                assert store.batch_at_timestamp(timestamp) == model.at_timestamp(timestamp)
+            assert store.batch_of_max_timestamp() == model.of_max_timestamp()

@@ -1,0 +1,91 @@
+"""Conformance: any sequence of operations leaves what the simplest log would have."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tidelog.kernel.records.batch import Buffer, parse_header
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.model import ModelLog
+from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, read_bytes
+
+WALKS = 6
+STEPS = 150
+SETTINGS = {"segment_bytes": 3000, "index_interval_bytes": 300, "segment_index_bytes": 120}
+
+
+def check(store: PartitionStore, model: ModelLog, choose: random.Random) -> None:
+    """Compare everything that can be asked of a log."""
+    assert (store.log_start_offset, store.log_end_offset) == (model.start_offset, model.end_offset)
+    expected = model.read(store.segments()[0].base_offset, model.end_offset)
+    assert read_all(store, store.segments()[0].base_offset) == expected
+    assert store.size_bytes == len(expected)
+    if model.start_offset < model.end_offset:
+        offset = choose.randrange(model.start_offset, model.end_offset)
+        limit = choose.randrange(offset, model.end_offset + 1)
+        content = read_bytes(store, offset, choose.randrange(2000), limit)
+        assert model.read(offset, limit).startswith(content)
+    timestamp = START_MS + choose.randrange(1000)
+    assert store.batch_at_timestamp(timestamp) == model.at_timestamp(timestamp)
+    assert store.batch_of_max_timestamp() == model.of_max_timestamp()
+
+
+def add(store: PartitionStore, model: ModelLog, choose: random.Random) -> Buffer:
+    """Append a batch of some size, somewhere behind the end."""
+    batch = append(
+        store,
+        choose.choice([1, 50, 400, 2500]),
+        gap=choose.choice([0, 0, 0, 1, 20]),
+        timestamp=START_MS + choose.randrange(1000),
+        records=choose.choice([1, 2, 10]),
+    )
+    model.append(batch)
+    return batch
+
+
+def truncate(store: PartitionStore, model: ModelLog, choose: random.Random) -> None:
+    """Truncate somewhere; an emptied log ends where a segment begins, which only the store can tell."""
+    offset = choose.randrange(model.start_offset, model.end_offset + 2)
+    store.truncate_to(offset)
+    model.truncate_to(offset)
+    assert store.log_end_offset <= max(offset, model.end_offset)
+    model.end_offset = store.log_end_offset
+    model.start_offset = min(model.start_offset, model.end_offset)
+
+
+def delete(store: PartitionStore, model: ModelLog, choose: random.Random) -> None:
+    """Raise the start of the log and delete the segments below."""
+    offset = choose.randrange(model.start_offset, model.end_offset + 1)
+    store.raise_log_start(offset)
+    store.delete_segments_before(offset)
+    first = store.segments()[0].base_offset
+    model.batches = [batch for batch in model.batches if batch.base_offset >= first]
+    model.start_offset = max(model.start_offset, offset)
+
+
+@pytest.mark.trio
+class RandomWalk:
+    """Any sequence of operations."""
+
+    @pytest.mark.parametrize("seed", range(WALKS))
+    async def test_a_store_agrees_with_the_simplest_log(self, scene: StorageScene, seed: int) -> None:
+        choose = random.Random(seed)
+        store, model = await scene.open_store(**SETTINGS), ModelLog()
+        for _ in range(STEPS):
+            step = choose.choices(["add", "truncate", "delete", "reopen", "flush"], [20, 2, 1, 1, 1])[0]
+            if step == "add":
+                batch = add(store, model, choose)
+                assert read_bytes(store, parse_header(batch).base_offset) == bytes(batch)
+            elif step == "truncate":
+                truncate(store, model, choose)
+            elif step == "delete":
+                delete(store, model, choose)
+            elif step == "flush":
+                assert store.flush() == model.end_offset
+            elif scene.backend.durable:
+                await scene.reopen()
+                store = await scene.open_store(**SETTINGS)
+            check(store, model, choose)

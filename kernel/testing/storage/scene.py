@@ -1,0 +1,164 @@
+"""The stage of a storage test: a backend in a place of its own, a clock that tests move, stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import UUID, uuid4
+
+import attrs
+
+from tidelog.kernel.config import Config, TopicConfig
+from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.storage import (
+    FileRegion,
+    LogSlice,
+    PartitionSpec,
+    PartitionStore,
+    Storage,
+    StorageBackend,
+    StorageContext,
+    TopicPartition,
+    WouldBlock,
+)
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.clock import START_MS, FakeClock
+
+PLACE_KEYS = ("log.dirs",)
+"""Configuration keys that say where a backend keeps its data; those that it has are set to a fresh folder."""
+
+
+class StorageScene:
+    """A storage of one backend that can be closed and opened again on the same data.
+
+    `place` is a folder of its own; `settings` are configuration keys to set beside those that say where.
+    """
+
+    def __init__(
+        self,
+        plugin: ModuleType,
+        place: Path,
+        tasks: BackgroundTasks,
+        settings: dict[str, object] | None = None,
+    ) -> None:
+        keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
+        names = {key.name for key in keys}
+        where = {name: str(place / "data") for name in PLACE_KEYS if name in names}
+        self.backend: StorageBackend = next(iter(plugin.tidelog_storage_backends()))
+        self.config = Config.from_mapping(where | (settings or {}), keys)
+        self.clock = FakeClock()
+        self.tasks = tasks
+        self.storage = self.new_storage()
+        self._topic_ids: dict[str, UUID] = {}
+
+    def new_storage(self) -> Storage:
+        """A storage on the scene's place that is not open yet."""
+        return self.backend.create(StorageContext(self.config, 1, self.tasks, self.clock))
+
+    async def reopen(self) -> None:
+        """Close the storage and open a new one on the same data."""
+        await self.storage.close()
+        self.storage = self.new_storage()
+        await self.storage.open()
+
+    def spec(
+        self, topic: str = "topic", partition: int = 0, config: TopicConfig | None = None
+    ) -> PartitionSpec:
+        """A partition to open; a topic keeps its id for the whole test."""
+        topic_id = self._topic_ids.setdefault(topic, uuid4())
+        return PartitionSpec(TopicPartition(topic, partition), topic_id, config or TopicConfig())
+
+    def forget_topic(self, topic: str) -> None:
+        """Give a topic of that name a new id from now on."""
+        del self._topic_ids[topic]
+
+    async def open_store(self, **settings: int) -> PartitionStore:
+        """Open one partition; `settings` are fields of `TopicConfig`, whose allowed ranges do not count."""
+        changes: dict[str, Any] = dict(settings)
+        config = attrs.evolve(TopicConfig(), **changes)
+        (store,) = await self.storage.open_partitions([self.spec(config=config)])
+        return store
+
+    async def close(self) -> None:
+        """Close the storage."""
+        await self.storage.close()
+
+
+def append(
+    store: PartitionStore, size: int = 1, *, gap: int = 0, timestamp: int = START_MS, records: int = 1
+) -> bytes:
+    """Append a batch of `records` records with `size` bytes of values, `gap` offsets behind the log's end."""
+    base_offset = store.log_end_offset + gap
+    values = [bytes([base_offset % 251]) * (size // records + 1) for _ in range(records)]
+    batch = make_batch(values, base_offset, timestamps=timestamp)
+    store.append(batch, base_offset, base_offset + records - 1, timestamp)
+    return bytes(batch)
+
+
+def append_many(
+    store: PartitionStore, count: int, size: int = 1, *, step_ms: int = 1, records: int = 1
+) -> list[bytes]:
+    """Append `count` batches, each `step_ms` later than the one before."""
+    return [
+        append(store, size, timestamp=START_MS + index * step_ms, records=records) for index in range(count)
+    ]
+
+
+def read_bytes(
+    store: PartitionStore, offset: int, max_bytes: int = 1 << 30, limit: int | None = None
+) -> bytes:
+    """Read as the kernel does: without waiting first, then, if need be, waiting; the bytes of the slice."""
+    limit_offset = store.log_end_offset if limit is None else limit
+    try:
+        found = store.read(offset, max_bytes, limit_offset)
+    except WouldBlock:
+        found = store.read(offset, max_bytes, limit_offset, wait=True)
+    return slice_bytes(found)
+
+
+def slice_bytes(found: LogSlice) -> bytes:
+    """The bytes that a slice stands for."""
+    parts = [
+        os.pread(region.file.fileno(), region.size, region.position)
+        if isinstance(region, FileRegion)
+        else bytes(region)
+        for region in found.regions
+    ]
+    content = b"".join(parts)
+    assert len(content) == found.size
+    return content
+
+
+def read_all(store: PartitionStore, offset: int | None = None) -> bytes:
+    """Read on and on, as a consumer does, until the end of the log."""
+    content = bytearray()
+    position = store.log_start_offset if offset is None else offset
+    while position < store.log_end_offset:
+        chunk = read_bytes(store, position)
+        if not chunk:
+            break
+        content += chunk
+        position = headers_of(chunk)[-1].next_offset
+    return bytes(content)
+
+
+def headers_of(content: bytes) -> list[BatchHeader]:
+    """The headers of the batches that are whole in `content`."""
+    headers: list[BatchHeader] = []
+    position = 0
+    while len(content) - position >= 61:
+        header = parse_header(content, position)
+        if header.size > len(content) - position:
+            break
+        headers.append(header)
+        position += header.size
+    return headers
+
+
+def base_offsets(headers: Iterable[BatchHeader]) -> list[int]:
+    """Base offsets, in order."""
+    return [header.base_offset for header in headers]

@@ -1,0 +1,46 @@
+"""Conformance: files beside the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.testing.storage.scene import StorageScene
+
+EPOCHS = "leader-epoch-checkpoint"
+SNAPSHOTS = [f"{offset:020d}.snapshot" for offset in (7, 20, 100)]
+
+
+@pytest.mark.trio
+class SideFileKeeping:
+    """Files beside the log."""
+
+    async def test_they_are_written_replaced_listed_and_removed(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        assert list(store.side_files()) == []
+        for name in (EPOCHS, *reversed(SNAPSHOTS)):
+            assert store.read_side_file(name) is None
+            store.write_side_file(name, b"old")
+            store.write_side_file(name, name.encode())
+        assert list(store.side_files()) == [*SNAPSHOTS, EPOCHS]
+        store.delete_side_file(SNAPSHOTS[1])
+        store.delete_side_file(SNAPSHOTS[1])
+        assert list(store.side_files()) == [SNAPSHOTS[0], SNAPSHOTS[2], EPOCHS]
+        assert store.read_side_file(SNAPSHOTS[1]) is None
+        assert store.read_side_file(EPOCHS) == EPOCHS.encode()
+
+    @pytest.mark.parametrize("content", [b"", b"\0", bytes(range(256)) * 1000])
+    async def test_any_content_comes_back(self, scene: StorageScene, content: bytes) -> None:
+        store = await scene.open_store()
+        store.write_side_file(EPOCHS, content)
+        if scene.backend.durable:
+            await scene.reopen()
+            store = await scene.open_store()
+            assert list(store.side_files()) == [EPOCHS]
+        assert store.read_side_file(EPOCHS) == content
+
+    async def test_each_partition_has_its_own(self, scene: StorageScene) -> None:
+        specs = [scene.spec(partition=number) for number in range(2)]
+        one, other = await scene.storage.open_partitions(specs)
+        one.write_side_file(EPOCHS, b"one")
+        assert list(other.side_files()) == []
+        assert other.read_side_file(EPOCHS) is None

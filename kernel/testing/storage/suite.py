@@ -1,0 +1,49 @@
+"""The suite itself: all parts in one class, and the scene that each test plays on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage.appending import Appending
+from tidelog.kernel.testing.storage.lifecycle import Lifecycle, Remembering
+from tidelog.kernel.testing.storage.lookups import Lookups
+from tidelog.kernel.testing.storage.random_walk import RandomWalk
+from tidelog.kernel.testing.storage.reading import Reading
+from tidelog.kernel.testing.storage.removing import Removing
+from tidelog.kernel.testing.storage.scene import StorageScene
+from tidelog.kernel.testing.storage.side_files import SideFileKeeping
+
+
+class StorageConformance(
+    Appending, Reading, Lookups, Removing, SideFileKeeping, Lifecycle, Remembering, RandomWalk
+):
+    """Everything that the kernel relies on; `plugin` is the module with the hooks of the backend to prove.
+
+    `settings` are configuration keys to set for it, beside `log.dirs`, which is set when the plugin has it.
+    """
+
+    plugin: ClassVar[ModuleType]
+    settings: ClassVar[dict[str, object]] = {}
+
+    def __init_subclass__(cls, plugin: ModuleType | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if plugin is not None:
+            cls.plugin = plugin
+
+    @pytest.fixture
+    async def scene(self, tmp_path: Path) -> AsyncGenerator[StorageScene]:
+        """A fresh, open storage of the backend."""
+        tasks = BackgroundTasks()
+        async with tasks.running():
+            scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings))
+            await scene.storage.open()
+            try:
+                yield scene
+            finally:
+                await scene.close()
