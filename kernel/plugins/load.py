@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pluggy
 
@@ -11,7 +11,7 @@ from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.keys import PLUGINS, PLUGINS_BLOCKED
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import early_value
-from tidelog.kernel.config.sources import Sources
+from tidelog.kernel.config.sources import Sources, settings_from_mapping
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins.discovery import Candidate, find_candidates, refuse_unknown_blocked
 from tidelog.kernel.plugins.loaded import Plugins
@@ -34,13 +34,17 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     return Plugins(manager, tuple(candidates.values()), blocked)
 
 
-def configure(sources: Sources) -> tuple[Config, Plugins]:
-    """The plugins that `sources` ask for, and the configuration, checked against the kernel's and their keys.
+def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins]:
+    """The plugins that `settings` ask for, and the configuration, checked against the kernel's and their
+    keys.
+
+    A program that embeds a broker gives a mapping, as to `Config.from_mapping`: `{"num.partitions": 3}`.
 
     Raises:
         PluginError: a plugin is missing or broken.
         ConfigError: lists every unknown key and every bad value.
     """
+    sources = settings if isinstance(settings, Sources) else Sources().over(settings_from_mapping(settings))
     plugins = load_wanted_plugins(sources)
     return Config(sources, ConfigKeys(plugins.config_keys())), plugins
 

@@ -1,0 +1,111 @@
+"""Examples of a page: run as a reader would run them, and compared with what the page promises."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+
+from tests.kernel.cli.running import DEADLINE_SECONDS, clean_environment
+
+DOCS = Path(__file__).parents[2] / "docs"
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_IN_FOREGROUND = re.compile(r"tidelog serve[^&|\n]*\n")
+_FILE_NAME = re.compile(r"# (?P<name>[\w.-]+\.\w+)\n")
+
+
+@attrs.frozen
+class Example:
+    """A block of code with what it prints, if the page says so."""
+
+    language: str
+    text: str
+    prints: str | None
+
+    @property
+    def file_name(self) -> str | None:
+        """The file that the block is the content of, named by its first line."""
+        name = _FILE_NAME.match(self.text)
+        return name["name"] if name else None
+
+    def __str__(self) -> str:
+        return self.text.strip().splitlines()[0]
+
+
+def examples_of(page: str) -> list[Example]:
+    """All code blocks of a page in docs/; a `text` block is what the one before it prints."""
+    found: list[Example] = []
+    for block in _BLOCK.finditer((DOCS / page).read_text()):
+        if block["language"] == "text":
+            found[-1] = attrs.evolve(found[-1], prints=block["text"])
+        else:
+            found.append(Example(block["language"], block["text"], None))
+    return found
+
+
+def run_example(example: Example, folder: Path) -> None:
+    """Do what the page says, in `folder`; the output has to match where the page shows any."""
+    if example.file_name is not None:
+        (folder / example.file_name).write_text(example.text)
+    elif example.language == "python":
+        check(_run([sys.executable, "-c", example.text], folder), example)
+    elif _IN_FOREGROUND.fullmatch(example.text):
+        check(_serve(example, folder), example)
+    elif example.language == "sh":
+        check(_run(["bash", "-eu", "-c", example.text], folder), example)
+    else:
+        raise AssertionError(f"nothing is known to do with {example}")
+
+
+def check(printed: str, example: Example) -> None:
+    """Compare; `...` on the page stands for any text within a line, alone on a line for any lines."""
+    if example.prints is None:
+        return
+    pattern = re.escape(example.prints.rstrip("\n"))
+    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$", r"(?s:.*)", pattern).replace(r"\.\.\.", r".*")
+    assert re.fullmatch(pattern, printed.rstrip("\n")), (
+        f"{printed}\nis not what the page shows:\n{example.prints}"
+    )
+
+
+def _environment() -> dict[str, str]:
+    inherited = clean_environment()
+    return {**inherited, "PATH": f"{Path(sys.executable).parent}:{inherited['PATH']}"}
+
+
+def _run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _serve(example: Example, folder: Path) -> str:
+    """A broker in the foreground, on a free port instead of the usual one, until Ctrl-C."""
+    command = ["bash", "-c", "exec " + example.text.replace(":9092", ":0")]
+    process = subprocess.Popen(
+        command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        printed = ""
+        while "  stop " not in printed and (line := process.stdout.readline()):
+            printed += line
+        process.send_signal(signal.SIGINT)
+        printed += process.stdout.read()
+        assert process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9092", printed)
