@@ -1,0 +1,53 @@
+"""The client core: whoever talks to a Kafka broker stands on this.
+
+`connection` is the protocol without a socket, `operations` are requests and retries without I/O, `drivers`
+run them: `BlockingClient` for code that blocks, `TrioClient` for trio. To import this package imports no
+event loop; `TrioClient` is looked up when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.client.batches import NewRecord
+from tidelog.plugins.client.drivers.blocking import BlockingClient
+from tidelog.plugins.client.operations import (
+    CreatedTopic,
+    FetchLimits,
+    FoundOffset,
+    IdempotentProducer,
+    NewTopic,
+    PartitionReader,
+    Produced,
+    or_raise,
+)
+from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.drivers.trio_client import TrioClient
+
+__all__ = [
+    "BlockingClient",
+    "ClientSettings",
+    "CreatedTopic",
+    "FetchLimits",
+    "FoundOffset",
+    "IdempotentProducer",
+    "NewRecord",
+    "NewTopic",
+    "PartitionReader",
+    "Produced",
+    "RetryPolicy",
+    "TopicPartition",
+    "TrioClient",
+    "or_raise",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TrioClient":
+        from tidelog.plugins.client.drivers.trio_client import TrioClient
+
+        return TrioClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,113 @@
+"""Records to a batch and back, with the kernel's own record format and compression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
+from tidelog.kernel.records import HEADER_BYTES, BatchHeader, parse_header, verify_crc
+from tidelog.kernel.records.batch import (
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V2,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    pack_batch,
+)
+from tidelog.kernel.records.compression import CODEC_NAMES, compress
+from tidelog.kernel.records.record import Record, encode_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CODECS: Final = {name: codec for codec, name in CODEC_NAMES.items()}
+"""Codec ids by Kafka's names for `compression.type`: none, gzip, snappy, lz4, zstd."""
+
+
+@attrs.frozen
+class NewRecord:
+    """A record to be produced; a timestamp of None (else milliseconds since the epoch) means now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: int | None = None
+
+
+@attrs.frozen
+class ProducerStamp:
+    """What marks an idempotent producer's batch; the sequence number is that of its first record."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = NO_SEQUENCE
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    now_ms: int,
+    compression: str = "none",
+    stamp: ProducerStamp | None = None,
+) -> bytearray:
+    """A record batch v2 with base offset 0, as producers send it.
+
+    Raises:
+        ValueError: there is no record, or no such compression.
+    """
+    if not records:
+        raise ValueError("a batch has at least one record")
+    if compression not in CODECS:
+        raise ValueError(f"compression {compression!r} is none of {', '.join(CODECS)}")
+    codec = CODECS[compression]
+    times = [now_ms if record.timestamp is None else record.timestamp for record in records]
+    stamp = stamp or ProducerStamp()
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=-1,
+        magic=MAGIC_V2,
+        crc=0,
+        attributes=codec,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=times[0],
+        max_timestamp=max(times),
+        producer_id=stamp.producer_id,
+        producer_epoch=stamp.producer_epoch,
+        base_sequence=stamp.base_sequence,
+        record_count=len(records),
+    )
+    return pack_batch(header, compress(codec, _encode(records, times)))
+
+
+def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches in a run of bytes, each with its header; one that is cut off at the end is left out.
+
+    Raises:
+        CorruptBatch: a batch's length or CRC is wrong.
+        UnsupportedMessageFormat: the bytes are older message sets, or no batches at all.
+    """
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            raise CorruptBatch(f"a batch of {header.size} bytes is announced at offset {header.base_offset}")
+        batch = data[position : position + header.size]
+        if len(batch) < header.size:
+            return
+        if not verify_crc(batch, header):
+            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        yield header, batch
+        position += header.size
+
+
+READ_ERRORS: Final = (CorruptBatch, UnsupportedMessageFormat)
+"""What reading batches raises."""
+
+
+def _encode(records: Sequence[NewRecord], times: Sequence[int]) -> bytearray:
+    out = bytearray()
+    for offset, (record, time) in enumerate(zip(records, times, strict=True)):
+        encode_record(out, Record(offset, time, record.key, record.value, record.headers), 0, times[0])
+    return out

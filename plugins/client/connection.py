@@ -1,0 +1,282 @@
+"""The sans-IO client side of one Kafka connection: requests in, bytes out; bytes in, responses out, in order.
+
+A driver moves the bytes:
+
+    connection = ClientConnection("127.0.0.1:9092")
+    while there is something to do:
+        send connection.outgoing(), tell connection.bytes_sent(count)
+        receive into connection.receive_buffer(), tell connection.bytes_received(count)
+        take connection.next_response() until it is None
+
+A new connection asks ApiVersions by itself; `ready` tells when the versions are settled and requests may be
+sent. Each goes out in the newest version that both sides have. Any number may be under way; the broker
+answers them in order.
+
+Source: seed 003, "requests" and "responses"; KIP-482 for flexible versions; KIP-511 for ApiVersions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import attrs
+
+from tidelog.plugins.client.errors import BrokerClosed, ClientError, ProtocolError, UnsendableRequest
+from tidelog.plugins.client.frames import BadLength, ResponseFrames
+from tidelog.plugins.client.requests import Response, api_of, message_for
+from tidelog.plugins.client.versions import (
+    SOFTWARE_NAME,
+    BrokerVersions,
+    version_to_ask_again,
+    versions_request,
+)
+from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, Part, decode
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, PRODUCE, Api
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.frames import encode_request
+from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
+
+DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
+"""Room for a fetch of 50 MiB (`fetch.max.bytes`) and for a batch of 100 MiB (`socket.request.max.bytes`)."""
+
+_MAX_PARTS: Final = 64
+_MAX_CORRELATION_ID: Final = 0x7FFFFFFF
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big", signed=True)
+
+
+@attrs.frozen
+class _InFlight:
+    correlation_id: int
+    api: Api
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version}"
+
+
+@attrs.frozen
+class _Outgoing:
+    asked: _InFlight
+    parts: list[memoryview]
+    answered: bool
+
+
+class ClientConnection:
+    """Protocol state of one connection; once it has failed, `failure` says why and nothing revives it."""
+
+    def __init__(
+        self,
+        peer: str,
+        *,
+        client_id: str | None = SOFTWARE_NAME,
+        max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES,
+    ) -> None:
+        """`peer` is the broker's address, for messages."""
+        self.peer = peer
+        self._client_id = client_id
+        self._next_id = 0
+        self._outgoing: deque[memoryview] = deque()
+        self._in_flight: deque[_InFlight] = deque()
+        self._frames: deque[memoryview] = deque()
+        self._reader = ResponseFrames(max_response_bytes)
+        self._failure: ClientError | None = None
+        self._versions: BrokerVersions | None = None
+        self._ask_versions(API_VERSIONS.newest_stable)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the versions are settled, so that requests may be sent."""
+        return self._versions is not None and self._failure is None
+
+    @property
+    def failure(self) -> ClientError | None:
+        """The error that ended the connection, None while it is fine."""
+        return self._failure
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._in_flight)
+
+    @property
+    def versions(self) -> BrokerVersions:
+        """What the broker serves.
+
+        Raises:
+            RuntimeError: they are not settled yet.
+        """
+        if self._versions is None:
+            raise RuntimeError(f"the versions of {self.peer} are not settled yet")
+        return self._versions
+
+    @property
+    def waiting_for(self) -> str:
+        """What is to be answered next, such as "Metadata v13"; empty when nothing is."""
+        return str(self._in_flight[0]) if self._in_flight else ""
+
+    def send(self, *requests: object, at_most: int | None = None) -> list[int | None]:
+        """Queue requests (messages or `ByVersion`), all or none of them.
+
+        The result has the correlation id of each, None for one that gets no answer (Produce with acks 0).
+        `at_most` keeps the version down. The connection stays usable after the first two errors.
+
+        Raises:
+            UnsupportedByBroker: both sides have no version of an API in common.
+            UnsendableRequest: the version cannot carry a value.
+            ClientError: the connection has failed before.
+            RuntimeError: the versions are not settled yet.
+        """
+        if self._failure is not None:
+            raise self._failure
+        outgoing: list[_Outgoing] = []
+        for request in requests:
+            api = api_of(request)
+            version = self.versions.newest(api, at_most)
+            outgoing.append(self._encode(api, version, message_for(request, version)))
+        return [self._queue(each) for each in outgoing]
+
+    def outgoing(self) -> Sequence[memoryview]:
+        """What to send next, as parts for one `sendmsg`; empty when there is nothing."""
+        return list(islice(self._outgoing, _MAX_PARTS))
+
+    def bytes_sent(self, count: int) -> None:
+        """The first `count` bytes of `outgoing` were sent."""
+        queue = self._outgoing
+        while queue and count >= len(queue[0]):
+            count -= len(queue.popleft())
+        if queue and count:
+            queue[0] = queue[0][count:]
+
+    def receive_buffer(self) -> memoryview:
+        """Writable room for the next bytes of the broker, at least one byte."""
+        return self._reader.room()
+
+    def bytes_received(self, count: int) -> None:
+        """`count` bytes were written to the start of the last receive buffer; 0 means the broker closed."""
+        self._reader.received(count)
+        if self._failure is not None:
+            return
+        if count == 0:
+            self._fail(BrokerClosed(self.peer, self.waiting_for))
+        try:
+            while (frame := self._reader.next_frame()) is not None:
+                self._frames.append(frame)
+        except BadLength as error:
+            self._fail(self._protocol_error(str(error)))
+
+    def receive_data(self, data: bytes | memoryview) -> None:
+        """Take in bytes that were received elsewhere than in the receive buffer; none: the broker closed."""
+        rest = memoryview(data)
+        if not rest:
+            self.receive_buffer()
+            self.bytes_received(0)
+        while rest and self._failure is None:
+            room = self.receive_buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            self.bytes_received(count)
+            rest = rest[count:]
+
+    def connection_lost(self, reason: str) -> None:
+        """The driver cannot go on with this connection; what waits for an answer will not get one."""
+        self._fail(BrokerClosed(self.peer, self.waiting_for, reason))
+
+    def next_response(self) -> Response | None:
+        """The next answer, in the order of the requests; None while bytes are missing.
+
+        Answers that came before a failure are handed out before it is raised.
+
+        Raises:
+            ProtocolError: the broker did not keep to the protocol.
+            BrokerClosed: the connection has ended.
+            ErrorResponse: the broker does not tell its versions.
+        """
+        while self._frames:
+            response = self._take(self._frames.popleft())
+            if self._versions is not None:
+                return response
+            self._settle_versions(response.message, response.version)
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+    def _ask_versions(self, version: int) -> None:
+        self._queue(self._encode(API_VERSIONS, version, versions_request()))
+
+    def _encode(self, api: Api, version: int, message: Any) -> _Outgoing:
+        correlation_id = self._next_id
+        self._next_id = (correlation_id + 1) & _MAX_CORRELATION_ID
+        try:
+            parts = encode_request(api.key, version, correlation_id, self._client_id, message)
+        except EncodeError as error:
+            raise UnsendableRequest(self.peer, str(error)) from error
+        answered = api is not PRODUCE or message.acks != 0
+        return _Outgoing(_InFlight(correlation_id, api, version), list(map(_bytes_of, parts)), answered)
+
+    def _queue(self, request: _Outgoing) -> int | None:
+        self._outgoing.extend(request.parts)
+        if not request.answered:
+            return None
+        self._in_flight.append(request.asked)
+        return request.asked.correlation_id
+
+    def _take(self, frame: memoryview) -> Response:
+        if not self._in_flight:
+            self._give_up(self._protocol_error(f"a response of {len(frame)} bytes"))
+        asked = self._in_flight[0]
+        try:
+            correlation_id, position = parse_response_header(asked.api.key, asked.version, frame)
+            if correlation_id != asked.correlation_id:
+                reason = f"its correlation id is {correlation_id}, not {asked.correlation_id}"
+                self._give_up(self._protocol_error(reason))
+            message = _decode(asked, frame[position:])
+        except DecodeError as error:
+            self._give_up(self._protocol_error(str(error)))
+        self._in_flight.popleft()
+        return Response(correlation_id, asked.api, asked.version, message)
+
+    def _settle_versions(self, answer: ApiVersionsResponse, asked: int) -> None:
+        try:
+            again = version_to_ask_again(self.peer, answer, asked)
+        except ClientError as error:
+            self._give_up(error)
+        if again is None:
+            self._versions = BrokerVersions.told_by(self.peer, answer)
+        else:
+            self._ask_versions(again)
+
+    def _protocol_error(self, reason: str) -> ProtocolError:
+        if not self._in_flight:
+            return ProtocolError(self.peer, "", -1, reason)
+        asked = self._in_flight[0]
+        return ProtocolError(self.peer, asked.api.name, asked.version, reason)
+
+    def _give_up(self, error: ClientError) -> NoReturn:
+        self._frames.clear()
+        self._fail(error)
+        raise error
+
+    def _fail(self, error: ClientError) -> None:
+        if self._failure is None:
+            self._failure = error
+            self._outgoing.clear()
+
+
+def _decode(asked: _InFlight, body: memoryview) -> Any:
+    version = asked.version
+    if asked.api is API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
+        version = 0
+    return decode(asked.api.response_class, version, body)
+
+
+def _bytes_of(part: Part) -> memoryview:
+    if not isinstance(part, bytes | memoryview):
+        raise TypeError("the records of a request have to be in memory")
+    return memoryview(part).cast("B")

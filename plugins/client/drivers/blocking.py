@@ -1,0 +1,184 @@
+"""The client for code that blocks: one thread, one operation at a time, a timeout on everything."""
+
+from __future__ import annotations
+
+import time
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.plugins.client import operations
+from tidelog.plugins.client.addresses import parse_addresses
+from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
+from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
+from tidelog.plugins.client.operations import PartitionReader
+from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
+from tidelog.plugins.client.settings import ClientSettings
+from tidelog.plugins.client.steps import Pause, Run, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from tidelog.kernel.records.record import Record
+    from tidelog.kernel.storage import TopicPartition
+    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.operations import FetchLimits
+    from tidelog.plugins.client.steps import Step, Steps
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(
+    operation: Callable[Concatenate[Session, P], Steps[T]],
+) -> Callable[Concatenate[BlockingClient, P], T]:
+    @wraps(operation)
+    def method(self: BlockingClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(operation, *args, **kwargs)
+
+    return method
+
+
+class BlockingClient:
+    """Talks to a cluster from one thread; it connects when it is first used and again when it has to.
+
+        with BlockingClient("127.0.0.1:9092") as client:
+            client.create_topics([NewTopic("orders", partitions=3)])
+
+    The methods are the operations of `tidelog.plugins.client.operations`, without their session. They raise
+    `ClientError`; an operation that does not end within `operation_timeout_s` raises `RequestTimedOut`.
+    """
+
+    def __init__(self, bootstrap: str | Iterable[str], *, settings: ClientSettings | None = None) -> None:
+        """`bootstrap`: addresses of brokers to start from, `host:port` with commas or as a sequence.
+
+        Raises:
+            InvalidAddress: one of them has another form.
+        """
+        self._settings = settings or ClientSettings()
+        self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
+        self._connections: dict[Address, BlockingConnection] = {}
+        self._closed = False
+
+    metadata = _method(operations.metadata)
+    create_topics = _method(operations.create_topics)
+    delete_topics = _method(operations.delete_topics)
+    list_offsets = _method(operations.list_offsets)
+    init_producer = _method(operations.init_producer)
+    produce = _method(operations.produce)
+    fetch = _method(operations.fetch)
+    request = _method(operations.ask)
+    request_all = _method(operations.ask_all)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the client is of no more use."""
+        self._closed = True
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def connect(self) -> None:
+        """Connect to any of the bootstrap brokers now, in one try.
+
+        Raises:
+            BrokerUnreachable: none of them can be reached.
+            ClientError: what listens there is no broker that we can talk to.
+        """
+        self._connected(self._session.cluster.addresses(), self._settings.operation_timeout_s)
+
+    def run(
+        self,
+        operation: Callable[Concatenate[Session, P], Steps[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run an operation to its end, its own or one of `tidelog.plugins.client.operations`.
+
+        Raises:
+            ClientError: what the operation raises.
+            RequestTimedOut: it did not end within `operation_timeout_s`.
+        """
+        timeout_s = self._settings.operation_timeout_s
+        deadline = time.monotonic() + timeout_s
+        run = Run(operation(self._session, *args, **kwargs))
+        while run.step is not None:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                run.close()
+                raise RequestTimedOut(operation.__name__, timeout_s, run.last_error)
+            try:
+                outcome = self._perform(run.step, remaining_s)
+            except ClientError as error:
+                run.failed(error)
+            else:
+                run.succeeded(outcome)
+        return run.result
+
+    def read(
+        self,
+        partition: TopicPartition,
+        start: int,
+        stop: int | None = None,
+        limits: FetchLimits = DEFAULT_LIMITS,
+    ) -> Iterator[Record]:
+        """The records of a partition from offset `start` up to `stop`; see `PartitionReader` for `stop`.
+
+        Raises:
+            ClientError: as `fetch`, and `CorruptRecords`.
+        """
+        reader = PartitionReader(partition, start, stop, limits)
+        while not reader.finished:
+            yield from self.run(reader.poll)
+
+    def _perform(self, step: Step, remaining_s: float) -> list[Any] | None:
+        if isinstance(step, Pause):
+            time.sleep(min(step.seconds, remaining_s))
+            return None
+        started = time.monotonic()
+        connection = self._connected(step.addresses, remaining_s)
+        remaining_s -= time.monotonic() - started
+        timeout_s = min(self._settings.request_timeout_s + step.patience_s, remaining_s)
+        return connection.exchange(step.requests, step.at_most, timeout_s)
+
+    def _connected(self, addresses: Sequence[Address], remaining_s: float) -> BlockingConnection:
+        """A usable connection to one of the addresses: an open one, else the first that can be made."""
+        if self._closed:
+            raise ClientClosed("this client was closed")
+        for address in addresses:
+            connection = self._connections.get(address)
+            if connection is not None and connection.is_usable:
+                return connection
+        return self._connect_to_any(addresses, time.monotonic() + remaining_s)
+
+    def _connect_to_any(self, addresses: Sequence[Address], deadline: float) -> BlockingConnection:
+        """Each address gets its share of the time, so that one that is silent leaves some to the next."""
+        attempts: list[tuple[Address, str]] = []
+        for tried, address in enumerate(addresses):
+            share_s = (deadline - time.monotonic()) / (len(addresses) - tried)
+            try:
+                connection = self._connect(address, min(self._settings.connect_timeout_s, share_s))
+            except BrokerUnreachable as error:
+                attempts += error.attempts
+            else:
+                return connection
+        raise BrokerUnreachable(attempts)
+
+    def _connect(self, address: Address, timeout_s: float) -> BlockingConnection:
+        stale = self._connections.pop(address, None)
+        if stale is not None:
+            stale.close()
+        connection = self._connections[address] = BlockingConnection(address, self._settings, timeout_s)
+        return connection

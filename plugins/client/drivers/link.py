@@ -1,0 +1,85 @@
+"""A socket and its protocol state: moves what can be moved without waiting. The drivers do the waiting."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, cast
+
+from tidelog.plugins.client.connection import ClientConnection
+
+if TYPE_CHECKING:
+    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.settings import ClientSettings
+
+
+class Link:
+    """A connected socket, made non-blocking, and the protocol's side of it.
+
+    After an error of the socket `wire.failure` is set; nothing here raises `OSError`.
+    """
+
+    def __init__(self, sock: socket.socket, address: Address, settings: ClientSettings) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = sock
+        self.wire = ClientConnection(
+            str(address), client_id=settings.client_id, max_response_bytes=settings.max_response_bytes
+        )
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether something is left to be sent."""
+        return bool(self.wire.outgoing())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether requests can go over it: it has not failed, nor has the broker hung up meanwhile."""
+        if self.wire.failure is None and not self.wire.in_flight:
+            self._look_for_end()
+        return self.wire.failure is None
+
+    def send(self) -> None:
+        """Send as much as the socket takes."""
+        try:
+            while parts := self.wire.outgoing():
+                self.wire.bytes_sent(self.socket.sendmsg(parts))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.wire.connection_lost(reason_of(error))
+
+    def receive(self) -> None:
+        """Receive once."""
+        try:
+            self.wire.bytes_received(self.socket.recv_into(self.wire.receive_buffer()))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.wire.connection_lost(reason_of(error))
+
+    def close(self) -> None:
+        """Give the socket back; who still waits for an answer gets `BrokerClosed`."""
+        self.wire.connection_lost("this client closed it")
+        self.socket.close()
+
+    def _look_for_end(self) -> None:
+        """Nothing is expected, so whatever can be read is the end or a broker gone mad."""
+        try:
+            waiting = self.socket.recv(1, socket.MSG_PEEK)
+            self.wire.connection_lost(
+                "the broker sent more than was asked" if waiting else "the broker closed it"
+            )
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.wire.connection_lost(reason_of(error))
+
+
+def reason_of(error: BaseException) -> str:
+    """What the system says of a connection that failed, in few words."""
+    if isinstance(error, ExceptionGroup):
+        return reason_of(cast("ExceptionGroup[Exception]", error).exceptions[0])
+    if isinstance(error, OSError) and error.errno is None and error.__cause__ is not None:
+        return reason_of(error.__cause__)
+    text = error.strerror if isinstance(error, OSError) else None
+    return (text or str(error) or type(error).__name__).lower()

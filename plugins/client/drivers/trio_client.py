@@ -1,0 +1,204 @@
+"""The client for trio: any number of tasks share it, and their requests go down the same connections."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import trio
+
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.plugins.client import operations
+from tidelog.plugins.client.addresses import parse_addresses
+from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.drivers.trio_connection import TrioConnection
+from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
+from tidelog.plugins.client.operations import PartitionReader
+from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
+from tidelog.plugins.client.settings import ClientSettings
+from tidelog.plugins.client.steps import Pause, Run, Session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from tidelog.kernel.records.record import Record
+    from tidelog.kernel.storage import TopicPartition
+    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.operations import FetchLimits
+    from tidelog.plugins.client.steps import Step, Steps
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(
+    operation: Callable[Concatenate[Session, P], Steps[T]],
+) -> Callable[Concatenate[TrioClient, P], Awaitable[T]]:
+    @wraps(operation)
+    async def method(self: TrioClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.run(operation, *args, **kwargs)
+
+    return method
+
+
+class TrioClient:
+    """Talks to a cluster from trio; it connects when it is first used and again when it has to.
+
+        async with TrioClient("127.0.0.1:9092") as client:
+            await client.create_topics([NewTopic("orders", partitions=3)])
+
+    The methods are the operations of `tidelog.plugins.client.operations`, without their session. They raise
+    `ClientError`; an operation that does not end within `operation_timeout_s` raises `RequestTimedOut`.
+    A request that is not answered in time takes its connection along, for all tasks that use it.
+    """
+
+    def __init__(self, bootstrap: str | Iterable[str], *, settings: ClientSettings | None = None) -> None:
+        """`bootstrap`: addresses of brokers to start from, `host:port` with commas or as a sequence.
+
+        Raises:
+            InvalidAddress: one of them has another form.
+        """
+        self._settings = settings or ClientSettings()
+        self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
+        self._connections: dict[Address, TrioConnection] = {}
+        self._connecting: defaultdict[Address, trio.Lock] = defaultdict(trio.Lock)
+        self._closed = False
+
+    metadata = _method(operations.metadata)
+    create_topics = _method(operations.create_topics)
+    delete_topics = _method(operations.delete_topics)
+    list_offsets = _method(operations.list_offsets)
+    init_producer = _method(operations.init_producer)
+    produce = _method(operations.produce)
+    fetch = _method(operations.fetch)
+    request = _method(operations.ask)
+    request_all = _method(operations.ask_all)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection; the client is of no more use."""
+        self._closed = True
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    async def connect(self) -> None:
+        """Connect to any of the bootstrap brokers now, in one try.
+
+        Raises:
+            BrokerUnreachable: none of them can be reached.
+            ClientError: what listens there is no broker that we can talk to.
+        """
+        deadline = trio.current_time() + self._settings.operation_timeout_s
+        await self._connected(self._session.cluster.addresses(), deadline)
+
+    async def run(
+        self,
+        operation: Callable[Concatenate[Session, P], Steps[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run an operation to its end, its own or one of `tidelog.plugins.client.operations`.
+
+        Raises:
+            ClientError: what the operation raises.
+            RequestTimedOut: it did not end within `operation_timeout_s`.
+        """
+        timeout_s = self._settings.operation_timeout_s
+        deadline = trio.current_time() + timeout_s
+        run = Run(operation(self._session, *args, **kwargs))
+        while run.step is not None:
+            if trio.current_time() >= deadline:
+                run.close()
+                raise RequestTimedOut(operation.__name__, timeout_s, run.last_error)
+            try:
+                outcome = await self._perform(run.step, deadline)
+            except ClientError as error:
+                run.failed(error)
+            else:
+                run.succeeded(outcome)
+        return run.result
+
+    async def read(
+        self,
+        partition: TopicPartition,
+        start: int,
+        stop: int | None = None,
+        limits: FetchLimits = DEFAULT_LIMITS,
+    ) -> AsyncIterator[Record]:
+        """The records of a partition from offset `start` up to `stop`; see `PartitionReader` for `stop`.
+
+        Raises:
+            ClientError: as `fetch`, and `CorruptRecords`.
+        """
+        reader = PartitionReader(partition, start, stop, limits)
+        while not reader.finished:
+            for record in await self.run(reader.poll):
+                yield record
+
+    async def _perform(self, step: Step, deadline: float) -> list[Any] | None:
+        if isinstance(step, Pause):
+            await trio.sleep_until(min(trio.current_time() + step.seconds, deadline))
+            return None
+        connection = await self._connected(step.addresses, deadline)
+        patience_s = self._settings.request_timeout_s + step.patience_s
+        timeout_s = max(0.0, min(patience_s, deadline - trio.current_time()))
+        with trio.move_on_after(timeout_s):
+            return await connection.exchange(step.requests, step.at_most)
+        error = RequestTimedOut(f"{connection.waiting_for} by {connection.peer}", timeout_s)
+        connection.close()
+        raise error
+
+    async def _connected(self, addresses: Sequence[Address], deadline: float) -> TrioConnection:
+        """A usable connection to one of the addresses: an open one, else the first that can be made."""
+        for address in addresses:
+            connection = self._open_connection(address)
+            if connection is not None:
+                return connection
+        attempts: list[tuple[Address, str]] = []
+        for tried, address in enumerate(addresses):
+            # Each address gets its share of the time, so that one that is silent leaves some to the next.
+            share_s = (deadline - trio.current_time()) / (len(addresses) - tried)
+            try:
+                return await self._connect(address, max(0.0, min(self._settings.connect_timeout_s, share_s)))
+            except BrokerUnreachable as error:
+                attempts += error.attempts
+        raise BrokerUnreachable(attempts)
+
+    def _open_connection(self, address: Address) -> TrioConnection | None:
+        if self._closed:
+            raise ClientClosed("this client was closed")
+        connection = self._connections.get(address)
+        return connection if connection is not None and connection.is_usable else None
+
+    async def _connect(self, address: Address, timeout_s: float) -> TrioConnection:
+        """Tasks that want the same broker at the same time get the same connection."""
+        with trio.move_on_after(timeout_s):
+            async with self._connecting[address]:
+                connection = self._open_connection(address)
+                if connection is None:
+                    connection = await TrioConnection.open(address, self._settings)
+                    self._replace(address, connection)
+                return connection
+        raise BrokerUnreachable([(address, f"no answer within {timeout_s:.3g} s")])
+
+    def _replace(self, address: Address, connection: TrioConnection) -> None:
+        if self._closed:
+            connection.close()
+            raise ClientClosed("this client was closed")
+        stale = self._connections.pop(address, None)
+        if stale is not None:
+            stale.close()
+        self._connections[address] = connection

@@ -1,0 +1,139 @@
+"""One connection that any number of tasks share; the task that waits is the one that moves the bytes.
+
+There is no task in the background: who waits for an answer receives for all, one at a time, and who cannot
+send everything at once goes on sending when the socket takes more. A task that is cancelled leaves the
+connection as it is, for the others to go on; its answers are dropped when they come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from tidelog.plugins.client.drivers.link import Link, reason_of
+from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.settings import ClientSettings
+
+
+class TrioConnection:
+    """A connection whose versions are settled; made by `open`."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._answers: dict[int, Any] = {}
+        self._expected: set[int] = set()
+        self._sending = trio.Lock()
+        self._receiving = trio.Lock()
+
+    @classmethod
+    async def open(cls, address: Address, settings: ClientSettings) -> TrioConnection:
+        """Connect and settle the versions; the caller sets the timeout.
+
+        Raises:
+            BrokerUnreachable: nobody listens there, or whoever listens hangs up.
+            ClientError: whoever listens there is no broker that we can talk to.
+        """
+        try:
+            stream = await trio.open_tcp_stream(address.host, address.port)
+        except OSError as error:
+            raise BrokerUnreachable([(address, reason_of(error))]) from error
+        connection = cls(Link(socket.socket(fileno=stream.socket.detach()), address, settings))
+        try:
+            await connection._until(lambda: connection._link.wire.ready)
+            connection._raise_failure()
+        except ClientError as error:
+            connection.close()
+            if error.retriable:
+                raise BrokerUnreachable([(address, str(error))]) from error
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether requests can go over it."""
+        return self._link.is_usable
+
+    @property
+    def peer(self) -> str:
+        """The broker's address."""
+        return self._link.wire.peer
+
+    @property
+    def waiting_for(self) -> str:
+        """What is to be answered next."""
+        return self._link.wire.waiting_for
+
+    async def exchange(self, requests: Sequence[object], at_most: int | None) -> list[Any]:
+        """Send requests and wait for their answers, None for one that gets none; the caller sets the timeout.
+
+        Raises:
+            ClientError: see `tidelog.plugins.client.errors`.
+        """
+        correlation_ids = self._link.wire.send(*requests, at_most=at_most)
+        expected = {each for each in correlation_ids if each is not None}
+        self._expected |= expected
+        try:
+            await self._until(lambda: expected <= self._answers.keys())
+            if not expected <= self._answers.keys():
+                self._raise_failure()
+            return [None if each is None else self._answers[each] for each in correlation_ids]
+        finally:
+            self._expected -= expected
+            for each in expected:
+                self._answers.pop(each, None)
+
+    def close(self) -> None:
+        """Close the socket; tasks that wait for an answer get `BrokerClosed`."""
+        trio.lowlevel.notify_closing(self._link.socket)
+        self._link.close()
+
+    def _raise_failure(self) -> None:
+        if self._link.wire.failure is not None:
+            raise self._link.wire.failure
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        """Send all that is to be sent, and receive until `done` or until the connection fails."""
+        self._link.send()
+        if not self._link.has_outgoing:
+            await self._receive_until(done)
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_rest)
+            await self._receive_until(done)
+            if self._link.wire.failure is not None:
+                nursery.cancel_scope.cancel()
+
+    async def _send_rest(self) -> None:
+        async with self._sending:
+            with contextlib.suppress(trio.ClosedResourceError):
+                while self._link.has_outgoing:
+                    await trio.lowlevel.wait_writable(self._link.socket)
+                    self._link.send()
+
+    async def _receive_until(self, done: Callable[[], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+        while not (done() or self._link.wire.failure):
+            async with self._receiving:
+                if not (done() or self._link.wire.failure):
+                    await self._receive_once()
+
+    async def _receive_once(self) -> None:
+        with contextlib.suppress(trio.ClosedResourceError):
+            await trio.lowlevel.wait_readable(self._link.socket)
+            self._link.receive()
+        with contextlib.suppress(ClientError):  # it stays in `wire.failure` for every task that waits
+            while (response := self._link.wire.next_response()) is not None:
+                if response.correlation_id in self._expected:
+                    self._answers[response.correlation_id] = response.message
+        self._link.send()

@@ -1,0 +1,103 @@
+"""What a fetch brought: batches as they came, and their records when somebody asks for them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.records.record import Record, iter_records
+from tidelog.plugins.client.batches import iter_batches
+from tidelog.plugins.client.errors import CorruptRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidelog.kernel.records import BatchHeader
+    from tidelog.kernel.storage import TopicPartition
+
+_MARKER: Final = struct.Struct(">hh")
+_ABORT: Final = 0
+
+
+@attrs.frozen
+class Fetched:
+    """One partition's part of an answer to Fetch.
+
+    Attributes:
+        partition: topic and partition
+        offset: the offset that was asked for
+        high_watermark: end of what is committed
+        last_stable_offset: end of what no open transaction can change, -1 when it is not told
+        log_start_offset: first offset that is still there, -1 when it is not told
+        data: record batches; the last may be cut short, the first may begin before `offset`
+        aborted: (producer id, first offset) of the aborted transactions that reach into `data`; empty unless
+            only committed records were asked for
+    """
+
+    partition: TopicPartition
+    offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    data: memoryview
+    aborted: Sequence[tuple[int, int]] = ()
+
+    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every whole batch with its header, markers of transactions included.
+
+        Raises:
+            CorruptRecords: they are no batches of format v2, or a CRC is wrong.
+        """
+        try:
+            yield from iter_batches(self.data)
+        except BrokerError as error:
+            raise CorruptRecords(str(self.partition), str(error)) from error
+
+    def records(self) -> Iterator[Record]:
+        """The records from `offset` on: no markers, and nothing of the aborted transactions.
+
+        Raises:
+            CorruptRecords: they cannot be read.
+        """
+        for header, batch in self._visible():
+            try:
+                yield from (record for record in iter_records(batch, header) if record.offset >= self.offset)
+            except BrokerError as error:
+                raise CorruptRecords(str(self.partition), str(error)) from error
+
+    def next_offset(self) -> int:
+        """The offset to go on from.
+
+        Raises:
+            CorruptRecords: there are bytes but no whole batch, so there is no going on.
+        """
+        following = self.offset
+        for header, _ in self.batches():
+            following = max(following, header.next_offset)
+        if following == self.offset and self.data:
+            raise CorruptRecords(
+                str(self.partition), f"{len(self.data)} bytes at offset {self.offset} hold no whole batch"
+            )
+        return following
+
+    def _visible(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Batches without those of aborted transactions, which end at their producer's abort marker."""
+        waiting = sorted(self.aborted, key=lambda transaction: transaction[1], reverse=True)
+        aborting: set[int] = set()
+        for header, batch in self.batches():
+            while waiting and waiting[-1][1] <= header.last_offset:
+                aborting.add(waiting.pop()[0])
+            if header.is_control:
+                if _is_abort(header, batch):
+                    aborting.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborting):
+                yield header, batch
+
+
+def _is_abort(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a control batch is an abort marker: its only record's key is int16 version, int16 type."""
+    key = next((record.key for record in iter_records(batch, header)), None)
+    return key is not None and len(key) >= _MARKER.size and _MARKER.unpack_from(key)[1] == _ABORT

@@ -1,0 +1,29 @@
+"""What a client can do, each thing written once and without I/O (see `tidelog.plugins.client.steps`)."""
+
+from tidelog.plugins.client.operations.asking import ask, ask_all
+from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionReader, fetch
+from tidelog.plugins.client.operations.metadata import metadata
+from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
+from tidelog.plugins.client.operations.outcomes import or_raise
+from tidelog.plugins.client.operations.producing import IdempotentProducer, Produced, init_producer, produce
+from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic, create_topics, delete_topics
+
+__all__ = [
+    "CreatedTopic",
+    "FetchLimits",
+    "FoundOffset",
+    "IdempotentProducer",
+    "NewTopic",
+    "PartitionReader",
+    "Produced",
+    "ask",
+    "ask_all",
+    "create_topics",
+    "delete_topics",
+    "fetch",
+    "init_producer",
+    "list_offsets",
+    "metadata",
+    "or_raise",
+    "produce",
+]

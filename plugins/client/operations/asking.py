@@ -1,0 +1,94 @@
+"""The two building blocks of operations: ask a broker, and try again as long as there is hope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.plugins.client.cluster import ClusterMetadata
+from tidelog.plugins.client.errors import ClientError, UnknownNode
+from tidelog.plugins.client.steps import Ask, Pause
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.steps import Session, Steps, T
+
+
+def ask(
+    session: Session,
+    request: object,
+    *,
+    node: int | None = None,
+    at_most: int | None = None,
+    patience_s: float = 0.0,
+) -> Steps[Any]:
+    """The answer to one request, of the API's response class.
+
+    Args:
+        session: of the client
+        request: a message or a `ByVersion`
+        node: the broker's node id, None for any broker
+        at_most: the newest version to use
+        patience_s: how long the broker may take on purpose
+
+    Raises:
+        UnknownNode: there is no such broker.
+        ClientError: see `tidelog.plugins.client.errors`.
+    """
+    answers = yield from ask_all(session, [request], node=node, at_most=at_most, patience_s=patience_s)
+    return answers[0]
+
+
+def ask_all(
+    session: Session,
+    requests: Sequence[object],
+    *,
+    node: int | None = None,
+    at_most: int | None = None,
+    patience_s: float = 0.0,
+) -> Steps[list[Any]]:
+    """The answers to requests that are sent one behind the other; see `ask`."""
+    addresses = yield from _addresses(session, node)
+    answers: list[Any] = yield Ask(addresses, tuple(requests), at_most, patience_s)
+    return answers
+
+
+def refresh(
+    session: Session, topics: Sequence[str] | None = (), *, create: bool = False
+) -> Steps[ClusterMetadata]:
+    """Ask any broker for metadata (by default of no topic, None: of all) and remember it."""
+    named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
+    told = ClusterMetadata.told_by((yield from ask(session, request)))
+    session.cluster.learn(told)
+    return told
+
+
+def retrying(
+    session: Session,
+    attempt: Callable[[], Steps[T]],
+    *,
+    may_retry: Callable[[ClientError], bool] = lambda error: error.retriable,
+) -> Steps[T]:
+    """Repeat an attempt while `may_retry` and the retry policy allow it, then raise its last error."""
+    for pause in session.settings.retry.pauses():
+        try:
+            return (yield from attempt())
+        except ClientError as error:
+            if not may_retry(error):
+                raise
+        yield Pause(pause)
+    return (yield from attempt())
+
+
+def _addresses(session: Session, node: int | None) -> Steps[tuple[Address, ...]]:
+    if node is None:
+        return session.cluster.addresses()
+    if node not in session.cluster.brokers:
+        yield from refresh(session)
+    address = session.cluster.brokers.get(node)
+    if address is None:
+        raise UnknownNode(node)
+    return (address,)

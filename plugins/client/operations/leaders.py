@@ -1,0 +1,58 @@
+"""Who leads a partition, asked when it is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.asking import refresh
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidelog.kernel.storage import TopicPartition
+    from tidelog.plugins.client.steps import Session, Steps
+
+
+def leaders_of(
+    session: Session, partitions: Sequence[TopicPartition]
+) -> Steps[dict[TopicPartition, int | ErrorResponse]]:
+    """The leader's node id for each partition, or why there is none."""
+    errors: Mapping[str, ErrorCode] = {}
+    unknown = {part.topic for part in partitions if session.cluster.leader(part) is None}
+    if unknown:
+        errors = (yield from refresh(session, sorted(unknown))).errors
+    return {part: _leader(session, part, errors) for part in partitions}
+
+
+def leader_of(session: Session, partition: TopicPartition) -> Steps[int]:
+    """The leader's node id.
+
+    Raises:
+        ErrorResponse: there is no such topic or partition, or no leader.
+    """
+    leader = (yield from leaders_of(session, [partition]))[partition]
+    if isinstance(leader, ErrorResponse):
+        raise leader
+    return leader
+
+
+def forget_if_stale(session: Session, topic: str, error: ClientError) -> None:
+    """After an error that newer metadata may cure, ask for the topic's metadata before the next try."""
+    if not isinstance(error, ErrorResponse) or error.code.refreshes_metadata:
+        session.cluster.forget_topic(topic)
+
+
+def _leader(
+    session: Session, partition: TopicPartition, errors: Mapping[str, ErrorCode]
+) -> int | ErrorResponse:
+    leader = session.cluster.leader(partition)
+    if leader is not None:
+        return leader
+    code = errors.get(partition.topic)
+    if code is not None:
+        return ErrorResponse(code, f"topic {partition.topic!r}")
+    if session.cluster.has_partition(partition):
+        return ErrorResponse(ErrorCode.LEADER_NOT_AVAILABLE, str(partition), "it has no leader now")
+    return ErrorResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(partition))

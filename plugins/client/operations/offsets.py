@@ -1,0 +1,127 @@
+"""Offsets of partitions by time, and the ends of their logs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.asking import ask
+from tidelog.plugins.client.operations.leaders import forget_if_stale, leaders_of
+from tidelog.plugins.client.operations.outcomes import Outcomes, settle
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tidelog.plugins.client.steps import Session, Steps
+
+NO_REPLICA = -1
+
+
+@attrs.frozen
+class FoundOffset:
+    """An offset and its record's timestamp in milliseconds; each -1 when there is none or it is not told."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+@attrs.frozen
+class _Question:
+    timestamp: int
+    isolation_level: int
+
+
+def list_offsets(
+    session: Session,
+    partitions: Iterable[TopicPartition],
+    timestamp: int = LATEST_TIMESTAMP,
+    *,
+    read_committed: bool = False,
+) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
+    """For each partition the first offset at or after a time, or the end that a special timestamp means.
+
+    Special timestamps are in `tidelog.plugins.protocol_kafka.messages.list_offsets`. With `read_committed`
+    the latest offset is the last stable one.
+
+    Raises:
+        ClientError: no broker answered.
+    """
+    question = _Question(timestamp, int(read_committed))
+    return (
+        yield from settle(
+            session,
+            partitions,
+            lambda pending: _attempt(session, pending, question),
+            lambda error: error.retriable,
+        )
+    )
+
+
+def _attempt(
+    session: Session, pending: Sequence[TopicPartition], question: _Question
+) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
+    outcomes: Outcomes[TopicPartition, FoundOffset] = {}
+    by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for partition, leader in (yield from leaders_of(session, pending)).items():
+        if isinstance(leader, ErrorResponse):
+            outcomes[partition] = leader
+        else:
+            by_leader[leader].append(partition)
+    for leader, led in by_leader.items():
+        outcomes |= yield from _ask_leader(session, leader, led, question)
+    for partition, outcome in outcomes.items():
+        if isinstance(outcome, ClientError):
+            forget_if_stale(session, partition.topic, outcome)
+    return outcomes
+
+
+def _ask_leader(
+    session: Session, leader: int, partitions: Sequence[TopicPartition], question: _Question
+) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
+    try:
+        answer: ListOffsetsResponse = yield from ask(session, _request(partitions, question), node=leader)
+    except ClientError as error:
+        return dict.fromkeys(partitions, error)
+    told = {
+        TopicPartition(topic.name, part.partition_index): part
+        for topic in answer.topics
+        for part in topic.partitions
+    }
+    return {partition: _outcome(partition, told.get(partition)) for partition in partitions}
+
+
+def _request(partitions: Sequence[TopicPartition], question: _Question) -> ListOffsetsRequest:
+    by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for partition in partitions:
+        asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=question.timestamp)
+        by_topic[partition.topic].append(asked)
+    return ListOffsetsRequest(
+        replica_id=NO_REPLICA,
+        isolation_level=question.isolation_level,
+        topics=[ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()],
+    )
+
+
+def _outcome(
+    partition: TopicPartition, told: ListOffsetsPartitionResponse | None
+) -> FoundOffset | ErrorResponse:
+    if told is None:
+        detail = "the broker's answer does not mention it"
+        return ErrorResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), detail)
+    if told.error_code:
+        return ErrorResponse(ErrorCode.of(told.error_code), str(partition))
+    return FoundOffset(told.offset, told.timestamp, told.leader_epoch)

@@ -1,0 +1,54 @@
+"""Operations on several things at once: each has an outcome of its own, a result or an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.steps import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tidelog.plugins.client.steps import Session, Steps
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+Outcomes: TypeAlias = "dict[K, T | ClientError]"
+
+
+def or_raise(outcomes: Mapping[K, T | ClientError]) -> dict[K, T]:
+    """The results, if all went well.
+
+    Raises:
+        ClientError: the first error among them.
+    """
+    results: dict[K, T] = {}
+    for key, outcome in outcomes.items():
+        if isinstance(outcome, ClientError):
+            raise outcome
+        results[key] = outcome
+    return results
+
+
+def settle(
+    session: Session,
+    keys: Iterable[K],
+    attempt: Callable[[list[K]], Steps[Outcomes[K, T]]],
+    may_retry: Callable[[ClientError], bool],
+) -> Steps[Outcomes[K, T]]:
+    """Outcomes of all `keys`; errors that `may_retry` has hope for are tried again, as the policy allows."""
+    pending = list(dict.fromkeys(keys))
+    outcomes = yield from attempt(pending)
+    for pause in session.settings.retry.pauses():
+        pending = [key for key in pending if _is_hopeful(outcomes[key], may_retry)]
+        if not pending:
+            break
+        yield Pause(pause)
+        outcomes |= yield from attempt(pending)
+    return outcomes
+
+
+def _is_hopeful(outcome: object, may_retry: Callable[[ClientError], bool]) -> bool:
+    return isinstance(outcome, ClientError) and may_retry(outcome)

@@ -1,0 +1,189 @@
+"""Producing: one batch to one partition, with idempotence if a producer id is asked for first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.client.batches import NewRecord, ProducerStamp, build_batch
+from tidelog.plugins.client.cluster import NO_TOPIC_ID
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.asking import ask, retrying
+from tidelog.plugins.client.operations.leaders import forget_if_stale, leader_of
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.plugins.client.steps import Session, Steps
+
+LAST_VERSION_BY_NAME: Final = 12
+"""From version 13 of Produce on, topics go by their id."""
+NO_TRANSACTION_TIMEOUT_MS: Final = 0x7FFFFFFF
+"""It means nothing without a transactional id; this is what Kafka's own producer sends."""
+UNKNOWN_OFFSET: Final = -1
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_MAYBE_APPENDED: Final = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+
+
+@attrs.frozen
+class Produced:
+    """Where a batch went.
+
+    Attributes:
+        partition: topic and partition
+        base_offset: the offset of its first record; -1 without an answer (acks 0)
+        log_append_time_ms: the time that the broker gave the records, -1 if they kept their own
+        log_start_offset: first offset of the log, -1 when it is not told
+    """
+
+    partition: TopicPartition
+    base_offset: int = UNKNOWN_OFFSET
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+
+
+@attrs.define
+class IdempotentProducer:
+    """A producer id with its epoch, and the next sequence number of each partition that it wrote to."""
+
+    producer_id: int
+    producer_epoch: int
+    _next: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
+
+    def stamp(self, partition: TopicPartition) -> ProducerStamp:
+        """What marks the next batch for a partition."""
+        return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
+
+    def appended(self, partition: TopicPartition, records: int) -> None:
+        """A batch of so many records is in the log."""
+        self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
+
+
+def init_producer(session: Session) -> Steps[IdempotentProducer]:
+    """A new producer id for `produce`, so that a batch that is sent again is not appended again.
+
+    Raises:
+        ClientError: no broker gave one.
+    """
+
+    def attempt() -> Steps[IdempotentProducer]:
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
+        )
+        answer: InitProducerIdResponse = yield from ask(session, request)
+        if answer.error_code:
+            raise ErrorResponse(ErrorCode.of(answer.error_code), "producer id")
+        return IdempotentProducer(answer.producer_id, answer.producer_epoch)
+
+    return (yield from retrying(session, attempt))
+
+
+def produce(
+    session: Session,
+    partition: TopicPartition,
+    records: Sequence[NewRecord],
+    *,
+    compression: str = "none",
+    acks: int = -1,
+    producer: IdempotentProducer | None = None,
+) -> Steps[Produced]:
+    """Append records as one batch.
+
+    Without a `producer` only what surely was not appended is sent again; with one, everything that may help.
+    One `producer` must not be used for two batches of the same partition at once.
+
+    Args:
+        session: of the client
+        partition: topic and partition
+        records: at least one
+        compression: none, gzip, snappy, lz4 or zstd
+        acks: -1 waits for all in-sync replicas, 1 for the leader, 0 for nothing
+        producer: from `init_producer`, for idempotence; it needs acks -1
+
+    Raises:
+        ValueError: there is no record, no such compression, or acks do not go with the producer.
+        ClientError: the batch is not in the log; after `BrokerClosed` and `RequestTimedOut` it may be.
+    """
+    if producer is not None and acks != -1:
+        raise ValueError(f"an idempotent producer needs acks -1, not {acks}")
+    stamp = producer.stamp(partition) if producer else None
+    batch = build_batch(records, now_ms=session.now_ms(), compression=compression, stamp=stamp)
+
+    def may_retry(error: ClientError) -> bool:
+        return error.retriable and (producer is not None or _is_surely_not_appended(error))
+
+    produced = yield from retrying(
+        session, lambda: _attempt(session, partition, batch, acks), may_retry=may_retry
+    )
+    if producer is not None:
+        producer.appended(partition, len(records))
+    return produced
+
+
+def _attempt(session: Session, partition: TopicPartition, batch: bytearray, acks: int) -> Steps[Produced]:
+    leader = yield from leader_of(session, partition)
+    topic_id = session.cluster.topic_id(partition.topic)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=int(session.settings.request_timeout_s * 1000),
+        topic_data=[
+            TopicProduceData(
+                name=partition.topic,
+                topic_id=topic_id.bytes,
+                partition_data=[PartitionProduceData(index=partition.partition, records=memoryview(batch))],
+            )
+        ],
+    )
+    at_most = LAST_VERSION_BY_NAME if topic_id == NO_TOPIC_ID else None
+    try:
+        answer: ProduceResponse | None = yield from ask(session, request, node=leader, at_most=at_most)
+        return Produced(partition) if answer is None else _produced(partition, answer)
+    except ClientError as error:
+        forget_if_stale(session, partition.topic, error)
+        raise
+
+
+def _produced(partition: TopicPartition, answer: ProduceResponse) -> Produced:
+    told = _told_of(partition, answer)
+    code = ErrorCode.of(told.error_code)
+    if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # an earlier try did it, too long ago to know its offset
+        return Produced(partition)
+    if code is not ErrorCode.NONE:
+        raise ErrorResponse(code, str(partition), told.error_message)
+    return Produced(partition, told.base_offset, told.log_append_time_ms, told.log_start_offset)
+
+
+def _told_of(partition: TopicPartition, answer: ProduceResponse) -> PartitionProduceResponse:
+    for topic in answer.responses:
+        for part in topic.partition_responses:
+            if part.index == partition.partition:
+                return part
+    raise ErrorResponse(
+        ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), "the broker's answer does not mention it"
+    )
+
+
+def _is_surely_not_appended(error: ClientError) -> bool:
+    if isinstance(error, ErrorResponse):
+        return error.code not in _MAYBE_APPENDED
+    return not error.reached_broker

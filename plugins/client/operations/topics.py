@@ -1,0 +1,175 @@
+"""Creating and deleting topics, at the broker that the cluster calls its controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import attrs
+
+from tidelog.plugins.client.cluster import NO_NODE
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.asking import ask, refresh, retrying
+from tidelog.plugins.client.operations.outcomes import Outcomes, settle
+from tidelog.plugins.client.requests import ByVersion
+from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
+from tidelog.plugins.protocol_kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidelog.plugins.client.steps import Session, Steps
+
+BROKER_DEFAULT: Final = -1
+DELETE_BY_STATE_SINCE: Final = 6
+
+_REFUSED_FOR_NOW: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+
+@attrs.frozen
+class NewTopic:
+    """A topic to create; -1 means the broker's default."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+@attrs.frozen
+class CreatedTopic:
+    """What came of a `NewTopic`.
+
+    The id is all zeros, counts are -1 and `configs` (values by name, with the defaults) is None when the
+    broker does not tell.
+    """
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str | None] | None
+
+
+def create_topics(
+    session: Session, topics: Sequence[NewTopic], *, validate_only: bool = False
+) -> Steps[Outcomes[str, CreatedTopic]]:
+    """Create topics, or only ask whether they could be created; the outcome of each by its name.
+
+    Raises:
+        ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
+            or may not have created them.
+    """
+    by_name = {topic.name: topic for topic in topics}
+
+    def attempt(names: list[str]) -> Steps[Outcomes[str, CreatedTopic]]:
+        request = CreateTopicsRequest(
+            topics=[_creatable(by_name[name]) for name in names],
+            timeout_ms=_timeout_ms(session),
+            validate_only=validate_only,
+        )
+        answer = yield from _ask_controller(session, request)
+        told = {result.name: _created(result) for result in answer.topics}
+        return _outcomes(session, names, told)
+
+    return (yield from settle(session, by_name, attempt, _is_refused_for_now))
+
+
+def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str, None]]:
+    """Delete topics with their records; the outcome of each by its name, None when it is gone.
+
+    Raises:
+        ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
+            or may not have deleted them.
+    """
+
+    def attempt(names: list[str]) -> Steps[Outcomes[str, None]]:
+        answer = yield from _ask_controller(session, ByVersion(DELETE_TOPICS, _deletion(session, names)))
+        told: Outcomes[str, None] = {
+            result.name or "": _error(result.error_code, result.name, result.error_message)
+            for result in answer.responses
+        }
+        return _outcomes(session, names, told)
+
+    return (yield from settle(session, names, attempt, _is_refused_for_now))
+
+
+def _ask_controller(session: Session, request: object) -> Steps[Any]:
+    """Only what surely did not reach the broker is sent again: a topic must not be told to exist already."""
+    return (
+        yield from retrying(
+            session, lambda: _ask_once(session, request), may_retry=lambda error: not error.reached_broker
+        )
+    )
+
+
+def _ask_once(session: Session, request: object) -> Steps[Any]:
+    if session.cluster.controller == NO_NODE:
+        yield from refresh(session)
+    controller = session.cluster.controller
+    try:
+        return (yield from ask(session, request, node=None if controller == NO_NODE else controller))
+    except ClientError:
+        session.cluster.forget_controller()
+        raise
+
+
+def _outcomes(session: Session, names: Sequence[str], told: Outcomes[str, Any]) -> Outcomes[str, Any]:
+    outcomes = {name: told.get(name, _silence(name)) for name in names}
+    if any(_is_refused_for_now(outcome) for outcome in outcomes.values()):
+        session.cluster.forget_controller()
+    return outcomes
+
+
+def _silence(name: str) -> ErrorResponse:
+    detail = "the broker's answer does not mention it"
+    return ErrorResponse(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name!r}", detail)
+
+
+def _is_refused_for_now(outcome: object) -> bool:
+    return isinstance(outcome, ErrorResponse) and outcome.code in _REFUSED_FOR_NOW
+
+
+def _error(code: int, name: str | None, message: str | None) -> ErrorResponse | None:
+    return ErrorResponse(ErrorCode.of(code), f"topic {name!r}", message) if code else None
+
+
+def _timeout_ms(session: Session) -> int:
+    return int(session.settings.request_timeout_s * 1000)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _created(result: CreatableTopicResult) -> CreatedTopic | ClientError:
+    return _error(result.error_code, result.name, result.error_message) or CreatedTopic(
+        result.name,
+        UUID(bytes=bytes(result.topic_id)),
+        result.num_partitions,
+        result.replication_factor,
+        None if not result.configs else {config.name: config.value for config in result.configs},
+    )
+
+
+def _deletion(session: Session, names: Sequence[str]) -> Any:
+    def build(version: int) -> DeleteTopicsRequest:
+        if version >= DELETE_BY_STATE_SINCE:
+            states = [DeleteTopicState(name=name) for name in names]
+            return DeleteTopicsRequest(topics=states, timeout_ms=_timeout_ms(session))
+        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=_timeout_ms(session))
+
+    return build

@@ -1,0 +1,84 @@
+"""Which version of an API to speak: the newest that both sides have.
+
+A client asks ApiVersions first, in the newest version that it knows. A broker that does not know that version
+answers in version 0 with UNSUPPORTED_VERSION and, if it is not too old, with the versions that it has
+(KIP-511).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.plugins.protocol_kafka.messages.api import Api
+    from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
+
+SOFTWARE_NAME: Final = "tidelog"
+
+
+@attrs.frozen
+class BrokerVersions:
+    """What a broker said of itself: lowest and highest version by API key."""
+
+    peer: str
+    ranges: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def told_by(cls, peer: str, answer: ApiVersionsResponse) -> BrokerVersions:
+        """The ranges of an answer to ApiVersions."""
+        return cls(peer, {told.api_key: (told.min_version, told.max_version) for told in answer.api_keys})
+
+    def newest(self, api: Api, at_most: int | None = None) -> int:
+        """The newest version that both sides have and call finished, not above `at_most`.
+
+        Raises:
+            UnsupportedByBroker: there is none.
+        """
+        theirs = self.ranges.get(api.key)
+        low, high = api.versions.low, api.newest_stable
+        if at_most is not None:
+            high = min(high, at_most)
+        if theirs is None or max(low, theirs[0]) > min(high, theirs[1]):
+            raise UnsupportedByBroker(self.peer, api.name, (low, high), theirs)
+        return min(high, theirs[1])
+
+
+def versions_request() -> ApiVersionsRequest:
+    """The first request of every connection."""
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
+
+
+def version_to_ask_again(peer: str, answer: ApiVersionsResponse, asked: int) -> int | None:
+    """The version of ApiVersions for another try, None when `answer` has the ranges.
+
+    It is always older than `asked`, whatever the broker says: there is an end to this.
+
+    Raises:
+        ErrorResponse: the broker does not tell.
+    """
+    code = ErrorCode.of(answer.error_code)
+    if code is ErrorCode.NONE:
+        return None
+    if code is not ErrorCode.UNSUPPORTED_VERSION or asked == 0:
+        raise ErrorResponse(code, f"{API_VERSIONS.name} v{asked} of {peer}")
+    told = BrokerVersions.told_by(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
+    return max(0, min(told[1], asked - 1))
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return version("tidelog")
+    except PackageNotFoundError:
+        return "unknown"

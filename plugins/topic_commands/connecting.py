@@ -1,0 +1,103 @@
+"""What the commands share: which broker, how long to wait, and what to say when it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+import click
+
+from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.client import BlockingClient, ClientSettings
+from tidelog.plugins.client.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ErrorResponse,
+    InvalidAddress,
+    ProtocolError,
+    RequestTimedOut,
+)
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_TIMEOUT_S = 10.0
+CLIENT_ID = "tidelog-topics"
+
+P = ParamSpec("P")
+
+
+class CommandFailed(TidelogError):
+    """The command did not do what it was asked; the message says why and what helps."""
+
+
+def with_broker(
+    command: Callable[Concatenate[BlockingClient, P], None],
+) -> Callable[..., None]:
+    """Adds `--bootstrap-server` and `--timeout`, and gives the command a connected client."""
+
+    @click.option(
+        "--bootstrap-server",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="A broker to ask; several with commas.",
+    )
+    @click.option(
+        "--timeout",
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="How long to wait for each answer.",
+    )
+    @wraps(command)
+    def with_client(bootstrap_server: str, timeout: float, *args: P.args, **kwargs: P.kwargs) -> None:
+        with _connected(bootstrap_server, timeout) as client:
+            command(client, *args, **kwargs)
+
+    return with_client
+
+
+def json_option(command: Callable[P, None]) -> Callable[P, None]:
+    """Adds `--json`, given to the command as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+@contextmanager
+def _connected(bootstrap: str, timeout_s: float) -> Generator[BlockingClient]:
+    settings = ClientSettings(
+        client_id=CLIENT_ID,
+        request_timeout_s=timeout_s,
+        operation_timeout_s=timeout_s,
+        connect_timeout_s=timeout_s,
+    )
+    try:
+        with BlockingClient(bootstrap, settings=settings) as client:
+            client.connect()
+            yield client
+    except InvalidAddress as error:
+        raise click.BadParameter(f"{error}.", param_hint="--bootstrap-server") from error
+    except ClientError as error:
+        raise CommandFailed(_in_words(error, bootstrap)) from error
+
+
+def _in_words(error: ClientError, bootstrap: str) -> str:
+    match error:
+        case BrokerUnreachable():
+            reasons = "; ".join(f"{address}: {reason}" for address, reason in error.attempts)
+            return (
+                f"No broker answers at {bootstrap} ({reasons}). Is it running? `tidelog serve` starts one; "
+                "--bootstrap-server names another address."
+            )
+        case ProtocolError():
+            return (
+                f"What listens at {error.peer} does not speak Kafka's protocol ({error.reason}). Is this the "
+                "address of a PLAINTEXT listener of a broker?"
+            )
+        case RequestTimedOut():
+            return f"The broker gave {error}. --timeout SECONDS lets it take longer."
+        case ErrorResponse():
+            return f"The broker refuses: {error}."
+        case _:
+            return f"{str(error)[:1].upper()}{str(error)[1:]}."

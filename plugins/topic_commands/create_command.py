@@ -1,0 +1,139 @@
+"""`tidelog topics create`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+import click
+
+from tidelog.kernel.cli.tables import print_json
+from tidelog.plugins.client import BlockingClient, CreatedTopic, NewTopic
+from tidelog.plugins.client.cluster import TopicMetadata
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.topic_commands.connecting import json_option, with_broker
+from tidelog.plugins.topic_commands.output import kafka_uuid
+from tidelog.plugins.topic_commands.words import creation_failed
+
+_EPILOG = """\b
+Examples:
+  tidelog topics create orders
+  tidelog topics create orders --partitions 3 --config retention.ms=86400000
+  tidelog topics create orders --if-not-exists
+  tidelog topics create orders --partitions 3 --validate-only
+"""
+_DEFAULT = -1
+
+
+def _configs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
+        if name in configs:
+            raise click.BadParameter(f"{name} is given more than once.")
+        configs[name] = value
+    return configs
+
+
+@click.command("create", epilog=_EPILOG, short_help="Create a topic.")
+@click.argument("name")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=_DEFAULT,
+    help="Number of partitions. [default: the broker's]",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    default=_DEFAULT,
+    help="Brokers that hold each partition. [default: the broker's]",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_configs,
+    help="Set a topic key; repeatable.",
+)
+@click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is, without an error.")
+@click.option("--validate-only", is_flag=True, help="Only ask whether the topic could be created.")
+@json_option
+@with_broker
+def command(
+    client: BlockingClient,
+    *,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    if_not_exists: bool,
+    validate_only: bool,
+    as_json: bool,
+) -> None:
+    """Create the topic NAME."""
+    new = NewTopic(name, partitions, replication_factor, configs)
+    outcome = client.create_topics([new], validate_only=validate_only)[name]
+    if isinstance(outcome, CreatedTopic):
+        verdict = "could be created" if validate_only else "created"
+        _show(_Outcome.of_created(outcome, verdict), as_json=as_json)
+    elif if_not_exists and _exists_already(outcome):
+        found = client.metadata([name]).topics.get(name)
+        _show(_Outcome.of_existing(name, found), as_json=as_json)
+    elif isinstance(outcome, ErrorResponse):
+        raise creation_failed(name, outcome) from outcome
+    else:
+        raise outcome
+
+
+@attrs.frozen
+class _Outcome:
+    """What is told of the topic; None for what the broker does not tell."""
+
+    verdict: str
+    name: str
+    topic_id: UUID | None
+    partitions: int | None
+    replication_factor: int | None
+
+    @classmethod
+    def of_created(cls, topic: CreatedTopic, verdict: str) -> _Outcome:
+        told = (topic.partitions, topic.replication_factor)
+        counts = [None if count == _DEFAULT else count for count in told]
+        return cls(verdict, topic.name, topic.topic_id if topic.topic_id.int else None, *counts)
+
+    @classmethod
+    def of_existing(cls, name: str, topic: TopicMetadata | None) -> _Outcome:
+        if topic is None:  # it was deleted meanwhile
+            return cls("exists", name, None, None, None)
+        return cls("exists", name, topic.topic_id, len(topic.partitions), topic.replication_factor)
+
+
+def _exists_already(outcome: ClientError) -> bool:
+    return isinstance(outcome, ErrorResponse) and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def _show(outcome: _Outcome, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "name": outcome.name,
+                "id": outcome.topic_id and kafka_uuid(outcome.topic_id),
+                "partitions": outcome.partitions,
+                "replication_factor": outcome.replication_factor,
+                "created": outcome.verdict == "created",
+            }
+        )
+        return
+    count = outcome.partitions
+    size = "" if count is None else f" with {count} partition{'s' * (count != 1)}"
+    texts = {
+        "created": f"Created topic {outcome.name}{size}.",
+        "could be created": f"Topic {outcome.name} could be created{size}; it was not.",
+        "exists": f"Topic {outcome.name} exists already{size}; it stays as it is.",
+    }
+    click.echo(texts[outcome.verdict])

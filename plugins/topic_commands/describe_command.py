@@ -1,0 +1,138 @@
+"""`tidelog topics describe`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import click
+
+from tidelog.kernel.cli.tables import print_json
+from tidelog.plugins.client import BlockingClient, FoundOffset, TopicPartition
+from tidelog.plugins.client.cluster import PartitionMetadata, TopicMetadata
+from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from tidelog.plugins.topic_commands.connecting import json_option, with_broker
+from tidelog.plugins.topic_commands.output import kafka_uuid, show_table
+from tidelog.plugins.topic_commands.words import not_found, raise_all
+
+_EPILOG = """\b
+Examples:
+  tidelog topics describe orders
+  tidelog topics describe orders payments --json
+"""
+_NUMBERS = ("PARTITION", "LEADER", "EARLIEST", "LATEST", "SPAN")
+
+
+@attrs.frozen
+class _Ends:
+    """The first offset of each partition and the one that the next record gets; None when not to be had."""
+
+    earliest: Mapping[TopicPartition, int | None]
+    latest: Mapping[TopicPartition, int | None]
+
+
+@click.command("describe", epilog=_EPILOG, short_help="Describe topics and their partitions.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+@with_broker
+def command(client: BlockingClient, *, names: tuple[str, ...], as_json: bool) -> None:
+    """Describe the topics NAME...: partitions, who leads and holds them, and their offsets.
+
+    LATEST is the offset that the next record gets. SPAN is LATEST minus EARLIEST; there are at most so many
+    records, and fewer where compaction or transactions leave gaps.
+    """
+    told = client.metadata(list(dict.fromkeys(names)))
+    ends = _ends(client, told.topics)
+    if as_json:
+        print_json([_as_json(topic, ends) for topic in told.topics.values()])
+    else:
+        for index, topic in enumerate(told.topics.values()):
+            _show(topic, ends, first=index == 0)
+    if told.errors:
+        existing = client.metadata().topics
+        raise_all([not_found(name, code, existing) for name, code in told.errors.items()])
+
+
+def _ends(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Ends:
+    """Only partitions with a leader are asked for: the others would be waited for in vain."""
+    led = [
+        TopicPartition(topic.name, part.index)
+        for topic in topics.values()
+        for part in topic.partitions
+        if part.leader >= 0
+    ]
+    return _Ends(
+        {key: _offset(found) for key, found in client.list_offsets(led, EARLIEST_TIMESTAMP).items()},
+        {key: _offset(found) for key, found in client.list_offsets(led, LATEST_TIMESTAMP).items()},
+    )
+
+
+def _offset(found: FoundOffset | ClientError) -> int | None:
+    return found.offset if isinstance(found, FoundOffset) else None
+
+
+@attrs.frozen
+class _Row:
+    partition: PartitionMetadata
+    earliest: int | None
+    latest: int | None
+
+    @property
+    def span(self) -> int | None:
+        return None if self.earliest is None or self.latest is None else self.latest - self.earliest
+
+
+def _rows(topic: TopicMetadata, ends: _Ends) -> list[_Row]:
+    keys = [TopicPartition(topic.name, part.index) for part in topic.partitions]
+    return [
+        _Row(part, ends.earliest.get(key), ends.latest.get(key))
+        for part, key in zip(topic.partitions, keys, strict=True)
+    ]
+
+
+def _as_json(topic: TopicMetadata, ends: _Ends) -> dict[str, object]:
+    return {
+        "name": topic.name,
+        "id": kafka_uuid(topic.topic_id),
+        "internal": topic.is_internal,
+        "replication_factor": topic.replication_factor,
+        "partitions": [
+            {
+                "partition": row.partition.index,
+                "leader": row.partition.leader if row.partition.leader >= 0 else None,
+                "leader_epoch": row.partition.leader_epoch if row.partition.leader_epoch >= 0 else None,
+                "replicas": row.partition.replicas,
+                "isr": row.partition.isr,
+                "earliest_offset": row.earliest,
+                "latest_offset": row.latest,
+                "span": row.span,
+            }
+            for row in _rows(topic, ends)
+        ],
+    }
+
+
+def _show(topic: TopicMetadata, ends: _Ends, *, first: bool) -> None:
+    if not first:
+        click.echo()
+    internal = ", internal" if topic.is_internal else ""
+    click.secho(f"{topic.name}", bold=True, nl=False)
+    click.echo(f"  id {kafka_uuid(topic.topic_id)}, replication factor {topic.replication_factor}{internal}")
+    header = ("PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "SPAN")
+    show_table(header, [_as_row(row) for row in _rows(topic, ends)], numbers=_NUMBERS)
+
+
+def _as_row(row: _Row) -> tuple[str, ...]:
+    part = row.partition
+    return (
+        str(part.index),
+        str(part.leader) if part.leader >= 0 else "none",
+        ",".join(map(str, part.replicas)),
+        ",".join(map(str, part.isr)),
+        *(_number(value) for value in (row.earliest, row.latest, row.span)),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,38 @@
+"""The group `tidelog topics`; each of its commands is imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+_EPILOG = """\b
+Examples:
+  tidelog topics create orders --partitions 3
+  tidelog topics list
+  tidelog topics describe orders --bootstrap-server broker-1:9092,broker-2:9092
+  tidelog topics delete orders
+"""
+
+
+class _Commands(click.Group):
+    """The four commands by their modules."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names for the help."""
+        return ["create", "delete", "describe", "list"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{__package__}.{cmd_name}_command").command
+        return command
+
+
+@click.group("topics", cls=_Commands, epilog=_EPILOG, short_help="List, create, describe, delete topics.")
+def topics() -> None:
+    """List, create, describe and delete the topics of a running broker.
+
+    Works with tidelog and with Apache Kafka.
+    """

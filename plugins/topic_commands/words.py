@@ -1,0 +1,74 @@
+"""What a broker's errors mean for the person at the console, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidelog.kernel.config.nearest import nearest_name
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.topic_commands.connecting import CommandFailed
+
+NAME_RULE = (
+    "A name has 1 to 249 characters, each one of a-z, A-Z, 0-9, '.', '_' and '-', and is neither '.' "
+    "nor '..'."
+)
+
+
+def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
+    """Why a topic was not created."""
+    detail = _sentence(error)
+    match error.code:
+        case ErrorCode.TOPIC_ALREADY_EXISTS:
+            text = f"Topic {name!r} exists already. With --if-not-exists this is no error."
+        case ErrorCode.INVALID_TOPIC_EXCEPTION:
+            text = f"Topic {name!r} cannot have this name. {detail} {NAME_RULE}"
+        case ErrorCode.INVALID_CONFIG:
+            text = f"Topic {name!r} cannot have this configuration. {detail} `tidelog config` lists the keys."
+        case _:
+            text = f"Topic {name!r} cannot be created. {detail}"
+    return CommandFailed(text)
+
+
+def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> CommandFailed:
+    """Why a topic was not deleted."""
+    if not isinstance(error, ErrorResponse):
+        return CommandFailed(f"Topic {name!r} was perhaps not deleted: {error}.")
+    match error.code:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return CommandFailed(f"{_no_topic(name, existing)} With --if-exists this is no error.")
+        case ErrorCode.TOPIC_DELETION_DISABLED:
+            return CommandFailed(
+                f"Topic {name!r} cannot be deleted: the broker has delete.topic.enable=false. Start it with "
+                "delete.topic.enable=true."
+            )
+        case _:
+            return CommandFailed(f"Topic {name!r} cannot be deleted. {_sentence(error)}")
+
+
+def not_found(name: str, code: ErrorCode, existing: Iterable[str]) -> CommandFailed:
+    """Why a topic cannot be described."""
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return CommandFailed(_no_topic(name, existing))
+    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return CommandFailed(f"{name!r} is no topic name. {NAME_RULE}")
+    return CommandFailed(f"Topic {name!r} cannot be described: {code.name}.")
+
+
+def raise_all(failures: Sequence[CommandFailed]) -> None:
+    """Raise what there is: each is reported as a sentence of its own."""
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise ExceptionGroup("several topics", failures)
+
+
+def _no_topic(name: str, existing: Iterable[str]) -> str:
+    near = nearest_name(name, existing)
+    return f"There is no topic {name!r}." + (f" Did you mean {near!r}?" if near else "")
+
+
+def _sentence(error: ErrorResponse) -> str:
+    """The broker's own words, or the name of the error when it has none."""
+    text = (error.detail or error.code.name).strip()
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
