@@ -70,12 +70,12 @@ def receive_check_write(spec: MachineLimitSpec) -> MachineLimitResult:
     buffer = memoryview(bytearray(spec.chunk_bytes))
     moved = 0
     with (
-        _peer("source", chunk) as connection,
+        _peer("source", chunk) as (connection, peer_pid),
         tempfile.TemporaryFile(dir=spec.folder, buffering=0) as file,
     ):
         descriptor = file.fileno()
         _fill(connection, buffer)
-        meter = Meter(os.getpid())
+        meter = Meter(peer_pid)
         while moved < spec.most_bytes and meter.elapsed_s < spec.seconds:
             _fill(connection, buffer)
             if crc32c.crc32c(buffer) != expected:
@@ -89,14 +89,14 @@ def send_file(spec: MachineLimitSpec) -> MachineLimitResult:
     """Send a file from the page cache, chunk by chunk, over and over."""
     moved = 0
     with (
-        _peer("drain", bytes(_DRAIN_BUFFER_BYTES)) as connection,
+        _peer("drain", bytes(_DRAIN_BUFFER_BYTES)) as (connection, peer_pid),
         tempfile.TemporaryFile(dir=spec.folder, buffering=0) as file,
     ):
         chunk = _chunk(spec.chunk_bytes)
         chunks = max(1, _SENT_FILE_BYTES // spec.chunk_bytes)
         for _ in range(chunks):
             os.write(file.fileno(), chunk)
-        meter = Meter(os.getpid())
+        meter = Meter(peer_pid)
         while moved < spec.most_bytes and meter.elapsed_s < spec.seconds:
             at = moved % (chunks * spec.chunk_bytes)
             moved += os.sendfile(connection.fileno(), file.fileno(), at, spec.chunk_bytes)
@@ -117,8 +117,8 @@ def _fill(connection: socket.socket, buffer: memoryview) -> None:
 
 
 @contextmanager
-def _peer(kind: str, chunk: bytes) -> Generator[socket.socket]:
-    """A connection to a process that only sends `chunk`, or only receives into a buffer of its size."""
+def _peer(kind: str, chunk: bytes) -> Generator[tuple[socket.socket, int]]:
+    """A connection to a process, and its id, that sends `chunk` or receives into a buffer of its size."""
     program = _OTHER_END.format(loop=_OTHER_ENDS[kind])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_PATIENCE_S)
@@ -131,7 +131,7 @@ def _peer(kind: str, chunk: bytes) -> Generator[socket.socket]:
             connection, _ = listener.accept()
             with connection:
                 connection.settimeout(None)
-                yield connection
+                yield connection, other.pid
         finally:
             other.kill()
             other.wait()

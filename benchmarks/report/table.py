@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Above this, whatever else ran on the machine had a say in the figures.
 NOISY_SHARE = 0.1
+_NOISY_MARK = "~"
 _VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: MISSING}
 
 
@@ -36,7 +37,7 @@ def print_report(
     console.print(_figures(results, measured, titles))
     if details:
         console.print(_busy(results, measured, titles))
-    for line in (*_summary(results, measured), *warnings(results)):
+    for line in (*_summary(results, measured), *_warnings(results, measured)):
         console.print(line)
     for failure in results.failures:
         console.print("failed:", style="red", end=" ")
@@ -72,8 +73,9 @@ def _figures(results: Results, measured: Sequence[Row], titles: dict[str, str]) 
 
 def _cells(results: Results, row: Row, brokers: Sequence[str]) -> list[str]:
     shares = [results.share_of_limit(row, key) for key in brokers]
+    noisy = any(_is_noisy(results.samples(row.name, key)) for key in brokers)
     return [
-        row.title,
+        f"{row.title} {_NOISY_MARK}" if noisy else row.title,
         row.unit,
         *(spread(results.summary(row.name, key)) for key in brokers),
         multiple(results.ratio(row.name)),
@@ -113,15 +115,19 @@ def _summary(results: Results, measured: Sequence[Row]) -> list[str]:
     return [f"{sum(verdicts)} of {len(verdicts)} targets met"] if verdicts else []
 
 
-def warnings(results: Results) -> list[str]:
-    """What makes the figures doubtful."""
-    samples = [
-        sample
-        for row in results.rows
-        for subject in results.subjects(row.name)
-        for sample in results.samples(row.name, subject)
-    ]
+def _is_noisy(samples: Sequence[Sample]) -> bool:
     other = _median(samples, "other_share")
-    if other is None or other <= NOISY_SHARE:
+    return other is not None and other > NOISY_SHARE
+
+
+def _warnings(results: Results, measured: Sequence[Row]) -> list[str]:
+    noisy = sum(
+        any(_is_noisy(results.samples(row.name, subject)) for subject in results.subjects(row.name))
+        for row in measured
+    )
+    if not noisy:
         return []
-    return [f"[yellow]Other processes took {other:.0%} of this machine meanwhile: take figures with care.[/]"]
+    return [
+        f"[yellow]{_NOISY_MARK} marks what was measured while other processes took more than"
+        f" {NOISY_SHARE:.0%} of this machine: take it with care.[/]"
+    ]

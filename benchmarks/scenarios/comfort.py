@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .context import Bench
 
 _TOPICS = 10
-# Connections are opened in steps no larger than a listen backlog.
-_STEP = 64
+# Opened in steps that fit into a listen backlog of 50, Kafka's default (socket.listen.backlog.size).
+_STEP = 32
 _SPARE_FILES = 200
 
 CREATED, READY = "partitions-created", "partitions-ready"

@@ -87,7 +87,10 @@ def test_failures_are_printed_as_they_are() -> None:
 def test_a_busy_machine_is_told() -> None:
     results = Results([PRODUCE])
     results.add(TIDELOG, [Sample("produce", 1.0, {"other_share": 0.4})])
-    assert "Other processes took 40% of this machine" in printed(results)
+    told = printed(results)
+    assert "produce it ~" in told
+    assert "other processes took more than 10% of this machine" in told
+    assert "~" not in printed(some_results())
 
 
 def test_the_document_is_json_with_all_samples() -> None:
