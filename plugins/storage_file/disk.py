@@ -124,15 +124,6 @@ def sync_directory(path: str | Path) -> None:
         close(fd)
 
 
-def sync_file(path: str | Path) -> None:
-    """Make a file's content durable, whoever wrote it and also through a mapping."""
-    fd = open_file(path, os.O_RDONLY)
-    try:
-        fsync(fd)
-    finally:
-        close(fd)
-
-
 def remove_if_there(path: str | Path) -> None:
     """Unlink a file; no error when it is not there."""
     with contextlib.suppress(FileNotFoundError):

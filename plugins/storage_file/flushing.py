@@ -7,8 +7,9 @@ nothing may be taken for durable, since the system drops what it could not write
 from __future__ import annotations
 
 import errno
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidelog.plugins.storage_file import disk
@@ -80,40 +81,47 @@ class Durability:
             if self._retired or not segments:
                 return self._durable_offset
             target = segments[-1].next_offset
-            try:
-                self._sync(segments, directory, growing)
-            except OSError as error:
-                self._failure = error
-                # The next append has to notice.
-                for segment in segments:
-                    segment.byte_limit = -1
-                raise
+            self._sync(segments, directory, growing)
             self._durable_offset = max(self._durable_offset, target)
             return self._durable_offset
 
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
         for segment in segments:
-            if segment.next_offset > self._durable_offset:
-                _sync_log(segment)
-            if not segment.indexes_durable and not (growing and segment is segments[-1]):
-                _sync_indexes(segment)
+            try:
+                if segment.next_offset > self._durable_offset:
+                    self._sync_log(segment)
+                if not segment.indexes_durable and not (growing and segment is segments[-1]):
+                    self._sync_path(segment.offsets.path, disk.fsync)
+                    self._sync_path(segment.times.path, disk.fsync)
+                    segment.indexes_durable = True
+            except FileNotFoundError:
+                if not segment.removed:
+                    raise
         if self._directory_changed:
             self._directory_changed = False
-            disk.sync_directory(directory)
+            self._sync_path(directory, disk.fsync)
         if self._parent_changed:
-            disk.sync_directory(Path(directory).parent)
+            self._sync_path(str(Path(directory).parent), disk.fsync)
             self._parent_changed = False
 
+    def _sync_log(self, segment: Segment) -> None:
+        log = segment.log
+        if log is None:
+            self._sync_path(segment.path(), disk.sync_data)
+        else:
+            self._sync_descriptor(log.fd, disk.sync_data)
 
-def _sync_log(segment: Segment) -> None:
-    log = segment.log
-    if log is not None:
-        disk.sync_data(log.fd)
-    else:
-        disk.sync_file(segment.path())
+    def _sync_path(self, path: str, sync: Callable[[int], None]) -> None:
+        fd = disk.open_file(path, os.O_RDONLY)
+        try:
+            self._sync_descriptor(fd, sync)
+        finally:
+            disk.close(fd)
 
-
-def _sync_indexes(segment: Segment) -> None:
-    disk.sync_file(segment.offsets.path)
-    disk.sync_file(segment.times.path)
-    segment.indexes_durable = True
+    def _sync_descriptor(self, fd: int, sync: Callable[[int], None]) -> None:
+        try:
+            sync(fd)
+        except OSError as error:
+            # Not so when a file could not even be opened: then nothing was lost, and the next flush may do.
+            self._failure = error
+            raise

@@ -92,15 +92,29 @@ def _load(placement: Placement, path: str, files: SegmentFiles, services: Servic
     recover_from = directory.recover_from(partition) if placement.exists else None
     log_start = directory.log_start(partition) if placement.exists else 0
     loaded = SegmentLoader(str(partition), path, files, settings).load(recover_from=recover_from)
+    _give_up_what_ends_before(log_start, path, loaded)
     created = not loaded.segments
     if created:
-        segment = create_segment(path, log_start, settings)
+        loaded = LoadedSegments([create_segment(path, log_start, settings)], changed=config.preallocate)
         # Thousands of new partitions would be as many open files; an append opens it again.
-        segment.sleep()
-        loaded = LoadedSegments([segment], changed=config.preallocate)
+        loaded.segments[0].sleep()
     end = loaded.segments[-1].next_offset
     durable = end if recover_from is None else min(recover_from, end)
-    return FilePartitionStore(
-        partition, path, config, services, loaded, SideFiles(path, files.side_files),
-        min(log_start, end), Durability(durable, created=created),
-    )  # fmt: skip
+    side_files = SideFiles(path, files.side_files)
+    durability = Durability(durable, created=created)
+    return FilePartitionStore(partition, path, config, services, loaded, side_files, log_start, durability)
+
+
+def _give_up_what_ends_before(log_start: int, path: str, loaded: LoadedSegments) -> None:
+    """Remove segments that end before the log's recorded start: files behind them were lost.
+
+    The log starts empty there, since offsets must not be given out twice (seed 002, "Crash recovery", gotcha).
+    """
+    if not loaded.segments or loaded.segments[-1].next_offset >= log_start:
+        return
+    end = loaded.segments[-1].next_offset
+    _log.error(
+        "%s ends at offset %d, before its recorded start %d; it starts empty there", path, end, log_start
+    )
+    while loaded.segments:
+        loaded.segments.pop().remove_files()

@@ -18,7 +18,7 @@ from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.flushing import Durability
 from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, create_segment
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, SEGMENT_SUFFIXES
-from tidelog.plugins.storage_file.rolling import RollPolicy
+from tidelog.plugins.storage_file.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segment import Segment
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
@@ -203,7 +203,7 @@ class FilePartitionStore:
                 if found is not None:
                     return found
         except FileNotFoundError:
-            # Retention took the segment between our look at the list and the opening of its file.
+            # A deletion took the segment between our look at the list and the opening of its file.
             if offset < self.log_start_offset:
                 raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
             raise
@@ -256,20 +256,22 @@ class FilePartitionStore:
         if offset < segments[0].base_offset:
             new = create_segment(self.directory, offset, self._settings())
             self._durability.files_created()
-            kept: tuple[Segment, ...] = (new,)
-            dropped = segments
+            self._drop_from((new, *segments), 1)
         else:
-            count = bisect_right(segments, offset, key=_base_offset)
-            kept, dropped = segments[:count], segments[count:]
-            kept[-1].truncate_to(offset)
-        with self._changing:
-            self._segments = kept
-            self._active = kept[-1]
+            # The segments behind go first, the newest of them first: a crash in between leaves no hole.
+            self._drop_from(segments, bisect_right(segments, offset, key=_base_offset))
+            self._active.truncate_to(offset)
         self._log_start = min(self._log_start, self.log_end_offset)
         self._durability.truncated(self.log_end_offset)
-        for segment in dropped:
-            segment.remove_files()
         disk.sync_directory(self.directory)
+
+    def _drop_from(self, segments: tuple[Segment, ...], count: int) -> None:
+        """Keep the first `count` segments; the last of them becomes the active one."""
+        with self._changing:
+            self._segments = segments[:count]
+            self._active = segments[count - 1]
+        for segment in reversed(segments[count:]):
+            segment.remove_files()
 
     def delete_segments_before(self, offset: int) -> int:
         """See `PartitionStore.delete_segments_before`."""
@@ -291,6 +293,7 @@ class FilePartitionStore:
         return count
 
     def _mark_deleted(self, segment: Segment) -> None:
+        segment.removed = True
         renamed: list[str] = []
         for suffix in SEGMENT_SUFFIXES:
             path = segment.path(suffix)
@@ -306,11 +309,19 @@ class FilePartitionStore:
         self._log_start = max(self._log_start, offset)
 
     def flush(self) -> int:
-        """See `PartitionStore.flush`."""
-        return self._durability.flush(self._segments, self.directory, growing=True)
+        """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
+        return self._flush(self._segments, growing=True)
 
     def _flush_inactive(self) -> None:
-        self._durability.flush(self._segments[:-1], self.directory, growing=False)
+        self._flush(self._segments[:-1], growing=False)
+
+    def _flush(self, segments: tuple[Segment, ...], *, growing: bool) -> int:
+        try:
+            return self._durability.flush(segments, self.directory, growing=growing)
+        except OSError:
+            # The next append goes the careful way and learns of it there.
+            self._active.byte_limit = ALWAYS
+            raise
 
     def side_files(self) -> Sequence[str]:
         """See `PartitionStore.side_files`."""
@@ -352,6 +363,6 @@ class FilePartitionStore:
             active.trim_log()
             active.indexes_durable = False
             self._touched = False
-        self._durability.flush(self._segments, self.directory, growing=False)
+        self._flush(self._segments, growing=False)
         for segment in self._segments:
             segment.sleep()

@@ -58,6 +58,7 @@ class Segment:
         "next_offset",
         "offset_limit",
         "offsets",
+        "removed",
         "roll_after",
         "size",
         "times",
@@ -94,6 +95,7 @@ class Segment:
         self.log: LogFile | None = None
         self.indexes_durable = True
         self.touched = False
+        self.removed = False
         self.offset_limit = base_offset + MAX_RELATIVE_OFFSET
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS
@@ -349,6 +351,7 @@ class Segment:
 
     def remove_files(self) -> None:
         """Unlink all files."""
+        self.removed = True
         for suffix in SEGMENT_SUFFIXES:
             disk.remove_if_there(self.path(suffix))
 

@@ -100,11 +100,14 @@ class FileStorage:
 
     def _paths(self) -> list[Path]:
         config = self._context.config
-        return [Path(text).absolute() for text in config[keys.LOG_DIRS] or config[keys.LOG_DIR]]
+        paths = [Path(text).absolute() for text in config[keys.LOG_DIRS] or config[keys.LOG_DIR]]
+        if len({path.resolve() for path in paths}) < len(paths):
+            raise ConfigError(f"log.dirs names a directory twice: {', '.join(map(str, paths))}")
+        return paths
 
     def _load_directories(self) -> None:
         context = self._context
-        path = self._directories[0].path / REGISTRY_FILE
+        path = self._registry_path()
         content = disk.read_file(path)
         registry = TopicRegistry(path, "")
         if content is not None:
@@ -122,6 +125,15 @@ class FileStorage:
         self._registered = frozenset(topic.topic_id for topic in registry.topics())
         self._finish_deletions(registry)
         self._warn_of_strangers(registry)
+
+    def _registry_path(self) -> Path:
+        """In the first log directory, unless another one has it already."""
+        paths = [directory.path / REGISTRY_FILE for directory in self._directories]
+        there = [path for path in paths if path.exists()]
+        if len(there) > 1:
+            names = " and ".join(map(str, there))
+            raise ConfigError(f"there are two registries of topics: {names}; only one broker's can be used")
+        return there[0] if there else paths[0]
 
     def _finish_deletions(self, registry: TopicRegistry) -> None:
         deleted = registry.deleted_topic_ids
