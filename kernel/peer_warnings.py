@@ -19,10 +19,13 @@ class PeerWarnings:
     def __init__(self) -> None:
         self._limit = RateLimit(INTERVAL_SECONDS)
 
-    def warn(self, peer: Peer, what: str, reason: object) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged a moment ago."""
-        suppressed = self._limit.admit(f"{peer.host} {what} {reason}")
+    def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
+
+        Reasons that differ only in their numbers are the same when they have the same `alike`.
+        """
+        suppressed = self._limit.admit(f"{peer.host} {what} {alike or reason}")
         if suppressed is None:
             return
         again = f" (and {suppressed} times more before)" if suppressed else ""
-        _log.warning("%s of %s: %s%s", what, peer, reason, again, extra={"peer": str(peer)})
+        _log.warning("%s %s: %s%s", what, peer, reason, again, extra={"peer": str(peer)})

@@ -46,7 +46,7 @@ class Connection:
         try:
             await self._serve()
         except ProtocolViolation as error:
-            self._warnings.warn(self.peer, "closing the connection", error)
+            self._warnings.warn(self.peer, "closing the connection of", error)
         except OSError as error:
             _log.debug("connection of %s ended: %s", self.peer, error)
         finally:

@@ -91,7 +91,7 @@ class Server:
                 connections.start_soon(self._serve, sock, peer)
             else:
                 sock.close()
-                self._broker.peer_warnings.warn(peer, "refusing a connection", refusal)
+                self._broker.peer_warnings.warn(peer, "refusing a connection of", refusal)
 
         try:
             await bound.accept_forever(self._limits.wait_for_room, handle)

@@ -8,6 +8,7 @@ import attrs
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.errors import BrokerError
     from tidelog.kernel.wire import Peer
 
 
@@ -23,3 +24,7 @@ class RequestContext:
     peer: Peer
     client_id: str | None = None
     api_version: int = 0
+
+    def warn(self, what: str, error: BrokerError) -> None:
+        """Log what the peer is refused and why; the same refusal is not repeated for a while."""
+        self.broker.peer_warnings.warn(self.peer, what, error, alike=type(error).__name__)

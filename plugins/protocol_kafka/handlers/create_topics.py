@@ -39,7 +39,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     partitions = sum(_partitions(context, topic) for topic in request.topics)
     if partitions > MAX_PARTITIONS_PER_REQUEST:
         refusal = _too_many(partitions)
-        return CreateTopicsResponse(topics=[_refused(topic, refusal) for topic in request.topics])
+        return CreateTopicsResponse(topics=[_refused(context, topic, refusal) for topic in request.topics])
     asked = Counter(topic.name for topic in request.topics)
     seen: set[str] = set()
     results = []
@@ -85,7 +85,7 @@ async def _create(
             created = await topics.create(new)
             topic_id, partitions = created.topic_id.bytes, len(created.partitions)
     except BrokerError as error:
-        return _refused(topic, error)
+        return _refused(context, topic, error)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -97,7 +97,8 @@ async def _create(
     )
 
 
-def _refused(topic: CreatableTopic, error: BrokerError) -> CreatableTopicResult:
+def _refused(context: RequestContext, topic: CreatableTopic, error: BrokerError) -> CreatableTopicResult:
+    context.warn(f"refusing to create topic {topic.name!r} for", error)
     return CreatableTopicResult(
         name=topic.name, error_code=error_code(error), error_message=error_message(error)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicId
+from tidelog.kernel.errors import BrokerError, InvalidRequest, InvalidTopic, UnknownTopicId
 from tidelog.kernel.topics import Topic, check_topic_name
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
@@ -102,6 +102,9 @@ def _asked(
         return _found(context, topics.get(name), operations)
     except UnknownTopicId as error:
         return _unknown(None, asked.topic_id, error)
+    except InvalidTopic as error:
+        context.warn("refusing a topic name of", error)
+        return _unknown(asked.name or "", asked.topic_id, error)
     except BrokerError as error:
         return _unknown(asked.name or "", asked.topic_id, error)
 

@@ -58,18 +58,19 @@ def _check_acks(acks: int) -> InvalidRequiredAcks | None:
 def _append_topic(
     context: RequestContext, data: TopicProduceData, acks_error: InvalidRequiredAcks | None
 ) -> list[PartitionProduceResponse]:
-    version = context.api_version
+    by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
-        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=version >= TOPIC_IDS_SINCE)
+        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=by_id)
         if acks_error is not None:
             raise acks_error
     except BrokerError as error:
-        return [_failed(partition.index, error) for partition in data.partition_data]
-    return [_append(topic, partition, version) for partition in data.partition_data]
+        name = data.name or data.topic_id.hex()
+        return [_failed(context, name, partition.index, error) for partition in data.partition_data]
+    return [_append(context, topic, partition) for partition in data.partition_data]
 
 
-def _append(topic: Topic, data: PartitionProduceData, version: int) -> PartitionProduceResponse:
-    index, records = data.index, data.records
+def _append(context: RequestContext, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+    index, records, version = data.index, data.records, context.api_version
     try:
         if not 0 <= index < len(topic.partitions):
             raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
@@ -82,9 +83,10 @@ def _append(topic: Topic, data: PartitionProduceData, version: int) -> Partition
         partition = topic.partitions[index]
         result = partition.append(records)
     except UnsupportedMessageFormat as error:
-        return _failed(index, error if version < BATCHES_V2_SINCE else InvalidRecord(str(error)))
+        refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
+        return _failed(context, topic.name, index, refusal)
     except BrokerError as error:
-        return _failed(index, error)
+        return _failed(context, topic.name, index, error)
     return PartitionProduceResponse(
         index=index,
         error_code=0,
@@ -94,7 +96,8 @@ def _append(topic: Topic, data: PartitionProduceData, version: int) -> Partition
     )
 
 
-def _failed(index: int, error: BrokerError) -> PartitionProduceResponse:
+def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
+    context.warn(f"refusing to append to {name}-{index} for", error)
     return PartitionProduceResponse(
         index=index, error_code=error_code(error), base_offset=-1, error_message=error_message(error)
     )
