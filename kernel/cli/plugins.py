@@ -43,7 +43,7 @@ def _as_json(plugin: InstalledPlugin) -> dict[str, object]:
 def _as_row(plugin: InstalledPlugin) -> tuple[str, ...]:
     offers = [f"{offer.seam} {offer.name or ''}".rstrip() + "*" * offer.active for offer in plugin.offers]
     if plugin.keys:
-        offers.append(f"{len(plugin.keys)} configuration keys")
+        offers.append(f"{len(plugin.keys)} configuration key{'s' * (len(plugin.keys) > 1)}")
     source = f"{plugin.distribution} {plugin.version}" if plugin.distribution else "key `plugins`"
     state = "blocked" if plugin.blocked else "active" if plugin.active else "idle"
     return plugin.name, state, ", ".join(offers) or "-", source, plugin.module

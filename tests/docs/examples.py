@@ -65,11 +65,16 @@ def check(printed: str, example: Example) -> None:
     """Compare; `...` on the page stands for any text within a line, alone on a line for any lines."""
     if example.prints is None:
         return
-    pattern = re.escape(example.prints.rstrip("\n"))
-    pattern = re.sub(r"(?m)^\\\.\\\.\\\.$", r"(?s:.*)", pattern).replace(r"\.\.\.", r".*")
-    assert re.fullmatch(pattern, printed.rstrip("\n")), (
+    pattern = "".join(_pattern(line) for line in example.prints.splitlines())
+    assert re.fullmatch(pattern, printed.rstrip("\n") + "\n"), (
         f"{printed}\nis not what the page shows:\n{example.prints}"
     )
+
+
+def _pattern(line: str) -> str:
+    if line == "...":
+        return r"(?:.*\n)*"
+    return re.escape(line).replace(r"\.\.\.", ".*") + r"\n"
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,84 @@
+"""Every hook does what docs/hooks.md says: each test uses the page's own example as a plugin."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.docs.examples import examples_of
+from tests.kernel.plugins.distributions import import_folder
+from tidelog.kernel.config import topic_config
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.plugins import configure
+from tidelog.kernel.testing.broker import broker_in_thread, running_broker
+
+Example = Callable[[str], str]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Generator[Example]:
+    """Makes a module of the page's example for a hook; gives the module's name."""
+    with import_folder(tmp_path) as folder:
+
+        def make(hook: str) -> str:
+            (source,) = [block.text for block in examples_of("hooks.md") if f"def {hook}(" in block.text]
+            folder.module(f"example_{hook}", source)
+            return f"example_{hook}"
+
+        yield make
+
+
+def test_tidelog_config_keys(example: Example) -> None:
+    plugin = example("tidelog_config_keys")
+    config, plugins = configure({"plugins": plugin, "greeting.text": "moin", "log.greeting.times": 3})
+    keys = {key.name: key for key in plugins.config_keys()}
+    assert config[keys["greeting.text"]] == "moin"
+    assert topic_config(config, {})[keys["greeting.times"]] == 3
+    assert topic_config(config, {"greeting.times": "7"})[keys["greeting.times"]] == 7
+    with pytest.raises(ConfigError, match=r"greeting\.text = '' \(code\): is empty"):
+        configure({"plugins": plugin, "greeting.text": ""})
+
+
+async def test_tidelog_storage_backends(example: Example) -> None:
+    settings = {"plugins": example("tidelog_storage_backends"), "storage": "forgetful"}
+    async with running_broker(settings) as broker:
+        await broker.topics.ensure("t")
+        assert len(broker.topics) == 1
+
+
+def test_tidelog_wire_codecs(example: Example) -> None:
+    settings = {
+        "plugins": example("tidelog_wire_codecs"),
+        "listeners": "LINES://127.0.0.1:0",
+        "listener.codec.map": "LINES:lines",
+    }
+    with broker_in_thread(settings) as running:
+        host, _, port = running.broker.listeners["LINES"].rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(b"how many?\nand n")
+            assert connection.recv(100) == b"0 topics\n"
+            connection.sendall(b"ow?\n")
+            assert connection.recv(100) == b"0 topics\n"
+
+
+async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    plugin = example("tidelog_background_tasks")
+    async with running_broker({"plugins": plugin}) as broker:
+        await broker.topics.ensure("t")
+        (task,) = broker.plugins.background_tasks(broker)
+        assert (task.name, task.interval_ms, task.jitter_ms) == ("count-topics", 60_000, 1_000)
+        await task.run()
+        assert broker.tasks.statistics()["count-topics"].failures == 0
+    assert [vars(record)["topics"] for record in caplog.records if record.name == plugin][-1] == 1
+
+
+def test_tidelog_commands(example: Example) -> None:
+    _, plugins = configure({"plugins": example("tidelog_commands")})
+    (command,) = [command for command in plugins.commands() if command.name == "greet"]
+    assert CliRunner().invoke(command, ["Ada"]).output == "hello Ada\n"
