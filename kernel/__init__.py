@@ -1,6 +1,6 @@
 """The kernel of tidelog: what embedders and plugin authors import.
 
-    from tidelog.kernel import Broker, Config, hookimpl, load_plugins
+    from tidelog.kernel import Broker, ConfigKey, configure, hookimpl
 
 Names are imported at first use, so that a plugin which only needs `hookimpl` costs nothing more.
 """
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker, serve
     from tidelog.kernel.config import Config, ConfigKey
     from tidelog.kernel.hookspecs import hookimpl
-    from tidelog.kernel.plugins import load_plugins
+    from tidelog.kernel.plugins import configure, load_plugins
 
-__all__ = ["Broker", "Config", "ConfigKey", "hookimpl", "load_plugins", "serve"]
+__all__ = ["Broker", "Config", "ConfigKey", "configure", "hookimpl", "load_plugins", "serve"]
 
 _HOMES = {
     "Broker": "broker",
     "Config": "config",
     "ConfigKey": "config",
+    "configure": "plugins",
     "hookimpl": "hookspecs",
     "load_plugins": "plugins",
     "serve": "broker",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+@cache
 def _plugin_commands() -> dict[str, click.Command]:
     from tidelog.kernel.cli.options import CONFIG_VARIABLE, sources_of
     from tidelog.kernel.plugins.load import load_wanted_plugins

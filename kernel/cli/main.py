@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -40,6 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = tidelog.main(given, prog_name="tidelog", standalone_mode=False)
     except BaseException as error:
         if debug_wanted(given):
-            raise
+            traceback.print_exception(error)
         code = report(error)
     sys.exit(code)

@@ -22,11 +22,7 @@ DEADLINE_SECONDS = 30.0
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without tidelog's variables, and with `extra` ones."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("TIDELOG_")
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
     return {**kept, **(extra or {})}
 
 

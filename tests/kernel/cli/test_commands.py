@@ -79,8 +79,9 @@ def test_a_traceback_comes_only_when_it_is_asked_for(
 ) -> None:
     assert "Traceback" not in tidelog("config", "--set", "node.id=x").stderr
     done = tidelog(*arguments, "config", "--set", "node.id=x", **environment)
-    assert done.returncode != 0
-    assert "Traceback" in done.stderr
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.splitlines()[-1].startswith("tidelog: The configuration has a problem: node.id")
 
 
 def test_config_shows_every_key() -> None:
