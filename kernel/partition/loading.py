@@ -8,52 +8,70 @@ from __future__ import annotations
 import logging
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
+from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, NO_EPOCH, LeaderEpochs
 from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name, snapshot_offsets
 
 _log = logging.getLogger(__name__)
 
+FIRST_EPOCH = 0
+
 
 def load_partition(partition: Partition, *, clean_start: bool) -> None:
     """Blocking: rebuild what the kernel remembers of a partition whose store was just opened.
 
     After an unclean stop the leader epoch is raised, so that a client which saw records that were lost can
-    tell that history parted.
+    tell that history parted. It never falls: clients take no metadata of an older epoch than they have seen.
     """
-    epochs_known = _load_epochs(partition)
-    _load_producers(partition, learn_epochs=not epochs_known)
-    had_data = partition.log_end_offset > partition.log_start_offset
-    partition.leader_epoch = max(partition.epochs.latest, 0) + (0 if clean_start or not had_data else 1)
+    written_down = _load_epochs(partition)
+    _read_log(partition, epochs_lost=written_down is None)
+    newest = max(NO_EPOCH if written_down is None else written_down, partition.epochs.latest)
+    if clean_start or newest == NO_EPOCH:
+        partition.leader_epoch = max(newest, FIRST_EPOCH)
+    else:
+        _lead_in_new_epoch(partition, newest + 1)
 
 
-def _load_epochs(partition: Partition) -> bool:
+def _lead_in_new_epoch(partition: Partition, epoch: int) -> None:
+    """Write it down before anybody can see it, with the log's end as its start, as Kafka does."""
+    partition.leader_epoch = epoch
+    partition.epochs.assign(epoch, partition.log_end_offset)
+    partition.store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())
+
+
+def _load_epochs(partition: Partition) -> int | None:
+    """The newest epoch that the checkpoint names, None when the lineage has to be learned from the log."""
     content = partition.store.read_side_file(CHECKPOINT_NAME)
     if content is None:
-        return partition.log_end_offset == partition.log_start_offset
+        return NO_EPOCH if partition.log_end_offset == partition.log_start_offset else None
     try:
         partition.epochs = LeaderEpochs.decode(content)
     except StorageError as error:
         _log.warning("%s: %s; rebuilding it from the log", partition.topic_partition, error)
-        return False
-    partition.epochs.truncate_from_end(partition.log_end_offset)
+        return None
+    newest = partition.epochs.latest
+    partition.epochs.truncate_from_end(partition.log_end_offset + 1)
     partition.epochs.truncate_from_start(partition.log_start_offset)
-    return True
+    return newest
 
 
-def _load_producers(partition: Partition, *, learn_epochs: bool) -> None:
+def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
+    """Take producers from the newest snapshot, and from the log above it what came after.
+
+    That also tells of epochs whose checkpoint a crash came before. When the checkpoint is lost altogether,
+    the whole log is read.
+    """
     store = partition.store
-    snapshot_offset = partition.log_start_offset
-    entries = _newest_snapshot(partition)
-    if entries is not None:
-        snapshot_offset, partition.producers.entries = entries
-    from_offset = partition.log_start_offset if learn_epochs else snapshot_offset
+    log_start = snapshot_offset = partition.log_start_offset
+    snapshot = _newest_snapshot(partition)
+    if snapshot is not None:
+        snapshot_offset, partition.producers.entries = snapshot
+    from_offset = log_start if epochs_lost else max(snapshot_offset, log_start)
     if from_offset >= partition.log_end_offset:
         return
     for header in store.headers(from_offset):
-        if learn_epochs:
-            partition.epochs.assign(header.leader_epoch, header.base_offset)
+        partition.epochs.assign(header.leader_epoch, header.base_offset)
         if header.base_offset >= snapshot_offset:
             partition.producers.replay(header)
 

@@ -25,7 +25,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
-from tidelog.kernel.partition.producers import ProducerStates
+from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.snapshots import encode_snapshot, snapshot_name
 from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
@@ -126,7 +126,7 @@ class Partition:
         if header.producer_id != NO_PRODUCER_ID:
             sent = self.producers.check(header)
             if sent is not None:
-                return AppendResult(sent.base_offset, sent.last_offset, NO_TIMESTAMP)
+                return self._as_answered_then(sent)
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:
             append_time = self._clock()
@@ -137,6 +137,10 @@ class Partition:
             if header.is_append_time:
                 stamp_create_time(batch, header)
         return self._append_stamped(batch, header, append_time)
+
+    def _as_answered_then(self, sent: SentBatch) -> AppendResult:
+        stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
+        return AppendResult(sent.base_offset, sent.last_offset, sent.timestamp if stamped else NO_TIMESTAMP)
 
     def _append_stamped(
         self, batch: bytearray | memoryview, header: BatchHeader, append_time: int

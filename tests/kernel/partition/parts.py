@@ -1,68 +1,46 @@
-"""What the tests of partitions are made of: batches, a clock to set, a partition above memory."""
+"""What the tests of partitions are made of: batches as clients send them and a partition above memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from uuid import UUID
-
-import attrs
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
-from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.records.record import Record, encode_record
 from tidelog.kernel.storage import LogSlice, PartitionStore, TopicPartition
+from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
-NOW = 1_700_000_000_000
 TOPIC_PARTITION = TopicPartition("flights", 3)
 TOPIC_ID = UUID(int=4711)
 
 
-@attrs.define
-class Clock:
-    """Milliseconds that stand still until they are set."""
-
-    now_ms: int = NOW
-
-    def __call__(self) -> int:
-        return self.now_ms
+def batch_of(count: int) -> bytearray:
+    """A batch of that many small records."""
+    return make_batch([b"value"] * count)
 
 
-def make_batch(
-    count: int = 1,
-    *,
-    producer_id: int = NO_PRODUCER_ID,
-    epoch: int = -1,
-    sequence: int = NO_SEQUENCE,
-    timestamps: Sequence[int] = (),
-    codec: int = 0,
-    attributes: int = 0,
-    value: bytes = b"value",
-) -> bytearray:
-    """A batch as a client sends it; the records after those with a timestamp of their own are of now."""
-    times = [*timestamps, *[NOW] * count][:count]
-    records = bytearray()
-    for index, timestamp in enumerate(times):
-        encode_record(records, Record(index, timestamp, None, value), 0, times[0])
-    header = BatchHeader(
-        base_offset=0,
-        batch_length=0,
-        leader_epoch=-1,
-        magic=2,
-        crc=0,
-        attributes=attributes | codec,
-        last_offset_delta=count - 1,
-        base_timestamp=times[0],
-        max_timestamp=max(times),
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        record_count=count,
+def sent(producer_id: int, epoch: int, sequence: int, count: int = 1) -> bytearray:
+    """A batch of an idempotent producer."""
+    return make_batch(
+        [b"value"] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
     )
-    return pack_batch(header, compress(codec, records))
+
+
+def changed(batch: bytearray, **fields: int) -> bytearray:
+    """The batch with other header fields, its length and CRC right."""
+    return pack_batch(parse_header(batch)._replace(**fields), batch[HEADER_BYTES:])
+
+
+def compressed(batch: bytearray, codec: int) -> bytearray:
+    """The batch with its records packed by that codec."""
+    header = parse_header(batch)
+    return pack_batch(
+        header._replace(attributes=header.attributes | codec), compress(codec, batch[HEADER_BYTES:])
+    )
 
 
 def run_at_once(name: str, job: Callable[[], object]) -> None:
@@ -70,24 +48,23 @@ def run_at_once(name: str, job: Callable[[], object]) -> None:
     job()
 
 
-def new_store(
-    config: TopicConfig | None = None, clock: Callable[[], int] | None = None
-) -> MemoryPartitionStore:
+def new_store(config: TopicConfig | None = None, clock: FakeClock | None = None) -> MemoryPartitionStore:
     """An empty log in memory."""
-    return MemoryPartitionStore(config or TopicConfig(), clock or Clock())
+    return MemoryPartitionStore(config or TopicConfig(), clock or FakeClock())
 
 
 def open_partition(
     store: PartitionStore | None = None,
     config: TopicConfig | None = None,
-    clock: Callable[[], int] | None = None,
+    clock: FakeClock | None = None,
     *,
     clean_start: bool = True,
+    in_thread: Callable[[str, Callable[[], object]], None] = run_at_once,
 ) -> Partition:
     """A partition, loaded from its store as at a start of the broker."""
-    config, clock = config or TopicConfig(), clock or Clock()
+    config, clock = config or TopicConfig(), clock or FakeClock()
     store = new_store(config, clock) if store is None else store
-    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, run_at_once)
+    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread)
     load_partition(partition, clean_start=clean_start)
     return partition
 
@@ -100,3 +77,15 @@ def content(log: LogSlice) -> bytes:
         out += region
     assert len(out) == log.size
     return bytes(out)
+
+
+def offsets_in(log: LogSlice) -> list[int]:
+    """Base offsets of the whole batches in a slice."""
+    data, position, offsets = content(log), 0, list[int]()
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        if position + header.size > len(data):
+            break
+        offsets.append(header.base_offset)
+        position += header.size
+    return offsets

@@ -1,0 +1,248 @@
+"""Appending: dense offsets, a header stamped in place, results, and a disk that refuses."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import (
+    BatchTooLarge,
+    BrokerError,
+    CorruptBatch,
+    InvalidTransactionState,
+    StorageError,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.partition import AppendResult, Isolation, Partition
+from tidelog.kernel.partition.waiters import AppendWaiter
+from tidelog.kernel.records.batch import Buffer, parse_header, verify_crc
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
+
+from .parts import batch_of, content, new_store, offsets_in, open_partition, sent
+
+
+def read_all(partition: Partition) -> bytes:
+    """Everything in the log."""
+    return content(partition.read(partition.log_start_offset, 2**31 - 1, Isolation.READ_UNCOMMITTED))
+
+
+def bounds(partition: Partition) -> tuple[int, int, int, int]:
+    """Log start, last stable, high watermark, log end."""
+    return (
+        partition.log_start_offset,
+        partition.last_stable_offset,
+        partition.high_watermark,
+        partition.log_end_offset,
+    )
+
+
+def test_an_empty_partition_begins_at_zero() -> None:
+    assert bounds(open_partition()) == (0, 0, 0, 0)
+
+
+@given(st.lists(st.integers(1, 20), max_size=12))
+def test_offsets_are_dense(counts: list[int]) -> None:
+    partition = open_partition()
+    end = 0
+    for count in counts:
+        assert partition.append(batch_of(count)) == AppendResult(end, end + count - 1, -1)
+        end += count
+        assert bounds(partition) == (0, end, end, end)
+        assert partition.store.log_end_offset == end
+
+
+def test_the_header_is_stamped_where_it_lies() -> None:
+    partition = open_partition()
+    partition.append(batch_of(5))
+    batch = batch_of(3)
+    records, received = bytes(batch[61:]), bytearray(b"before" + batch + b"behind")
+    partition.append(memoryview(received)[6:-6])
+    header = parse_header(received, 6)
+    assert (header.base_offset, header.leader_epoch) == (5, 0)
+    stored = read_all(partition)[len(batch_of(5)) :]
+    assert stored == received[6:-6]
+    assert verify_crc(stored, parse_header(stored))
+    assert stored[61:] == records
+
+
+def test_what_is_read_is_what_was_stamped() -> None:
+    partition = open_partition()
+    batches = [batch_of(count) for count in (1, 4, 2)]
+    for batch in batches:
+        partition.append(batch)
+    assert read_all(partition) == b"".join(batches)
+    assert offsets_in(partition.read(0, 10_000, Isolation.READ_COMMITTED)) == [0, 1, 5]
+
+
+def test_the_receive_buffer_may_be_used_again_after_an_append() -> None:
+    partition = open_partition()
+    batch = batch_of(1)
+    partition.append(batch)
+    expected = bytes(batch)
+    batch[:] = bytes(len(batch))
+    assert read_all(partition) == expected
+
+
+def test_the_leader_epoch_is_stamped() -> None:
+    partition = open_partition()
+    partition.leader_epoch = 7
+    batch = batch_of(1)
+    partition.append(batch)
+    assert parse_header(batch).leader_epoch == 7
+    assert partition.epochs.entries() == [(7, 0)]
+
+
+def test_a_new_leader_epoch_is_written_down_with_its_first_batch() -> None:
+    partition = open_partition()
+    assert partition.store.read_side_file("leader-epoch-checkpoint") is None
+    for epoch in (0, 0, 3, 3):
+        partition.leader_epoch = epoch
+        partition.append(batch_of(10))
+    assert partition.store.read_side_file("leader-epoch-checkpoint") == b"0\n2\n0 0\n3 20\n"
+
+
+def test_transactional_batches_need_a_coordinator() -> None:
+    partition = open_partition()
+    batch = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    with pytest.raises(InvalidTransactionState):
+        partition.append(batch)
+    assert bounds(partition) == (0, 0, 0, 0)
+    assert partition.producers.entries == {}
+
+
+def test_a_partition_that_is_gone_takes_and_gives_nothing() -> None:
+    partition = open_partition()
+    partition.append(batch_of(1))
+    partition.take_offline()
+    with pytest.raises(UnknownTopicOrPartition):
+        partition.append(batch_of(1))
+    with pytest.raises(UnknownTopicOrPartition):
+        partition.read(0, 100, Isolation.READ_UNCOMMITTED)
+
+
+def test_a_batch_larger_than_a_segment_is_refused() -> None:
+    config = TopicConfig(segment_bytes=1000)
+    partition = open_partition(config=config)
+    with pytest.raises(BatchTooLarge):
+        partition.append(make_batch([b"x" * 1000], producer_id=1, producer_epoch=0, base_sequence=0))
+    assert bounds(partition) == (0, 0, 0, 0)
+    assert partition.producers.entries == {}
+    assert partition.epochs.entries() == []
+
+
+def test_a_snapshot_of_producers_is_written_at_every_roll() -> None:
+    partition = open_partition(config=TopicConfig(segment_bytes=300))
+    for sequence in range(6):
+        partition.append(sent(1, 0, sequence))
+    bases = [segment.base_offset for segment in partition.store.segments()]
+    assert len(bases) > 1
+    snapshots = [name for name in partition.store.side_files() if name.endswith(".snapshot")]
+    assert snapshots == [f"{base:020d}.snapshot" for base in bases[1:]]
+
+
+class FailingStore(MemoryPartitionStore):
+    """A disk that refuses appends while `error` is set."""
+
+    error: OSError | None = None
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """Refuse, or append."""
+        if self.error is not None:
+            raise self.error
+        return super().append(batch, base_offset, last_offset, max_timestamp)
+
+
+def state(partition: Partition) -> object:
+    """All that an append may change."""
+    return (
+        bounds(partition),
+        partition.epochs.entries(),
+        {
+            producer_id: (entry.epoch, list(entry.batches), entry.last_timestamp)
+            for producer_id, entry in partition.producers.entries.items()
+        },
+        read_all(partition),
+        list(partition.store.side_files()),
+    )
+
+
+FAILURES: dict[str, Callable[[Partition], object]] = {
+    "plain": lambda partition: partition.append(batch_of(2)),
+    "next of a known producer": lambda partition: partition.append(sent(1, 0, 5)),
+    "new epoch of a producer": lambda partition: partition.append(sent(1, 1, 0)),
+    "first of a producer": lambda partition: partition.append(sent(2, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("append", FAILURES.values(), ids=FAILURES)
+def test_a_disk_that_refuses_leaves_everything_as_it_was(
+    append: Callable[[Partition], object], code: int
+) -> None:
+    store = FailingStore(TopicConfig(), FakeClock())
+    partition = open_partition(store)
+    partition.append(sent(1, 0, 0, 5))
+    woken: list[bool] = []
+    partition.add_waiter(AppendWaiter(1, lambda: woken.append(True)))
+    partition.leader_epoch = 1
+    before = state(partition)
+    store.error = OSError(code, "refused")
+    with pytest.raises(StorageError, match="flights-3: the disk refused"):
+        append(partition)
+    assert state(partition) == before
+    assert woken == []
+
+    store.error = None
+    append(partition)
+    assert partition.log_end_offset > 5
+    assert partition.epochs.entries() == [(0, 0), (1, 5)]
+    assert woken == [True]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_by_the_brokers_own_errors(data: bytes) -> None:
+    partition = open_partition()
+    with pytest.raises(BrokerError):
+        partition.append(bytearray(data))
+    assert bounds(partition) == (0, 0, 0, 0)
+
+
+@given(at=st.integers(0, 200), bit=st.integers(0, 7))
+def test_no_flipped_bit_gets_into_the_log(at: int, bit: int) -> None:
+    """What the CRC covers cannot change; what it does not cover is checked or stamped anew."""
+    partition = open_partition()
+    batch = batch_of(3)
+    at %= len(batch)
+    batch[at] ^= 1 << bit
+    if 12 <= at < 16:  # the leader epoch, which the broker stamps
+        partition.append(batch)
+        assert read_all(partition) == bytes(batch_with_stamp())
+        return
+    with pytest.raises(BrokerError):
+        partition.append(batch)
+    assert partition.log_end_offset == 0
+
+
+def batch_with_stamp() -> bytearray:
+    """The batch of three as an empty log stores it."""
+    batch = batch_of(3)
+    open_partition().append(batch)
+    return batch
+
+
+def test_a_store_that_is_full_of_others_data_is_not_touched_by_a_refused_batch() -> None:
+    store = new_store()
+    partition = open_partition(store)
+    partition.append(batch_of(4))
+    size = store.size_bytes
+    batch = batch_of(1)
+    batch[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        partition.append(batch)
+    assert store.size_bytes == size

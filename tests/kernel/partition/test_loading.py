@@ -1,0 +1,344 @@
+"""Coming back: producers and leader epochs after clean and unclean stops, with side files lost or broken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import OutOfOrderSequence
+from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.partition.producers import ProducerEntry
+from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
+
+from .parts import batch_of, new_store, offsets_in, open_partition, sent
+
+CHECKPOINT = "leader-epoch-checkpoint"
+SMALL_SEGMENTS = TopicConfig(segment_bytes=400)
+
+
+def newest(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, object, int]]:
+    """Of each producer what also a snapshot keeps."""
+    return {
+        producer_id: (entry.epoch, entry.batches[-1] if entry.batches else None, entry.last_timestamp)
+        for producer_id, entry in entries.items()
+    }
+
+
+def everything(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, list[object], int]]:
+    """All that is known of each producer."""
+    return {
+        producer_id: (entry.epoch, list(entry.batches), entry.last_timestamp)
+        for producer_id, entry in entries.items()
+    }
+
+
+def forgetful(name: str, job: Callable[[], object]) -> None:
+    """A background that the crash came before."""
+
+
+def lose_snapshots(store: MemoryPartitionStore) -> None:
+    """As if none had been written."""
+    for name in store.side_files():
+        if name.endswith(".snapshot"):
+            store.delete_side_file(name)
+
+
+def test_a_new_partition() -> None:
+    for clean_start in (True, False):
+        partition = open_partition(clean_start=clean_start)
+        assert (partition.leader_epoch, partition.log_end_offset) == (0, 0)
+        assert partition.producers.entries == {}
+        assert partition.epochs.entries() == []
+        assert list(partition.store.side_files()) == []
+
+
+def used(store: MemoryPartitionStore, config: TopicConfig | None = None) -> Partition:
+    """A partition where two producers sent some batches."""
+    partition = open_partition(store, config)
+    for sequence in range(7):
+        partition.append(sent(1, 0, sequence))
+        partition.append(sent(2, 3, 2 * sequence, 2))
+    partition.append(batch_of(3))
+    return partition
+
+
+def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None:
+    store = new_store()
+    before = used(store)
+    before.close()
+    after = open_partition(store)
+    assert newest(after.producers.entries) == newest(before.producers.entries)
+    assert after.epochs.entries() == before.epochs.entries() == [(0, 0)]
+    assert (after.log_end_offset, after.high_watermark, after.last_stable_offset) == (24, 24, 24)
+    assert after.leader_epoch == 0
+    assert after.append(sent(1, 0, 6)).base_offset == 18
+    assert after.append(sent(1, 0, 7)).base_offset == 24
+
+
+def test_after_a_kill_all_that_the_log_has_is_known() -> None:
+    store = new_store()
+    before = used(store)
+    after = open_partition(store, clean_start=False)
+    assert everything(after.producers.entries) == everything(before.producers.entries)
+    assert after.log_end_offset == before.log_end_offset
+
+
+def test_after_a_kill_the_newest_snapshot_is_where_reading_starts() -> None:
+    store = new_store(SMALL_SEGMENTS)
+    before = used(store, SMALL_SEGMENTS)
+    snapshot = max(snapshot_offsets(store.side_files()))
+    read_from: list[int] = []
+    headers = store.headers
+
+    def spied(from_offset: int) -> object:
+        read_from.append(from_offset)
+        return headers(from_offset)
+
+    store.headers = spied  # type: ignore[method-assign, assignment]
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert read_from == [snapshot]
+    assert newest(after.producers.entries) == newest(before.producers.entries)
+
+
+def test_a_clean_stop_leaves_a_snapshot_at_the_log_end() -> None:
+    store = new_store()
+    used(store).close()
+    assert snapshot_offsets(store.side_files()) == [24]
+
+
+def test_an_empty_log_leaves_no_snapshot() -> None:
+    store = new_store()
+    open_partition(store).close()
+    assert list(store.side_files()) == []
+
+
+@pytest.mark.parametrize("broken", [b"", b"\0" * 20, b"nonsense"])
+def test_a_broken_snapshot_is_dropped_and_the_one_before_it_used(
+    broken: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(SMALL_SEGMENTS)
+    before = used(store, SMALL_SEGMENTS)
+    before.close()
+    *others, last = snapshot_offsets(store.side_files())
+    store.write_side_file(f"{last:020d}.snapshot", broken)
+    with caplog.at_level(logging.WARNING):
+        after = open_partition(store, SMALL_SEGMENTS)
+    assert newest(after.producers.entries) == newest(before.producers.entries)
+    assert snapshot_offsets(store.side_files()) == others
+    assert f"flights-3: {last:020d}.snapshot is dropped" in caplog.text
+
+
+def test_when_all_snapshots_are_broken_the_log_is_read() -> None:
+    store = new_store(SMALL_SEGMENTS)
+    before = used(store, SMALL_SEGMENTS)
+    for name in store.side_files():
+        if name.endswith(".snapshot"):
+            store.write_side_file(name, b"broken")
+    after = open_partition(store, SMALL_SEGMENTS)
+    assert everything(after.producers.entries) == everything(before.producers.entries)
+
+
+def test_snapshots_beyond_a_truncated_log_go() -> None:
+    store = new_store(SMALL_SEGMENTS)
+    used(store, SMALL_SEGMENTS).close()
+    offsets = snapshot_offsets(store.side_files())
+    store.truncate_to(offsets[1])
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert snapshot_offsets(store.side_files()) == offsets[:2]
+    assert after.log_end_offset == offsets[1]
+
+
+def test_a_snapshot_from_before_the_log_start() -> None:
+    """The log's start may have moved past the newest snapshot; what it says of producers still holds."""
+    store = new_store(SMALL_SEGMENTS)
+    before = used(store, SMALL_SEGMENTS)
+    start = max(snapshot_offsets(store.side_files())) + 1
+    store.raise_log_start(start)
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert after.log_start_offset == start
+    assert newest(after.producers.entries) == newest(before.producers.entries)
+
+
+histories = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 3), st.sampled_from(["batch", "batch", "new epoch", "kill"])),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(histories, st.floats(0, 1), st.booleans())
+def test_after_any_loss_the_state_is_that_of_the_batches_left(
+    history: list[tuple[int, int, str]], keep: float, with_snapshots: bool
+) -> None:
+    store = new_store(SMALL_SEGMENTS)
+    partition = open_partition(store, SMALL_SEGMENTS)
+    producers: dict[int, tuple[int, int]] = dict.fromkeys(range(4), (0, 0))
+    for producer_id, count, step in history:
+        if step == "kill":
+            partition = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+            continue
+        epoch, sequence = producers[producer_id]
+        if step == "new epoch":
+            epoch, sequence = epoch + 1, 0
+        partition.append(sent(producer_id, epoch, sequence, count))
+        producers[producer_id] = (epoch, sequence + count)
+    store.truncate_to(int(partition.log_end_offset * keep))
+    left = list(store.headers(0))
+
+    expected = open_partition(new_store())
+    for header in left:
+        expected.producers.replay(header)
+        expected.epochs.assign(header.leader_epoch, header.base_offset)
+    if not with_snapshots:
+        lose_snapshots(store)
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert newest(after.producers.entries) == newest(expected.producers.entries)
+    if not with_snapshots:
+        assert everything(after.producers.entries) == everything(expected.producers.entries)
+    for offset in range(after.log_end_offset):
+        assert after.epochs.epoch_for(offset) == expected.epochs.epoch_for(offset)
+    assert all(header.leader_epoch < after.leader_epoch for header in left)
+
+
+# Leader epochs
+
+
+def test_a_kill_raises_the_leader_epoch_and_writes_it_down() -> None:
+    store = new_store()
+    used(store)
+    after = open_partition(store, clean_start=False)
+    assert after.leader_epoch == 1
+    assert after.epochs.entries() == [(0, 0), (1, 24)]
+    assert store.read_side_file(CHECKPOINT) == b"0\n2\n0 0\n1 24\n"
+
+
+def test_a_clean_start_keeps_the_leader_epoch() -> None:
+    store = new_store()
+    used(store)
+    epochs = [open_partition(store, clean_start=False).leader_epoch for _ in range(3)]
+    assert epochs == [1, 2, 3]
+    open_partition(store).close()
+    assert open_partition(store).leader_epoch == 3
+
+
+def test_the_leader_epoch_never_falls() -> None:
+    """A client that has seen an epoch takes no metadata of an older one and would wait for ever."""
+    store = new_store()
+    partition = used(store)
+    seen = partition.leader_epoch
+    for clean_start, appends in ((False, 0), (True, 0), (False, 1), (False, 0), (True, 1), (True, 0)):
+        partition = open_partition(store, clean_start=clean_start)
+        assert partition.leader_epoch >= seen + (0 if clean_start else 1)
+        seen = partition.leader_epoch
+        for _ in range(appends):
+            partition.append(batch_of(1))
+        if clean_start:
+            partition.close()
+
+
+def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
+    """The crash came between the first batch of an epoch and its checkpoint."""
+    store = new_store()
+    used(store)
+    checkpoint = store.read_side_file(CHECKPOINT)
+    partition = open_partition(store, clean_start=False)
+    partition.append(batch_of(1))
+    assert checkpoint is not None
+    store.write_side_file(CHECKPOINT, checkpoint)
+    after = open_partition(store, clean_start=False)
+    assert after.leader_epoch == 2
+    assert after.epochs.entries() == [(0, 0), (1, 24), (2, 25)]
+
+
+def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
+    """Records 24 to 33 of epoch 1 are lost in a crash; what takes their place must not look the same."""
+    store = new_store()
+    used(store)
+    partition = open_partition(store, clean_start=False)
+    partition.append(batch_of(10))
+    lost = partition.leader_epoch
+    store.truncate_to(24)
+    after = open_partition(store, clean_start=False)
+    after.append(batch_of(10))
+    assert after.leader_epoch > lost
+    assert after.epochs.epoch_for(24) == after.leader_epoch
+    assert after.epochs.end_offset_for(lost, after.log_end_offset) == (0, 24)
+
+
+def test_also_an_empty_log_that_lost_everything_gets_a_new_epoch() -> None:
+    store = new_store()
+    open_partition(store).append(batch_of(10))
+    store.truncate_to(0)
+    assert open_partition(store, clean_start=False).leader_epoch == 1
+
+
+@pytest.mark.parametrize("clean_start", [True, False])
+@pytest.mark.parametrize("content", [None, b"", b"nonsense", b"0\n2\n0 0\n"])
+def test_without_a_checkpoint_epochs_are_learned_from_the_log(
+    content: bytes | None, clean_start: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(SMALL_SEGMENTS)
+    partition = open_partition(store, SMALL_SEGMENTS)
+    for epoch in (0, 0, 2, 2, 5):
+        partition.leader_epoch = epoch
+        partition.append(batch_of(10))
+    if content is None:
+        store.delete_side_file(CHECKPOINT)
+    else:
+        store.write_side_file(CHECKPOINT, content)
+    with caplog.at_level(logging.WARNING):
+        after = open_partition(store, SMALL_SEGMENTS, clean_start=clean_start)
+    assert after.epochs.entries()[:3] == [(0, 0), (2, 20), (5, 40)]
+    assert after.leader_epoch == (5 if clean_start else 6)
+    assert ("leader-epoch-checkpoint is malformed" in caplog.text) == (content is not None)
+
+
+def test_the_lineage_follows_the_log_start() -> None:
+    store = new_store()
+    partition = open_partition(store)
+    for epoch in (0, 1, 2):
+        partition.leader_epoch = epoch
+        partition.append(batch_of(10))
+    store.raise_log_start(15)
+    assert open_partition(store).epochs.entries() == [(1, 15), (2, 20)]
+
+
+def test_batches_after_a_kill_carry_the_new_epoch() -> None:
+    store = new_store()
+    used(store)
+    partition = open_partition(store, clean_start=False)
+    partition.append(batch_of(1))
+    assert [header.leader_epoch for header in store.headers(20)][-1] == 1
+    assert offsets_in(partition.read(24, 1000, Isolation.READ_UNCOMMITTED)) == [24]
+
+
+# A batch that compaction left, and one that a broken disk left
+
+
+def test_producers_of_batches_that_compaction_emptied_are_known() -> None:
+    store = new_store()
+    batch = make_batch([], producer_id=9, producer_epoch=1, base_sequence=5, last_offset_delta=4)
+    store.append(batch, 0, 4, -1)
+    partition = open_partition(store, clean_start=False)
+    assert partition.append(sent(9, 1, 5, 5)).base_offset == 0
+    assert partition.append(sent(9, 1, 10)).base_offset == 5
+    with pytest.raises(OutOfOrderSequence):
+        partition.append(sent(9, 1, 12))
+
+
+def test_side_files_that_never_got_written_are_not_missed() -> None:
+    store = new_store(SMALL_SEGMENTS)
+    partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
+    for sequence in range(20):
+        partition.append(sent(1, 0, sequence))
+    assert list(store.side_files()) == []
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert everything(after.producers.entries) == everything(partition.producers.entries)
+    assert after.epochs.entries() == [(0, 0), (1, 20)]

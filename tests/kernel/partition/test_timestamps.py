@@ -1,0 +1,101 @@
+"""What becomes of a batch's timestamps in topics of either kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import InvalidTimestamp
+from tidelog.kernel.partition import AppendResult, Isolation
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, parse_header, verify_crc
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.testing import FakeClock, make_batch
+
+from .parts import changed, compressed, content, open_partition
+
+LOG_APPEND_TIME = TopicConfig(message_timestamp_type="LogAppendTime")
+NOW = FakeClock().now_ms
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_create_time_is_kept(codec: int) -> None:
+    partition = open_partition()
+    result = partition.append(compressed(make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5]), codec))
+    assert result.log_append_time_ms == -1
+    stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
+    header = parse_header(stored)
+    assert not header.is_append_time
+    assert [record.timestamp for record in iter_records(stored, header)] == [NOW - 9, NOW - 5]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_append_time_replaces_what_the_client_said(codec: int) -> None:
+    clock = FakeClock()
+    partition = open_partition(config=LOG_APPEND_TIME, clock=clock)
+    clock.advance(1234)
+    result = partition.append(compressed(make_batch([b"a", b"b"], timestamps=[5, 7]), codec))
+    assert result == AppendResult(0, 1, NOW + 1234)
+    stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
+    header = parse_header(stored)
+    assert verify_crc(stored, header)
+    assert header.max_timestamp == NOW + 1234
+    assert header.codec == codec
+    assert [record.timestamp for record in iter_records(stored, header)] == [NOW + 1234] * 2
+    assert partition.store.segments()[0].max_timestamp == NOW + 1234
+
+
+def test_append_time_lets_any_client_clock_pass() -> None:
+    partition = open_partition(config=LOG_APPEND_TIME)
+    partition.append(make_batch(timestamps=NOW + 10**12))
+    partition.append(make_batch(timestamps=-1))
+    assert partition.log_end_offset == 2
+
+
+def test_a_refused_timestamp_leaves_no_trace() -> None:
+    partition = open_partition()
+    with pytest.raises(InvalidTimestamp):
+        partition.append(
+            make_batch(timestamps=NOW + 3_600_001, producer_id=1, producer_epoch=0, base_sequence=0)
+        )
+    assert partition.log_end_offset == 0
+    assert partition.producers.entries == {}
+
+
+def test_the_limits_follow_the_clock() -> None:
+    clock = FakeClock()
+    partition = open_partition(clock=clock)
+    ahead = make_batch(timestamps=NOW + 3_600_001)
+    with pytest.raises(InvalidTimestamp):
+        partition.append(ahead)
+    clock.advance(1)
+    partition.append(ahead)
+
+
+def test_a_client_cannot_make_its_batch_append_time() -> None:
+    """The flag is the broker's: with it, one number of the client's would stand for all records' times."""
+    partition = open_partition()
+    batch = make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5])
+    partition.append(changed(batch, attributes=TIMESTAMP_TYPE_BIT))
+    stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
+    header = parse_header(stored)
+    assert verify_crc(stored, header)
+    assert [record.timestamp for record in iter_records(stored, header)] == [NOW - 9, NOW - 5]
+
+
+def test_a_retry_is_answered_with_the_append_time_it_got() -> None:
+    clock = FakeClock()
+    partition = open_partition(config=LOG_APPEND_TIME, clock=clock)
+
+    def batch() -> bytearray:
+        return make_batch(timestamps=5, producer_id=1, producer_epoch=0, base_sequence=0)
+
+    first = partition.append(batch())
+    clock.advance(1000)
+    assert partition.append(batch()) == first == AppendResult(0, 0, NOW)
+
+
+def test_a_retry_in_a_topic_of_create_time_has_no_append_time() -> None:
+    partition = open_partition()
+    for _ in range(2):
+        result = partition.append(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
+        assert result == AppendResult(0, 0, -1)

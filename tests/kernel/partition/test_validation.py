@@ -1,0 +1,181 @@
+"""Every refusal of a client's batch, each with its own error, and what is let through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import (
+    BrokerError,
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompression,
+    UnsupportedMessageFormat,
+)
+from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
+from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
+from tidelog.kernel.testing import make_batch
+
+from .parts import batch_of, changed, compressed
+
+NOW = 1_700_000_000_000
+
+
+def with_byte(at: int, value: int) -> bytearray:
+    """A batch of three with one byte replaced, its CRC as it was."""
+    batch = batch_of(3)
+    batch[at] = value
+    return batch
+
+
+def with_length(length: int) -> bytearray:
+    """A batch of three whose length field says something else."""
+    batch = batch_of(3)
+    batch[8:12] = length.to_bytes(4, "big", signed=True)
+    return batch
+
+
+REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
+    "no bytes": (bytearray, InvalidRecord, "0 bytes cannot hold"),
+    "half a header": (lambda: batch_of(3)[:40], InvalidRecord, "40 bytes cannot hold"),
+    "a header but for a byte": (lambda: batch_of(3)[: HEADER_BYTES - 1], InvalidRecord, "60 bytes"),
+    "cut by a byte": (lambda: batch_of(3)[:-1], InvalidRecord, "length field says"),
+    "a byte too many": (lambda: batch_of(3) + b"\0", InvalidRecord, "1 bytes follow"),
+    "two batches": (lambda: batch_of(3) + batch_of(1), InvalidRecord, "one batch a partition"),
+    "a length below the header's": (lambda: with_length(48), CorruptBatch, "length field says 60"),
+    "a negative length": (lambda: with_length(-1), CorruptBatch, "length field says 11"),
+    "the lowest length": (lambda: with_length(-(2**31)), CorruptBatch, "length field says -"),
+    "the highest length": (lambda: with_length(2**31 - 1), InvalidRecord, "length field says 2147483659"),
+    "format 0": (lambda: with_byte(16, 0), UnsupportedMessageFormat, "message format 0"),
+    "format 1": (lambda: with_byte(16, 1), UnsupportedMessageFormat, "message format 1"),
+    "format 3": (lambda: with_byte(16, 3), CorruptBatch, "message format 3"),
+    "a wrong CRC": (lambda: with_byte(17, 99), CorruptBatch, "CRC-32C"),
+    "a changed record": (lambda: with_byte(-1, 99), CorruptBatch, "CRC-32C"),
+    "no records": (
+        lambda: changed(make_batch([]), last_offset_delta=0),
+        InvalidRecord,
+        "0 records cannot be appended",
+    ),
+    "a negative count": (lambda: changed(batch_of(3), record_count=-1), InvalidRecord, "-1 records"),
+    "a delta above the count": (
+        lambda: changed(batch_of(3), last_offset_delta=3),
+        InvalidRecord,
+        "last offset delta 3",
+    ),
+    "a delta below the count": (
+        lambda: changed(batch_of(3), last_offset_delta=1),
+        InvalidRecord,
+        "last offset delta 1",
+    ),
+    "a negative delta": (
+        lambda: changed(batch_of(3), last_offset_delta=-1),
+        InvalidRecord,
+        "last offset delta -1",
+    ),
+    "more records than bytes": (
+        lambda: changed(batch_of(3), last_offset_delta=2**31 - 2, record_count=2**31 - 1),
+        InvalidRecord,
+        "2147483647 records cannot be in",
+    ),
+    "a base offset of its own": (lambda: changed(batch_of(3), base_offset=7), InvalidRecord, "at 7"),
+    "a control batch": (lambda: make_batch(control=True), InvalidRecord, "control batches"),
+    "a producer without a sequence": (
+        lambda: make_batch(producer_id=1, producer_epoch=0),
+        InvalidRecord,
+        "base sequence -1",
+    ),
+    "a producer with a negative sequence": (
+        lambda: make_batch(producer_id=1, producer_epoch=0, base_sequence=-2),
+        InvalidRecord,
+        "base sequence -2",
+    ),
+    "codec 5": (lambda: changed(batch_of(3), attributes=5), UnsupportedCompression, "codec 5"),
+    "codec 6": (lambda: changed(batch_of(3), attributes=6), UnsupportedCompression, "codec 6"),
+    "codec 7": (lambda: changed(batch_of(3), attributes=7), UnsupportedCompression, "codec 7"),
+}
+
+
+@pytest.mark.parametrize(("make", "error", "said"), REFUSED.values(), ids=REFUSED)
+def test_refused(make: Callable[[], bytearray], error: type[BrokerError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        validate_batch(make(), TopicConfig())
+
+
+ACCEPTED: dict[str, Callable[[], bytearray]] = {
+    "one record": lambda: batch_of(1),
+    "many records": lambda: batch_of(1000),
+    "null values": lambda: make_batch([None, None]),
+    "a producer's first batch": lambda: make_batch(producer_id=0, producer_epoch=0, base_sequence=0),
+    "the last sequence": lambda: make_batch(producer_id=1, producer_epoch=0, base_sequence=2**31 - 1),
+    "gzip": lambda: compressed(batch_of(100), 1),
+    "snappy": lambda: compressed(batch_of(100), 2),
+    "lz4": lambda: compressed(batch_of(100), 3),
+    "zstd": lambda: compressed(batch_of(100), 4),
+    "unused attributes": lambda: changed(batch_of(1), attributes=0x4000),
+    "some leader epoch": lambda: make_batch(leader_epoch=2**31 - 1),
+}
+
+
+@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(make: Callable[[], bytearray]) -> None:
+    batch = make()
+    assert validate_batch(batch, TopicConfig()) == parse_header(batch)
+    assert validate_batch(memoryview(batch), TopicConfig()) == parse_header(batch)
+
+
+def test_the_largest_batch_is_as_large_as_configured() -> None:
+    batch = batch_of(10)
+    validate_batch(batch, TopicConfig(max_message_bytes=len(batch)))
+    with pytest.raises(
+        MessageTooLarge, match=rf"{len(batch)} bytes exceeds max.message.bytes={len(batch) - 1}"
+    ):
+        validate_batch(batch, TopicConfig(max_message_bytes=len(batch) - 1))
+
+
+def test_size_is_checked_before_all_else() -> None:
+    """A batch that is too large is not worth a CRC over it."""
+    with pytest.raises(MessageTooLarge):
+        validate_batch(with_byte(17, 99), TopicConfig(max_message_bytes=10))
+
+
+def header_of(base: int, newest: int) -> BatchHeader:
+    """A header with these timestamps."""
+    return parse_header(
+        pack_batch(parse_header(batch_of(2))._replace(base_timestamp=base, max_timestamp=newest), b"")
+    )
+
+
+LIMITS = TopicConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
+
+
+@pytest.mark.parametrize(
+    ("base", "newest"),
+    [(NOW, NOW), (NOW - 5000, NOW), (NOW, NOW + 1000), (-1, -1), (-1, NOW), (NOW - 5000, NOW + 1000)],
+)
+def test_timestamps_within_the_limits(base: int, newest: int) -> None:
+    validate_timestamps(header_of(base, newest), LIMITS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("base", "newest", "said"),
+    [
+        (NOW, NOW + 1001, "message.timestamp.after.max.ms=1000"),
+        (NOW - 5001, NOW, "message.timestamp.before.max.ms=5000"),
+        (0, 0, "message.timestamp.before.max.ms=5000"),
+        (NOW, 2**63 - 1, "message.timestamp.after.max.ms=1000"),
+        (-(2**63), NOW, "message.timestamp.before.max.ms=5000"),
+    ],
+)
+def test_timestamps_beyond_the_limits(base: int, newest: int, said: str) -> None:
+    with pytest.raises(InvalidTimestamp, match=said):
+        validate_timestamps(header_of(base, newest), LIMITS, NOW)
+
+
+def test_kafkas_defaults_allow_any_past_and_an_hour_ahead() -> None:
+    validate_timestamps(header_of(0, NOW + 3_600_000), TopicConfig(), NOW)
+    with pytest.raises(InvalidTimestamp):
+        validate_timestamps(header_of(0, NOW + 3_600_001), TopicConfig(), NOW)

@@ -1,0 +1,113 @@
+"""Waiters: woken as soon as there is enough, and when there is nothing to wait for any more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.partition import AppendWaiter, Partition
+
+from .parts import batch_of, open_partition
+
+BATCH_BYTES = len(batch_of(1))
+
+
+class Waiting:
+    """Someone who waits for bytes at some partitions."""
+
+    def __init__(self, missing_bytes: int, *partitions: Partition) -> None:
+        self.woken = 0
+        self.waiter = AppendWaiter(missing_bytes, self._wake)
+        for partition in partitions:
+            partition.add_waiter(self.waiter)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+
+@given(
+    sizes=st.lists(st.integers(1, 100), min_size=1, max_size=10),
+    missing=st.integers(1, 600),
+)
+def test_woken_exactly_when_enough_was_appended(sizes: list[int], missing: int) -> None:
+    woken: list[int] = []
+    waiter = AppendWaiter(missing, lambda: woken.append(1))
+    total = 0
+    for size in sizes:
+        waiter.grew(size)
+        total += size
+        assert bool(woken) == (total >= missing)
+
+
+@pytest.mark.parametrize(("missing", "batches"), [(1, 1), (BATCH_BYTES, 1), (BATCH_BYTES + 1, 2), (1000, 14)])
+def test_bytes_are_those_of_whole_batches(missing: int, batches: int) -> None:
+    partition = open_partition()
+    waiting = Waiting(missing, partition)
+    for _ in range(batches):
+        assert waiting.woken == 0
+        partition.append(batch_of(1))
+    assert waiting.woken == 1
+
+
+def test_partitions_count_together() -> None:
+    one, other = open_partition(), open_partition()
+    waiting = Waiting(2 * BATCH_BYTES, one, other)
+    one.append(batch_of(1))
+    assert waiting.woken == 0
+    other.append(batch_of(1))
+    assert waiting.woken == 1
+
+
+def test_everyone_who_waits_is_woken() -> None:
+    partition = open_partition()
+    waiting = [Waiting(1, partition) for _ in range(5)]
+    partition.append(batch_of(1))
+    assert [waiter.woken for waiter in waiting] == [1] * 5
+
+
+def test_nobody_is_woken_after_leaving() -> None:
+    partition = open_partition()
+    waiting = Waiting(1, partition)
+    partition.remove_waiter(waiting.waiter)
+    partition.remove_waiter(waiting.waiter)
+    partition.append(batch_of(1))
+    partition.take_offline()
+    assert waiting.woken == 0
+
+
+@pytest.mark.parametrize("end", [Partition.take_offline, Partition.abandon_waiters])
+def test_woken_when_the_partition_goes_away(end: object) -> None:
+    partition = open_partition()
+    waiting = Waiting(10**9, partition)
+    assert callable(end)
+    end(partition)
+    assert waiting.woken == 1
+
+
+def test_a_waiter_may_leave_while_it_is_woken() -> None:
+    partition = open_partition()
+    order: list[str] = []
+
+    def wake_first() -> None:
+        order.append("first")
+        partition.remove_waiter(first)
+        partition.remove_waiter(second)
+
+    first = AppendWaiter(1, wake_first)
+    second = AppendWaiter(1, lambda: order.append("second"))
+    partition.add_waiter(first)
+    partition.add_waiter(second)
+    partition.append(batch_of(1))
+    partition.append(batch_of(1))
+    assert order.count("first") == 1
+
+
+def test_a_retry_that_is_not_appended_wakes_nobody() -> None:
+    from .parts import sent
+
+    partition = open_partition()
+    partition.append(sent(1, 0, 0))
+    waiting = Waiting(1, partition)
+    partition.append(sent(1, 0, 0))
+    assert waiting.woken == 0
