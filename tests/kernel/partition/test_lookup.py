@@ -1,0 +1,137 @@
+"""Offsets by time: against a search of every record, whatever the codec and the kind of timestamp."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.lookup import (
+    TimestampOffset,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
+    segment_offsets_before,
+)
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
+from tidelog.kernel.testing import FakeClock, make_batch
+
+from .parts import batch_of, compressed, open_partition
+
+BASE = 1_600_000_000_000
+SMALL_SEGMENTS = TopicConfig(segment_bytes=500)
+
+batches = st.lists(
+    st.tuples(st.integers(0, 4), st.lists(st.integers(0, 50), min_size=1, max_size=5)), max_size=10
+)
+
+
+def filled(history: list[tuple[int, list[int]]]) -> tuple[Partition, list[tuple[int, int]]]:
+    """A partition with these batches (codec, timestamps) and (timestamp, offset) of its records."""
+    partition = open_partition(config=SMALL_SEGMENTS)
+    records: list[tuple[int, int]] = []
+    for codec, times in history:
+        batch = make_batch([b"v"] * len(times), timestamps=[BASE + time for time in times])
+        first = partition.append(compressed(batch, codec)).base_offset
+        records += [(BASE + time, first + index) for index, time in enumerate(times)]
+    return partition, records
+
+
+@given(batches, st.integers(-2, 52))
+def test_the_first_record_at_or_after_a_time(history: list[tuple[int, list[int]]], time: int) -> None:
+    partition, records = filled(history)
+    expected = next((record for record in records if record[0] >= BASE + time), None)
+    found = offset_for_timestamp(partition, BASE + time)
+    assert (found and found[:2]) == expected
+
+
+@given(batches)
+def test_the_first_record_of_the_largest_time(history: list[tuple[int, list[int]]]) -> None:
+    partition, records = filled(history)
+    newest = max((time for time, _ in records), default=None)
+    expected = next((record for record in records if record[0] == newest), None)
+    found = offset_of_max_timestamp(partition)
+    assert (found and found[:2]) == expected
+
+
+def test_the_leader_epoch_is_that_of_the_batch() -> None:
+    partition = open_partition()
+    for epoch in (0, 3, 5):
+        partition.leader_epoch = epoch
+        partition.append(make_batch([b"v"] * 2, timestamps=[BASE + epoch] * 2))
+    assert offset_for_timestamp(partition, BASE + 1) == TimestampOffset(BASE + 3, 2, 3)
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 5, 4, 5)
+
+
+def test_append_time_points_to_the_batch() -> None:
+    """All its records have the same time, so the first of them is meant."""
+    clock = FakeClock(BASE)
+    partition = open_partition(config=TopicConfig(message_timestamp_type="LogAppendTime"), clock=clock)
+    for codec in (0, 4):
+        clock.advance(10)
+        partition.append(compressed(make_batch([b"v"] * 3, timestamps=[1, 2, 3]), codec))
+    assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 10, 0, 0)
+    assert offset_for_timestamp(partition, BASE + 11) == TimestampOffset(BASE + 20, 3, 0)
+    assert offset_for_timestamp(partition, BASE + 21) is None
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 20, 3, 0)
+
+
+def nonsense(codec: int, records: bytes) -> bytearray:
+    """A batch that is intact as far as header and CRC go, with records that are none."""
+    header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))
+    return pack_batch(header._replace(attributes=codec), records)
+
+
+@pytest.mark.parametrize(
+    ("codec", "records"),
+    [
+        (0, b"\xff" * 40),
+        (0, bytes(40)),
+        (1, b"no gzip"),
+        (4, b"no zstd"),
+        (2, b"\x80\x80\x80\x80\x0f"),
+        (0, b"\x0c\0\0\xfe\xff\x0f\1\1\0" * 5),
+    ],
+)
+def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, records: bytes) -> None:
+    partition = open_partition()
+    partition.append(batch_of(2))
+    partition.append(nonsense(codec, records))
+    assert offset_for_timestamp(partition, 0) == TimestampOffset(FakeClock().now_ms, 0, 0)
+    partition = open_partition()
+    partition.append(nonsense(codec, records))
+    assert offset_for_timestamp(partition, 0) == TimestampOffset(BASE, 0, 0)
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 0, 0)
+
+
+@given(st.binary(min_size=21, max_size=60), st.sampled_from([0, 0, 1, 2, 3, 4]))
+def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, codec: int) -> None:
+    partition = open_partition()
+    partition.append(batch_of(2))
+    partition.append(nonsense(codec, records))
+    for found in (offset_for_timestamp(partition, BASE), offset_of_max_timestamp(partition)):
+        assert found is not None
+        assert 0 <= found.offset < 5
+        assert -(2**63) <= found.timestamp_ms < 2**63
+
+
+def test_a_header_that_promises_more_than_its_records_hold() -> None:
+    partition = open_partition()
+    header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))
+    records = make_batch([b"v"] * 3, timestamps=BASE)[HEADER_BYTES:]
+    partition.append(pack_batch(header._replace(max_timestamp=BASE + 99), records))
+    assert offset_for_timestamp(partition, BASE + 50) == TimestampOffset(BASE + 99, 0, 0)
+
+
+def test_segments_before_a_time() -> None:
+    clock = FakeClock(BASE)
+    partition = open_partition(config=TopicConfig(segment_bytes=300), clock=clock)
+    for _ in range(4):
+        partition.append(make_batch([b"x" * 200], timestamps=BASE))
+        clock.advance(100)
+    assert segment_offsets_before(partition, BASE + 150, 10) == [1, 0]
+    assert segment_offsets_before(partition, BASE + 1000, 10) == [3, 2, 1, 0]
+    assert segment_offsets_before(partition, BASE + 1000, 2) == [3, 2]
+    assert segment_offsets_before(partition, BASE - 1, 10) == []
+    assert segment_offsets_before(partition, BASE + 1000, 0) == []
