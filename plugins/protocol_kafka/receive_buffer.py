@@ -17,6 +17,8 @@ GROWN_BYTES = 128 * 1024
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """A buffer that had to grow beyond this is given back as soon as it is empty."""
 LENGTH_BYTES = 4
+TLS_RECORD_TYPES = range(20, 24)
+TLS_MAJOR_VERSION = 3
 
 _LENGTH = struct.Struct(">i")
 
@@ -59,8 +61,10 @@ class ReceiveBuffer:
             return None
         (length,) = _LENGTH.unpack_from(self._view, start)
         if not 0 <= length <= self._max_frame_bytes:
+            told = _other_protocol(bytes(self._view[start : start + LENGTH_BYTES]))
             raise ProtocolViolation(
-                f"a request of {length} bytes is announced, socket.request.max.bytes={self._max_frame_bytes}"
+                f"a request of {length} bytes is announced, "
+                f"socket.request.max.bytes={self._max_frame_bytes}{told}"
             )
         if available < LENGTH_BYTES + length:
             return None
@@ -92,3 +96,12 @@ class ReceiveBuffer:
         self._view = memoryview(bytearray(size))
         self._view[: len(pending)] = pending
         self._start, self._end = 0, len(pending)
+
+
+def _other_protocol(head: bytes) -> str:
+    """What a frame's first bytes look like if they are no length but come to this port by mistake."""
+    if head[0] in TLS_RECORD_TYPES and head[1] == TLS_MAJOR_VERSION:
+        return "; it looks like TLS, and this listener speaks without"
+    if head.strip().isalpha() and head.isupper():
+        return "; it looks like HTTP, and this listener speaks Kafka's protocol"
+    return ""

@@ -1,0 +1,63 @@
+"""What a case of bad input is: what is sent, and what Apache Kafka does about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .requests import Sent
+    from .scene import Scene
+
+CLOSED = "closed"
+"""The broker ends the connection and answers nothing."""
+SILENT = "silent"
+"""No answer, and the connection stays open."""
+OK = "NONE"
+NOTHING = ""
+"""An answer that tells of no topic and no partition."""
+
+Sends: TypeAlias = "Callable[[Scene], Sent | Sequence[Sent]]"
+
+
+@attrs.frozen
+class Differs:
+    """What tidelog does otherwise than Kafka, and why it should."""
+
+    outcome: str
+    why: str
+    appends: int = 0
+
+
+ALL_VERSIONS = "tidelog serves every version from 0 on, Kafka 4 dropped the oldest"
+KAFKA_STUMBLES = "Kafka runs into an exception of its own instead of an answer that a client can use"
+NO_TRANSACTIONS = "nothing coordinates transactions yet, so a transactional batch has no transaction"
+NO_COORDINATOR = "nothing coordinates groups or transactions yet"
+UNREAD = "the records inside a batch are not looked at on the way in"
+NOTHING_MALFORMED = "no client writes that, so the request was garbled on the way or is something else"
+
+
+@attrs.frozen
+class Case:
+    """Something bad that a client may send, after things that may be good.
+
+    `kafka` is what Apache Kafka 4.3.1 does after the last request: CLOSED, SILENT or the names of the error
+    codes in its answer, with commas between. `log` is what tidelog's log has to tell when it closes the
+    connection (a regular expression). `appends` is how many records the case rightly leaves in the log.
+    """
+
+    name: str
+    sends: Sends
+    kafka: str
+    log: str = ""
+    appends: int = 0
+    tidelog: Differs | None = None
+
+    def expected(self, *, of_tidelog: bool) -> tuple[str, int]:
+        """Outcome and number of records that are appended."""
+        if of_tidelog and self.tidelog is not None:
+            return self.tidelog.outcome, self.tidelog.appends
+        return self.kafka, self.appends

@@ -1,0 +1,28 @@
+"""Both brokers, started once, each asked the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.peers import TidelogServer, running_kafka, running_tidelog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.peers import KafkaServer
+
+
+@pytest.fixture(scope="module")
+def tidelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidelogServer]:
+    """A tidelog broker in a process of its own."""
+    with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings={"node.id": "1"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """Apache Kafka's newest release."""
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server

@@ -1,0 +1,130 @@
+"""Every case of bad input: tidelog and Apache Kafka both do what the tables say, and nothing else suffers."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from . import (
+    coordinators_table,
+    fetch_table,
+    frames_table,
+    offsets_table,
+    produce_table,
+    sequences_table,
+    topics_table,
+)
+from .case import CLOSED, NOTHING, OK, SILENT, Case
+from .running import run
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.peers import KafkaServer, TidelogServer
+
+TABLES = {
+    "frames": frames_table.CASES,
+    "produce": produce_table.CASES,
+    "sequences": sequences_table.CASES,
+    "fetch": fetch_table.CASES,
+    "offsets": offsets_table.CASES,
+    "topics": topics_table.CASES,
+    "coordinators": coordinators_table.CASES,
+}
+CASES = [
+    pytest.param(table, case, id=f"{table}: {case.name}") for table, cases in TABLES.items() for case in cases
+]
+REFUSALS_ARE_LOGGED = {"produce", "sequences"}
+LOGGED_WITHIN_S = 5.0
+
+
+@attrs.define
+class Scenes:
+    """A scene for each table, so that what one leaves in its log does not meet the next."""
+
+    bootstrap: str
+    _scenes: dict[str, Scene] = attrs.field(factory=dict[str, Scene])
+
+    def of(self, table: str) -> Scene:
+        """The scene of a table, set when it is first asked for."""
+        if table not in self._scenes:
+            self._scenes[table] = Scene(self.bootstrap, f"orders-{table}")
+        return self._scenes[table]
+
+    def close(self) -> None:
+        """End all of them."""
+        for scene in self._scenes.values():
+            scene.close()
+
+
+@pytest.fixture(scope="module")
+def tidelog_scenes(tidelog: TidelogServer) -> Iterator[Scenes]:
+    """The scenes at tidelog."""
+    scenes = Scenes(tidelog.bootstrap)
+    yield scenes
+    scenes.close()
+
+
+@pytest.fixture(scope="module")
+def kafka_scenes(kafka: KafkaServer) -> Iterator[Scenes]:
+    """The scenes at Apache Kafka."""
+    scenes = Scenes(kafka.bootstrap)
+    yield scenes
+    scenes.close()
+
+
+@pytest.mark.parametrize(("table", "case"), CASES)
+def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: TidelogServer) -> None:
+    scene = tidelog_scenes.of(table)
+    log_path = tidelog.process.log_path
+    logged_before = log_path.stat().st_size
+    outcome, connection = _run(case, scene, of_tidelog=True)
+    if case.log:
+        _wait_for_complaint(log_path, logged_before, connection, case.log)
+    elif table in REFUSALS_ARE_LOGGED and set(outcome.split(",")) - {OK, NOTHING, SILENT}:
+        _wait_for_complaint(log_path, logged_before, connection, "")
+    assert "Traceback" not in _logged(log_path, logged_before)
+
+
+@pytest.mark.parametrize(("table", "case"), CASES)
+def test_apache_kafka(table: str, case: Case, kafka_scenes: Scenes) -> None:
+    _run(case, kafka_scenes.of(table), of_tidelog=False)
+
+
+@pytest.mark.parametrize("cases", TABLES.values(), ids=TABLES.keys())
+def test_every_closed_connection_is_told_in_the_log(cases: tuple[Case, ...]) -> None:
+    for case in cases:
+        outcome, _ = case.expected(of_tidelog=True)
+        client_ended_it = case in frames_table.GOODBYES
+        assert bool(case.log) == (outcome == CLOSED and not client_ended_it), case.name
+
+
+def _run(case: Case, scene: Scene, *, of_tidelog: bool) -> tuple[str, str]:
+    """Run a case; whatever it does, the log holds what it held and another connection is served as before."""
+    expected, appends = case.expected(of_tidelog=of_tidelog)
+    content, end = scene.content(), scene.end_offset()
+    seen = run(case, scene, may_be_silent=expected == SILENT)
+    assert seen.outcome == expected
+    assert scene.end_offset() == end + appends
+    assert scene.content().startswith(content)
+    return seen.outcome, seen.connection
+
+
+def _wait_for_complaint(log_path: Path, since: int, connection: str, reason: str) -> None:
+    wanted = re.compile(rf" {re.escape(connection)}: .*({reason})")
+    deadline = time.monotonic() + LOGGED_WITHIN_S
+    while not wanted.search(_logged(log_path, since)):
+        assert time.monotonic() < deadline, f"no {wanted.pattern!r} in {_logged(log_path, since)!r}"
+        time.sleep(0.01)
+
+
+def _logged(log_path: Path, since: int) -> str:
+    with log_path.open("rb") as log:
+        log.seek(since)
+        return log.read().decode()
