@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from statistics import median
 from typing import TYPE_CHECKING, BinaryIO
 
 import attrs
@@ -19,24 +20,24 @@ _SAMPLE = 2_000
 
 @attrs.frozen
 class BatchSizes:
-    """Means over the first batches of a partition's first segment."""
+    """Medians over the first batches of a partition's first segment."""
 
     batches: int
-    mean_bytes: float
-    mean_records: float
+    median_bytes: float
+    median_records: float
 
 
-def batch_sizes(partition_dir: Path) -> BatchSizes | None:
-    """The sizes of up to 2,000 batches; None when there is no segment file to look into."""
+def batch_sizes(partition_dir: Path, skip: int = 0) -> BatchSizes | None:
+    """The sizes of up to 2,000 batches behind the first `skip`; None when there are none on a disk."""
     segments = sorted(partition_dir.glob("*.log"))
     if not segments:
         return None
     with segments[0].open("rb") as log:
-        found = _read_headers(log)
+        found = _read_headers(log)[skip:]
     if not found:
         return None
     lengths, counts = zip(*found, strict=True)
-    return BatchSizes(len(found), sum(lengths) / len(found), sum(counts) / len(found))
+    return BatchSizes(len(found), median(lengths), median(counts))
 
 
 def _read_headers(log: BinaryIO) -> list[tuple[int, int]]:

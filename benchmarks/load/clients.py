@@ -6,17 +6,18 @@ from typing import Any
 
 # Only faults are worth a line: a broker that is stopped later on is none.
 _QUIET: dict[str, Any] = {"log_level": 2, "log.connection.close": False}
-# Long enough that a batch leaves because it is full: the load fills one batch after the other, at once.
+# Long enough that a batch leaves because it is full: the load fills one after the other without a pause.
 _LINGER_MS = 50
 # Half a second of the quickest broker; also what a run still has to send when its time is up.
 _QUEUE_KIB = 65_536
 _NO_COUNT_LIMIT = 1_000_000
 
 
-def producer_config(bootstrap: str, batch_bytes: int, compression: str) -> dict[str, Any]:
-    """A producer for throughput: idempotent, batches of `batch_bytes` (before compression), filled by size.
+def producer_config(bootstrap: str, batch_bytes: int, batch_records: int, compression: str) -> dict[str, Any]:
+    """A producer for throughput: idempotent, batches of `batch_bytes` (before compression).
 
-    `batch_bytes` up to 1,000,000 stays under the default limits of librdkafka and of the broker.
+    A batch leaves as soon as it has `batch_records`, which must fit. `batch_bytes` up to 1,000,000 stays
+    under the default limits of librdkafka and of the broker.
     """
     return {
         **_QUIET,
@@ -25,7 +26,7 @@ def producer_config(bootstrap: str, batch_bytes: int, compression: str) -> dict[
         "acks": "all",
         "compression.type": compression,
         "batch.size": batch_bytes,
-        "batch.num.messages": _NO_COUNT_LIMIT,
+        "batch.num.messages": batch_records,
         "linger.ms": _LINGER_MS,
         "queue.buffering.max.kbytes": _QUEUE_KIB,
         "queue.buffering.max.messages": _NO_COUNT_LIMIT,

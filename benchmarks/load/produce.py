@@ -11,8 +11,8 @@ from benchmarks.procfs import Usage, as_usage
 from .clients import producer_config
 from .meter import Meter
 
-# Of a record in a batch: lengths, deltas, attributes, as varints (seed 000, section 5.3.2).
-_RECORD_OVERHEAD_BYTES = 10
+# At most, of a record in a batch: lengths, deltas, attributes, as varints (seed 000, section 5.3.2).
+RECORD_OVERHEAD_BYTES = 11
 _FLUSH_TIMEOUT_S = 60.0
 _QUEUE_FULL_PAUSE_S = 0.001
 
@@ -64,12 +64,11 @@ def produce(spec: ProduceSpec) -> ProduceResult:
     Raises KafkaException when a record was refused, TimeoutError when the queue does not empty.
     """
     deliveries = _Deliveries()
-    producer = Producer(
-        {**producer_config(spec.bootstrap, spec.batch_bytes, spec.compression), "on_delivery": deliveries}
-    )
+    per_batch = max(1, spec.batch_bytes // (spec.value_bytes + RECORD_OVERHEAD_BYTES))
+    config = producer_config(spec.bootstrap, spec.batch_bytes, per_batch, spec.compression)
+    producer = Producer({**config, "on_delivery": deliveries})
     values = make_values(spec.value_bytes)
     _warm_up(producer, spec, values[0])
-    per_batch = max(1, spec.batch_bytes // (spec.value_bytes + _RECORD_OVERHEAD_BYTES))
     most_records = max(per_batch, spec.most_bytes // spec.value_bytes)
     meter = Meter(spec.broker_pid)
     sent = partition = 0

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Above this, whatever else ran on the machine had a say in the figures.
 NOISY_SHARE = 0.1
+# Below this, a batch is not what its row calls it.
+LEAST_FILL = 0.85
 _NOISY_MARK = "~"
 _VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: MISSING}
 
@@ -37,7 +39,7 @@ def print_report(
     console.print(_figures(results, measured, titles))
     if details:
         console.print(_busy(results, measured, titles))
-    for line in (*_summary(results, measured), *_warnings(results, measured)):
+    for line in (*_summary(results, measured), *_warnings(results, measured), *_unfilled(results, measured)):
         console.print(line)
     for failure in results.failures:
         console.print("failed:", style="red", end=" ")
@@ -113,6 +115,20 @@ def _median(samples: Sequence[Sample], key: str) -> float | None:
 def _summary(results: Results, measured: Sequence[Row]) -> list[str]:
     verdicts = [met for row in measured for met in results.verdicts(row) if met is not None]
     return [f"{sum(verdicts)} of {len(verdicts)} targets met"] if verdicts else []
+
+
+def _unfilled(results: Results, measured: Sequence[Row]) -> list[str]:
+    """Rows whose batches were smaller than their name says."""
+    fills = [
+        (row.title, _median(results.samples(row.name, subject), "batch_fill"))
+        for row in measured
+        for subject in results.subjects(row.name)
+    ]
+    return [
+        f"[yellow]{title}: the batches were only {fill:.0%} full[/]"
+        for title, fill in fills
+        if fill is not None and fill < LEAST_FILL
+    ]
 
 
 def _is_noisy(samples: Sequence[Sample]) -> bool:

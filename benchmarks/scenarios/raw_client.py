@@ -20,6 +20,7 @@ from .shapes import BATCH_SIZES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.load.raw_produce import RawProduceResult
     from benchmarks.procfs import Usage
 
 _VALUE_BYTES = 1_000
@@ -59,43 +60,40 @@ class RawClient:
         ]
 
     def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
-        effort, server = bench.effort, broker.server
         with topic_for_a_run(broker.admin) as topic:
-            produced = run_load(
-                RAW_PRODUCE,
-                RawProduceSpec(
-                    server.bootstrap,
-                    server.pid,
-                    topic,
-                    _VALUE_BYTES,
-                    self.batch_bytes,
-                    effort.seconds,
-                    effort.most_bytes,
-                ),
-                bench.load_timeout_s,
-            )
-            fetched = run_load(
-                RAW_FETCH,
-                RawFetchSpec(
-                    server.bootstrap,
-                    server.pid,
-                    topic,
-                    produced.batches,
-                    produced.bytes_per_batch,
-                    produced.records_per_batch,
-                    effort.seconds,
-                ),
-                bench.load_timeout_s,
-            )
-        whole = produced.bytes_per_batch
+            produced = run_load(RAW_PRODUCE, self._produce(bench, broker, topic), bench.load_timeout_s)
+            fetched = run_load(RAW_FETCH, _fetch(bench, broker, topic, produced), bench.load_timeout_s)
+        bytes_in, bytes_out = (each.batches * produced.bytes_per_batch for each in (produced, fetched))
+        per_batch_us = produced.usage.broker_cpu_s * 1e6 / produced.batches
         return [
-            _rate(f"raw-produce-{self._size}", produced.batches * whole, produced.usage),
-            Sample(f"raw-produce-cpu-{self._size}", produced.usage.broker_cpu_s * 1e6 / produced.batches),
-            _rate(f"raw-fetch-{self._size}", fetched.batches * whole, fetched.usage),
-            Sample(
-                f"raw-fetch-cpu-{self._size}", fetched.usage.broker_cpu_s * 1e9 / (fetched.batches * whole)
-            ),
+            _rate(f"raw-produce-{self._size}", bytes_in, produced.usage),
+            Sample(f"raw-produce-cpu-{self._size}", per_batch_us),
+            _rate(f"raw-fetch-{self._size}", bytes_out, fetched.usage),
+            Sample(f"raw-fetch-cpu-{self._size}", fetched.usage.broker_cpu_s * 1e9 / bytes_out),
         ]
+
+    def _produce(self, bench: Bench, broker: RunningBroker, topic: str) -> RawProduceSpec:
+        return RawProduceSpec(
+            broker.server.bootstrap,
+            broker.server.pid,
+            topic,
+            _VALUE_BYTES,
+            self.batch_bytes,
+            bench.effort.seconds,
+            bench.effort.most_bytes,
+        )
+
+
+def _fetch(bench: Bench, broker: RunningBroker, topic: str, produced: RawProduceResult) -> RawFetchSpec:
+    return RawFetchSpec(
+        broker.server.bootstrap,
+        broker.server.pid,
+        topic,
+        produced.batches,
+        produced.bytes_per_batch,
+        produced.records_per_batch,
+        bench.effort.seconds,
+    )
 
 
 def _rate(row: str, moved: int, usage: Usage) -> Sample:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from benchmarks.batch_sizes import batch_sizes
+from benchmarks.batch_sizes import BatchSizes, batch_sizes
 from benchmarks.load.consume import ConsumeSpec
 from benchmarks.load.loads import CONSUME, PRODUCE
 from benchmarks.load.process import run_load
-from benchmarks.load.produce import ProduceSpec
+from benchmarks.load.produce import RECORD_OVERHEAD_BYTES, ProduceSpec
 from benchmarks.rows import Better, Row, Sample, ratio_at_least, ratio_at_most
 from benchmarks.topics import topic_for_a_run
 
@@ -46,7 +46,8 @@ class Throughput:
     def measure(self, bench: Bench, broker: RunningBroker) -> list[Sample]:
         with topic_for_a_run(broker.admin, self.shape.partitions) as topic:
             produced = run_load(PRODUCE, self._produce_spec(bench, broker, topic), bench.load_timeout_s)
-            batches = batch_sizes(broker.server.data_dir / f"{topic}-0")
+            # The first batch is the producer's warm-up.
+            batches = batch_sizes(broker.server.data_dir / f"{topic}-0", skip=1)
             consumed = run_load(
                 CONSUME,
                 ConsumeSpec(
@@ -59,9 +60,8 @@ class Throughput:
                 ),
                 bench.load_timeout_s,
             )
-        details: dict[str, object] = {"batches": attrs.asdict(batches) if batches else None}
         return [
-            self._rate(self._produce_row(), produced.records, produced.usage, details),
+            self._rate(self._produce_row(), produced.records, produced.usage, self._batch_details(batches)),
             self._rate(self._consume_row(), consumed.records, consumed.usage, {"passes": consumed.passes}),
             *self._cpu_samples(produced, consumed),
         ]
@@ -109,6 +109,13 @@ class Throughput:
             **details,
         }
         return Sample(row.name, value_bytes / 1e6 / usage.wall_s, more)
+
+    def _batch_details(self, batches: BatchSizes | None) -> dict[str, object]:
+        """What the log holds, and how much of the nominal size of a batch that is before compression."""
+        if batches is None:
+            return {}
+        filled_bytes = batches.median_records * (self.shape.value_bytes + RECORD_OVERHEAD_BYTES)
+        return {**attrs.asdict(batches), "batch_fill": filled_bytes / self.shape.batch_bytes}
 
     def _cpu_rows(self) -> list[Row]:
         size = _CPU_SHAPES.get(self.shape)

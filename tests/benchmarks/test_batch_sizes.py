@@ -15,6 +15,7 @@ def test_sizes_come_from_the_first_segment(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000000.log").write_bytes(ONE + THREE)
     (tmp_path / "00000000000000000004.log").write_bytes(THREE)
     assert batch_sizes(tmp_path) == BatchSizes(2, (len(ONE) + len(THREE)) / 2, 2.0)
+    assert batch_sizes(tmp_path, skip=1) == BatchSizes(1, len(THREE), 3)
 
 
 def test_a_preallocated_rest_ends_the_log(tmp_path: Path) -> None:
@@ -24,5 +25,6 @@ def test_a_preallocated_rest_ends_the_log(tmp_path: Path) -> None:
 
 def test_without_a_batch_there_are_no_sizes(tmp_path: Path) -> None:
     assert batch_sizes(tmp_path) is None
+    assert batch_sizes(tmp_path / "nowhere") is None
     (tmp_path / "00000000000000000000.log").write_bytes(ONE[:50])
     assert batch_sizes(tmp_path) is None

@@ -93,6 +93,12 @@ def test_a_busy_machine_is_told() -> None:
     assert "~" not in printed(some_results())
 
 
+def test_batches_that_were_not_full_are_told() -> None:
+    results = Results([PRODUCE])
+    results.add(TIDELOG, [Sample("produce", 1.0, {"batch_fill": 0.5})])
+    assert "produce it: the batches were only 50% full" in printed(results)
+
+
 def test_the_document_is_json_with_all_samples() -> None:
     results = some_results()
     results.failures.append("something broke")
