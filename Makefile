@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types layers check bench bench-smoke docs news clean
+.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,13 @@ format: $(DEV_INSTALLED) ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: $(DEV_INSTALLED) ## mypy and pyright
+types: mypy pyright ## mypy and pyright
+
+mypy: $(DEV_INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/mypy --exclude '^tests/import_root/' $(CHECKED)
+
+pyright: $(DEV_INSTALLED)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 layers: $(DEV_INSTALLED) ## import-linter: who may import whom

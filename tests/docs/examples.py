@@ -99,18 +99,17 @@ def _run(command: list[str], folder: Path) -> str:
 def _serve(example: Example, folder: Path) -> str:
     """A broker in the foreground, on a free port instead of the usual one, until Ctrl-C."""
     command = ["bash", "-c", "exec " + example.text.replace(":9092", ":0")]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=folder, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        assert process.stdout is not None
-        printed = ""
-        while "  stop " not in printed and (line := process.stdout.readline()):
-            printed += line
-        process.send_signal(signal.SIGINT)
-        printed += process.stdout.read()
-        assert process.wait(DEADLINE_SECONDS) == 0
-    finally:
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            printed = ""
+            while "  stop " not in printed and (line := process.stdout.readline()):
+                printed += line
+            process.send_signal(signal.SIGINT)
+            printed += process.stdout.read()
+            assert process.wait(DEADLINE_SECONDS) == 0
+        finally:
+            process.kill()
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9092", printed)
