@@ -10,6 +10,7 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
     MAGIC_V2,
     BatchHeader,
     parse_header,
@@ -71,6 +72,8 @@ def iter_headers(log: LogFile, position: int, end: int) -> Iterator[tuple[int, B
         available = min(log.read_into(buffer, position, wait=True), end - position)
         at = 0
         while at + HEADER_BYTES <= available:
+            if buffer[at + MAGIC_AT] != MAGIC_V2:
+                raise not_a_batch(log, position + at)
             header = parse_header(buffer, at)
             if header.size < HEADER_BYTES:
                 raise not_a_batch(log, position + at)

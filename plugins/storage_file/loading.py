@@ -125,6 +125,8 @@ class SegmentLoader:
         if segment.size:
             segment.load_tail()
             segment.load_first_timestamp()
+        elif segment.offsets.entries or segment.times.entries:
+            raise CorruptBatch(f"{segment.path()} is empty, its indexes are not")
 
     def _with_indexes(self, base: int) -> Segment | None:
         settings = self._settings

@@ -108,7 +108,7 @@ def _load(placement: Placement, path: str, files: SegmentFiles, services: Servic
 def _give_up_what_ends_before(log_start: int, path: str, loaded: LoadedSegments) -> None:
     """Remove segments that end before the log's recorded start: files behind them were lost.
 
-    The log starts empty there, since offsets must not be given out twice (seed 002, "Crash recovery", gotcha).
+    The log starts empty there: offsets must not be given out twice (seed 002, "Crash recovery", gotcha).
     """
     if not loaded.segments or loaded.segments[-1].next_offset >= log_start:
         return

@@ -24,7 +24,8 @@ from tidelog.plugins.storage_file.rolling import ALWAYS, MAX_RELATIVE_OFFSET, Ro
 from tidelog.plugins.storage_file.time_index import TimeIndex
 
 _log = logging.getLogger(__name__)
-_pwrite = disk.pwrite
+
+_ASTRAY = BatchPlace(-1, 0, 0, 0)
 
 
 class Segment:
@@ -177,7 +178,7 @@ class Segment:
             self.offsets.make_room()
             self.times.make_room()
         try:
-            written = _pwrite(self._fd, batch, position)
+            written = disk.pwrite(self._fd, batch, position)
             if written != size:
                 disk.write_all(self._fd, memoryview(batch)[written:], position + written)
         except OSError:
@@ -186,6 +187,8 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
+        self.next_offset = last_offset + 1
+        self.size = position + size
         if index_due:
             self.offsets.append(last_offset, position)
             self.times.append(self.max_timestamp, self.max_timestamp_offset)
@@ -194,8 +197,6 @@ class Segment:
                 self.byte_limit = ALWAYS
         else:
             self._since_index += size
-        self.next_offset = last_offset + 1
-        self.size = position + size
 
     def _cut_back(self, size: int) -> None:
         try:
@@ -245,15 +246,27 @@ class Segment:
             return None
         log = self.open_log()
         start = self.offsets.floor_position(offset, wait)
-        try:
-            return find_batch(log, start, size, offset, wait)
-        except CorruptBatch:
-            if not start:
-                raise
+        if not start:
+            return find_batch(log, 0, size, offset, wait)
+        place = self._find_from(log, start, size, offset, wait)
+        if place is not _ASTRAY:
+            return place
         if not wait:
             raise WouldBlock
-        _log.error("%s leads to byte %d, where no batch starts; scanning instead", self.offsets.path, start)
+        _log.error("%s leads astray, to byte %d; its segment is scanned instead", self.offsets.path, start)
         return find_batch(log, 0, size, offset, wait)
+
+    def _find_from(self, log: LogFile, start: int, size: int, offset: int, wait: bool) -> BatchPlace | None:
+        """As `find`, from where the index leads; `_ASTRAY` when that cannot be right."""
+        if not 0 < start < self.size:
+            return _ASTRAY
+        try:
+            place = find_batch(log, start, size, offset, wait)
+        except CorruptBatch:
+            return _ASTRAY
+        if place is not None and place.position == start and place.base_offset > offset:
+            return _ASTRAY
+        return place
 
     def read_batch(self, place: BatchPlace) -> bytes:
         """Blocking: a whole batch."""
@@ -298,6 +311,8 @@ class Segment:
         indexed_offset, start = self.offsets.last_entry()
         self.max_timestamp, self.max_timestamp_offset = self.times.last_entry()
         self.next_offset = self.base_offset
+        if not 0 <= start < max(self.size, 1):
+            raise CorruptBatch(f"{self.offsets.path} has an entry for byte {start} of {self.size}")
         for position, header in iter_headers(self.open_log(), start, self.size):
             if position == start and start and header.last_offset != indexed_offset:
                 raise CorruptBatch(f"{self.offsets.path} has an entry of another batch for byte {start}")

@@ -157,7 +157,7 @@ class FileStorage:
             if strangers:
                 names = ", ".join(map(str, sorted(strangers)[:STRANGERS_NAMED]))
                 _log.warning(
-                    "%s has %d partitions that the registry does not know; they are left alone: %s%s",
+                    "%s has partitions that the registry does not know (%d); they are left alone: %s%s",
                     directory.path,
                     len(strangers),
                     names,

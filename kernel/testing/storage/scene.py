@@ -53,7 +53,7 @@ class StorageScene:
         self.clock = FakeClock()
         self.tasks = tasks
         self.storage = self.new_storage()
-        self._topic_ids: dict[str, UUID] = {}
+        self.topic_ids: dict[str, UUID] = {}
 
     def new_storage(self) -> Storage:
         """A storage on the scene's place that is not open yet."""
@@ -69,12 +69,12 @@ class StorageScene:
         self, topic: str = "topic", partition: int = 0, config: TopicConfig | None = None
     ) -> PartitionSpec:
         """A partition to open; a topic keeps its id for the whole test."""
-        topic_id = self._topic_ids.setdefault(topic, uuid4())
+        topic_id = self.topic_ids.setdefault(topic, uuid4())
         return PartitionSpec(TopicPartition(topic, partition), topic_id, config or TopicConfig())
 
     def forget_topic(self, topic: str) -> None:
         """Give a topic of that name a new id from now on."""
-        del self._topic_ids[topic]
+        del self.topic_ids[topic]
 
     async def open_store(self, **settings: int) -> PartitionStore:
         """Open one partition; `settings` are fields of `TopicConfig`, whose allowed ranges do not count."""

@@ -1,0 +1,83 @@
+"""Looking at, copying and damaging what a storage keeps in files."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage import StorageScene
+from tidelog.plugins import storage_file
+
+PARTITION = "topic-0"
+CLEAN_MARK = ".kafka_cleanshutdown"
+
+
+class LogDirectoryScene(StorageScene):
+    """A scene of the file backend."""
+
+    def __init__(
+        self, place: Path, tasks: BackgroundTasks, settings: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(storage_file, place, tasks, dict(settings or {}))
+        self.log_dir = place / "data"
+        self.partition_dir = self.log_dir / PARTITION
+
+    def crash(self, to: Path) -> LogDirectoryScene:
+        """What a crash at this moment leaves: a scene, not open yet, on a copy of the files as they are."""
+        other = LogDirectoryScene(to, self.tasks)
+        other.topic_ids.update(self.topic_ids)
+        shutil.copytree(self.log_dir, other.log_dir)
+        return other
+
+    def log_files(self) -> list[Path]:
+        """The `.log` files of the partition, oldest first."""
+        return sorted(self.partition_dir.glob("*.log"))
+
+    def names(self) -> set[str]:
+        """All names in the partition's directory."""
+        return {path.name for path in self.partition_dir.iterdir()}
+
+
+def batches_in(path: Path) -> list[tuple[int, BatchHeader]]:
+    """Position and header of each batch of a `.log` file."""
+    content = path.read_bytes()
+    found: list[tuple[int, BatchHeader]] = []
+    position = 0
+    while position < len(content):
+        header = parse_header(content, position)
+        found.append((position, header))
+        position += header.size
+    return found
+
+
+def offset_entries(path: Path) -> list[tuple[int, int]]:
+    """(relative offset, position) of each entry of an `.index` file."""
+    return list(struct.iter_unpack(">ii", path.read_bytes()))
+
+
+def time_entries(path: Path) -> list[tuple[int, int]]:
+    """(timestamp, relative offset) of each entry of a `.timeindex` file."""
+    return list(struct.iter_unpack(">qi", path.read_bytes()))
+
+
+def overwrite(path: Path, position: int, content: bytes) -> None:
+    """Change some bytes of a file in place."""
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+
+
+def append_to(path: Path, content: bytes) -> None:
+    """Add bytes at the end of a file."""
+    with path.open("ab") as file:
+        file.write(content)
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a file to `size` bytes."""
+    with path.open("r+b") as file:
+        file.truncate(size)

@@ -1,0 +1,165 @@
+"""The files of a log directory, byte by byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import urlsafe_b64encode
+
+import attrs
+import pytest
+
+from tests.plugins.storage_file.files import (
+    CLEAN_MARK,
+    LogDirectoryScene,
+    batches_in,
+    offset_entries,
+    time_entries,
+)
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.scene import append, append_many, read_bytes
+
+FIRST = "00000000000000000000"
+TEN_MEGABYTES = 10 * 1024 * 1024
+
+
+def expected_indexes(
+    scene: LogDirectoryScene, name: str, interval: int, *, closed: bool
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """What Apache Kafka's rule makes of a segment: an entry once more than the interval was added."""
+    base = int(name)
+    offsets: list[tuple[int, int]] = []
+    times: list[tuple[int, int]] = []
+    since, largest = 0, (-1, 0)
+    for position, header in batches_in(scene.partition_dir / f"{name}.log"):
+        if header.max_timestamp > largest[0]:
+            largest = (header.max_timestamp, header.last_offset - base)
+        if since > interval:
+            offsets.append((header.last_offset - base, position))
+            if not times or largest[0] > times[-1][0]:
+                times.append(largest)
+            since = 0
+        since += header.size
+    if closed and (not times or largest[0] > times[-1][0]):
+        times.append(largest)
+    return offsets, times
+
+
+async def test_an_empty_partition_after_a_clean_stop(scene: LogDirectoryScene) -> None:
+    await scene.open_store()
+    await scene.storage.close()
+    sizes = {path.name: path.stat().st_size for path in scene.partition_dir.iterdir()}
+    assert sizes == {
+        f"{FIRST}.log": 0,
+        f"{FIRST}.index": 0,
+        f"{FIRST}.timeindex": 0,
+        "partition.metadata": 43,
+    }
+
+
+async def test_partition_metadata_has_the_topic_id_and_no_final_newline(scene: LogDirectoryScene) -> None:
+    await scene.open_store()
+    encoded = urlsafe_b64encode(scene.topic_ids["topic"].bytes)[:22]
+    content = (scene.partition_dir / "partition.metadata").read_bytes()
+    assert content == b"version: 0\ntopic_id: " + encoded
+    assert len(content) == 43
+
+
+async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store()
+    append_many(store, 5, records=10)
+    await scene.storage.close()
+    files = {path.name: path for path in scene.log_dir.iterdir() if path.is_file()}
+    assert set(files) == {
+        ".lock",
+        CLEAN_MARK,
+        "meta.properties",
+        "recovery-point-offset-checkpoint",
+        "tidelog-topics.json",
+    }
+    assert files[".lock"].read_bytes() == b""
+    assert files[CLEAN_MARK].read_bytes() == b'{"version":0,"brokerEpoch":-1}'
+    assert files["recovery-point-offset-checkpoint"].read_text() == "0\n1\ntopic 0 50\n"
+    assert re.fullmatch(
+        r"#\n"
+        r"#\w{3} \w{3} \d{2} \d\d:\d\d:\d\d UTC \d{4}\n"
+        r"node\.id=1\n"
+        r"directory\.id=[\w-]{22}\n"
+        r"version=1\n"
+        rf"cluster\.id={scene.storage.metadata.cluster_id}\n",
+        files["meta.properties"].read_text(),
+    )
+    assert json.loads(files["tidelog-topics.json"].read_text())["topics"] == {}
+
+
+async def test_the_clean_mark_is_gone_while_the_storage_is_open(scene: LogDirectoryScene) -> None:
+    await scene.reopen()
+    assert not (scene.log_dir / CLEAN_MARK).exists()
+
+
+async def test_log_starts_that_file_names_do_not_tell_are_written_down(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store()
+    append_many(store, 20)
+    store.raise_log_start(7)
+    await scene.storage.close()
+    assert (scene.log_dir / "log-start-offset-checkpoint").read_text() == "0\n1\ntopic 0 7\n"
+
+
+@pytest.mark.parametrize("interval", [0, 100, 1000, 4096])
+@pytest.mark.parametrize("size", [10, 700])
+async def test_index_entries_are_those_of_apache_kafka(
+    scene: LogDirectoryScene, interval: int, size: int
+) -> None:
+    store = await scene.open_store(index_interval_bytes=interval, segment_bytes=20_000)
+    for step in range(100):
+        append(store, size, timestamp=START_MS + (step * 7 % 50), records=step % 3 + 1)
+    await scene.storage.close()
+    names = [path.stem for path in scene.log_files()]
+    assert len(names) == (1 if size == 10 else 4)
+    for name in names:
+        offsets, times = expected_indexes(scene, name, interval, closed=True)
+        assert offset_entries(scene.partition_dir / f"{name}.index") == offsets
+        assert time_entries(scene.partition_dir / f"{name}.timeindex") == times
+
+
+async def test_active_indexes_are_preallocated_and_others_trimmed(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(index_interval_bytes=0, segment_bytes=2000)
+    append_many(store, 6, 900)
+    sizes = {path.name: path.stat().st_size for path in scene.partition_dir.glob("*index")}
+    assert sizes == {
+        f"{FIRST}.index": 8,
+        f"{FIRST}.timeindex": 12,
+        "00000000000000000002.index": 8,
+        "00000000000000000002.timeindex": 12,
+        "00000000000000000004.index": TEN_MEGABYTES,
+        "00000000000000000004.timeindex": TEN_MEGABYTES - 4,
+    }
+
+
+async def test_a_log_is_preallocated_on_request_and_trimmed_at_the_end(scene: LogDirectoryScene) -> None:
+    spec = scene.spec(config=attrs.evolve(TopicConfig(), preallocate=True, segment_bytes=100_000))
+    store: PartitionStore
+    (store,) = await scene.storage.open_partitions([spec])
+    content = append_many(store, 3, 1000)
+    (path,) = scene.log_files()
+    assert path.stat().st_size == 100_000
+    assert read_bytes(store, 1) == b"".join(content[1:])
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await scene.storage.close()
+    assert path.stat().st_size == sum(map(len, content))
+    await crashed.storage.open()
+    (store,) = await crashed.storage.open_partitions([spec])
+    assert read_bytes(store, 0) == b"".join(content)
+    await crashed.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x", "../leader-epoch-checkpoint", "a/b.snapshot", "00000000000000000000.log"]
+)
+async def test_only_side_files_are_written_beside_a_log(scene: LogDirectoryScene, name: str) -> None:
+    store = await scene.open_store()
+    with pytest.raises(ValueError, match="side file"):
+        store.write_side_file(name, b"")
+    assert store.read_side_file(name) is None

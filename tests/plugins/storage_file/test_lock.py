@@ -1,0 +1,67 @@
+"""One broker at a time works on a log directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.plugins.storage_file.lock import DirectoryLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from tidelog.plugins.storage_file.lock import DirectoryLock
+lock = DirectoryLock(Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def hold_lock(directory: Path) -> subprocess.Popen[str]:
+    """A process that holds a directory's lock."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    return holder
+
+
+async def test_a_second_process_on_the_directory_gets_a_clear_error(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    scene = LogDirectoryScene(tmp_path, tasks)
+    scene.log_dir.mkdir()
+    holder = hold_lock(scene.log_dir)
+    with pytest.raises(ConfigError, match=r"data is in use by another broker .*stop that broker"):
+        await scene.storage.open()
+    holder.kill()
+    holder.communicate()
+    # The lock of a process that was killed is gone with it.
+    await scene.storage.open()
+    await scene.close()
+
+
+def test_a_second_broker_in_the_same_process_gets_it_too(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    link = tmp_path.parent / "link"
+    link.symlink_to(tmp_path)
+    for path in (tmp_path, link):
+        with pytest.raises(ConfigError, match="in use by another broker"):
+            DirectoryLock(path)
+    lock.release()
+    DirectoryLock(link).release()
+
+
+async def test_a_storage_that_could_not_open_holds_no_lock(scene: LogDirectoryScene) -> None:
+    await scene.storage.close()
+    (scene.log_dir / "tidelog-topics.json").write_text("{")
+    with pytest.raises(ConfigError):
+        await scene.new_storage().open()
+    DirectoryLock(scene.log_dir).release()

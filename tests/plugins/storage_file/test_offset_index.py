@@ -1,0 +1,133 @@
+"""The offset index, entry by entry."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.storage import WouldBlock
+from tidelog.plugins.storage_file.offset_index import OffsetIndex
+
+BASE = 1000
+
+
+def new_index(directory: Path, max_bytes: int = 10 * 1024 * 1024) -> OffsetIndex:
+    return OffsetIndex(str(directory), BASE, 0, max_bytes)
+
+
+def fill(index: OffsetIndex, entries: list[tuple[int, int]]) -> None:
+    for offset, position in entries:
+        index.make_room()
+        index.append(offset, position)
+
+
+def test_entries_are_eight_bytes_relative_to_the_base_offset(tmp_path: Path) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(1000, 0), (1009, 4200), (BASE + 2**31 - 1, 2**31 - 1)])
+    index.trim()
+    path = tmp_path / "00000000000000001000.index"
+    assert path.read_bytes() == bytes.fromhex("000000000000000000000009000010687fffffff7fffffff")
+
+
+def test_the_file_has_its_full_size_until_it_is_trimmed(tmp_path: Path) -> None:
+    index = new_index(tmp_path, max_bytes=10_485_760)
+    fill(index, [(1001, 1)])
+    path = Path(index.path)
+    assert path.stat().st_size == 10_485_760
+    assert path.stat().st_blocks * 512 < 100_000, "the file should be mostly a hole"
+    index.trim()
+    assert path.read_bytes() == struct.pack(">ii", 1, 1)
+
+
+def test_an_odd_maximum_is_rounded_down_to_whole_entries(tmp_path: Path) -> None:
+    index = new_index(tmp_path, max_bytes=20)
+    assert index.max_entries == 2
+    fill(index, [(1001, 1)])
+    assert not index.is_full
+    fill(index, [(1002, 2)])
+    assert index.is_full
+    assert Path(index.path).stat().st_size == 16
+
+
+def test_an_empty_index_leads_to_the_beginning(tmp_path: Path) -> None:
+    assert new_index(tmp_path).floor_position(5000, wait=False) == 0
+
+
+@pytest.mark.parametrize("max_bytes", [4, 7])
+def test_an_index_without_room_for_an_entry_is_full(tmp_path: Path, max_bytes: int) -> None:
+    assert new_index(tmp_path, max_bytes).is_full
+
+
+@given(
+    gaps=st.lists(st.integers(1, 50), min_size=1, max_size=3000),
+    targets=st.lists(st.integers(-5, 100_000), min_size=1, max_size=20),
+)
+def test_a_lookup_finds_the_last_entry_at_or_before_the_offset(
+    tmp_path_factory: pytest.TempPathFactory, gaps: list[int], targets: list[int]
+) -> None:
+    index = new_index(tmp_path_factory.mktemp("index"))
+    offsets = [BASE + sum(gaps[: count + 1]) for count in range(min(len(gaps), 50))]
+    while len(offsets) < len(gaps):
+        offsets.append(offsets[-1] + gaps[len(offsets)])
+    fill(index, [(offset, slot + 1) for slot, offset in enumerate(offsets)])
+    for target in (*(BASE + target for target in targets), offsets[0], offsets[-1], offsets[-1] + 1):
+        assert index.floor_position(target, wait=False) == bisect_right(offsets, target)
+
+
+@pytest.mark.parametrize("count", [1, 1024, 1025, 1026, 2048, 5000])
+def test_the_warm_section_and_what_lies_before_it_are_searched_alike(tmp_path: Path, count: int) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(BASE + slot * 10, slot + 1) for slot in range(count)])
+    for slot in range(0, count, 7):
+        assert index.floor_position(BASE + slot * 10, wait=False) == slot + 1
+        assert index.floor_position(BASE + slot * 10 + 9, wait=False) == slot + 1
+    assert index.floor_position(BASE - 1, wait=False) == 0
+
+
+def test_a_closed_index_waits_for_its_first_lookup(tmp_path: Path) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(1010, 100), (1020, 200)])
+    index.trim()
+    with pytest.raises(WouldBlock):
+        index.floor_position(1015, wait=False)
+    assert index.floor_position(1015, wait=True) == 100
+    assert index.floor_position(1025, wait=False) == 200
+    assert index.last_entry() == (1020, 200)
+
+
+def test_a_trimmed_index_takes_entries_again(tmp_path: Path) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(1010, 100)])
+    index.trim()
+    assert index.floor_position(1015, wait=True) == 100
+    fill(index, [(1020, 200)])
+    assert index.floor_position(1020, wait=False) == 200
+    index.trim()
+    assert Path(index.path).read_bytes() == struct.pack(">iiii", 10, 100, 20, 200)
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"), [(1000, 0), (1010, 0), (1011, 1), (1020, 1), (1021, 2), (9999, 3)]
+)
+def test_truncating_drops_the_entries_from_the_offset_on(tmp_path: Path, offset: int, kept: int) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(1010, 100), (1020, 200), (1030, 300)])
+    index.truncate_to(offset)
+    assert index.entries == kept
+    fill(index, [(2000, 999)])
+    index.trim()
+    assert len(Path(index.path).read_bytes()) == (kept + 1) * 8
+
+
+def test_more_entries_than_a_page_of_reserved_room(tmp_path: Path) -> None:
+    index = new_index(tmp_path)
+    entries = [(BASE + slot, slot) for slot in range(10_000)]
+    fill(index, entries)
+    index.trim()
+    content = Path(index.path).read_bytes()
+    assert list(struct.iter_unpack(">ii", content)) == [(offset - BASE, slot) for offset, slot in entries]

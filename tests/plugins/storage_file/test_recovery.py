@@ -1,0 +1,389 @@
+"""Recovery: what a crash or bad luck did to the files is cut off, and nothing else."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import (
+    LogDirectoryScene,
+    append_to,
+    batches_in,
+    cut,
+    offset_entries,
+    overwrite,
+    time_entries,
+)
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
+from tidelog.plugins.storage_file import loading, recovery
+
+SETTINGS = {"segment_bytes": 4000, "index_interval_bytes": 300}
+FIRST_LOG = "00000000000000000000.log"
+
+
+async def crashed_with(
+    scene: LogDirectoryScene, damage: Callable[[LogDirectoryScene], object]
+) -> PartitionStore:
+    """The partition as it is recovered after a crash now that also did some damage."""
+    number = len(list(scene.log_dir.parent.glob("crash*")))
+    crashed = scene.crash(scene.log_dir.parent / f"crash{number}")
+    damage(crashed)
+    await crashed.storage.open()
+    return await crashed.open_store(**SETTINGS)
+
+
+def assert_indexed_like_new(store: PartitionStore, batches: list[bytes]) -> None:
+    """Lookups by offset and by timestamp find everything."""
+    for batch in batches:
+        (header,) = headers_of(batch)
+        found = store.read(header.last_offset, 1, store.log_end_offset, wait=True)
+        assert found.size == header.size
+        at = store.batch_at_timestamp(header.max_timestamp)
+        assert at is not None
+        assert headers_of(at)[0].max_timestamp >= header.max_timestamp
+
+
+async def test_every_batch_survives_a_crash_without_damage(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 60, 200)
+    segments = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
+    assert len(segments) > 3
+    again = await crashed_with(scene, lambda _: None)
+    assert read_all(again) == b"".join(batches)
+    assert [(view.base_offset, view.size_bytes, view.max_timestamp) for view in again.segments()] == segments
+    assert_indexed_like_new(again, batches)
+    batches.append(append(again, 100))
+    assert read_all(again) == b"".join(batches)
+
+
+async def test_a_tail_torn_anywhere_in_the_last_batch_loses_only_that_batch(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 5, 40)
+    size = sum(map(len, batches))
+    for torn in range(size - len(batches[-1]), size):
+        again = await crashed_with(scene, lambda crashed, torn=torn: cut(crashed.log_files()[-1], torn))
+        assert again.log_end_offset == 4
+        assert read_all(again) == b"".join(batches[:-1])
+        assert again.size_bytes == size - len(batches[-1])
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"\0",
+        b"\0" * 61,
+        b"\0" * 10_000,
+        b"\xff" * 5000,
+        bytes(range(256)) * 20,
+        b"\0\0\0\0\0\0\0\5\0\0\0\x31" + b"\0" * 200,
+        b"\0\0\0\0\0\0\0\5\x7f\xff\xff\xff" + b"\0\0\0\0\2" + b"\0" * 200,
+    ],
+    ids=["one zero", "zero header", "zero blocks", "ones", "pattern", "short batch", "huge length"],
+)
+async def test_blocks_that_were_never_written_are_cut_off(
+    scene: LogDirectoryScene, nonsense: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 5, 40)
+    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], nonsense))
+    assert read_all(again) == b"".join(batches)
+    (message,) = [record.getMessage() for record in caplog.records if record.name == loading.__name__]
+    assert message.startswith(f"topic-0: cut {len(nonsense)} bytes that are no intact batches off")
+    assert message.endswith("the log goes on at offset 5")
+    batches.append(append(again))
+    assert read_all(again) == b"".join(batches)
+
+
+async def test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 5, 40)
+    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], batches[3]))
+    assert read_all(again) == b"".join(batches)
+
+
+async def test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 6, 20)
+    start = sum(map(len, batches[:3]))
+    # The leader epoch (bytes 12 to 15) and lower bits of the base offset are not covered by the CRC.
+    for at in (*range(8, 12), *range(16, len(batches[3]))):
+        flipped = bytes([batches[3][at] ^ 0x10])
+        again = await crashed_with(
+            scene,
+            lambda crashed, at=at, flipped=flipped: overwrite(crashed.log_files()[0], start + at, flipped),
+        )
+        assert again.log_end_offset == 3, f"byte {at}"
+        assert read_all(again) == b"".join(batches[:3])
+
+
+async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 5, 40)
+    swapped = b"".join([batches[0], batches[2], batches[1], *batches[3:]])
+    again = await crashed_with(scene, lambda crashed: crashed.log_files()[0].write_bytes(swapped))
+    assert read_all(again) == batches[0] + batches[2]
+    assert again.log_end_offset == 3
+
+
+async def test_segments_behind_a_damaged_one_go_with_all_their_files(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 60, 200)
+    third = scene.log_files()[2]
+    position, header = batches_in(third)[5]
+    again = await crashed_with(
+        scene, lambda crashed: overwrite(crashed.log_files()[2], position + 70, b"\xaa\xaa\xaa")
+    )
+    assert again.log_end_offset == header.base_offset
+    assert read_all(again) == b"".join(batches[: header.base_offset])
+    assert [view.base_offset for view in again.segments()] == [0, 14, 28]
+    for path in scene.log_files()[3:]:
+        assert f"removed {path.name} ({path.stat().st_size} bytes), it lies behind the cut" in caplog.text
+
+
+async def test_a_segment_that_reaches_into_the_next_one_is_cut(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 30, 200)
+    overlapping = bytes(make_batch([b"x"] * 10, 14))
+    again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[0], overlapping))
+    assert again.log_end_offset == 14
+
+
+async def test_only_what_lies_beyond_the_recovery_point_is_checked(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 30, 200)
+    store.flush()
+    append_many(store, 10, 200)
+    await scene.reopen()
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 3, 200)
+
+    def damage(crashed: LogDirectoryScene) -> None:
+        checkpoint = crashed.log_dir / "recovery-point-offset-checkpoint"
+        assert checkpoint.read_text() == "0\n1\ntopic 0 40\n"
+        overwrite(crashed.log_files()[0], 70, b"\xaa\xaa\xaa")
+        append_to(crashed.log_files()[-1], b"nonsense")
+
+    again = await crashed_with(scene, damage)
+    assert again.log_end_offset == 43
+    assert len(read_all(again)) == again.size_bytes
+    # It is found by whoever reads it, as it is.
+    assert read_all(again)[len(batches[0]) :].startswith(batches[1])
+
+
+@pytest.mark.parametrize("checkpoint", ["missing", "nonsense", "beyond the end"])
+async def test_without_a_usable_recovery_point_everything_is_checked(
+    scene: LogDirectoryScene, checkpoint: str
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 30, 200)
+    await scene.reopen()
+    await scene.open_store(**SETTINGS)
+
+    def damage(crashed: LogDirectoryScene) -> None:
+        path = crashed.log_dir / "recovery-point-offset-checkpoint"
+        path.write_text(
+            {"missing": "", "nonsense": "x", "beyond the end": "0\n1\ntopic 0 4000\n"}[checkpoint]
+        )
+        append_to(crashed.log_files()[-1], b"nonsense")
+        if checkpoint != "beyond the end":
+            overwrite(crashed.log_files()[0], 70, b"\xaa\xaa\xaa")
+
+    again = await crashed_with(scene, damage)
+    assert again.log_end_offset == (30 if checkpoint == "beyond the end" else 0)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+INDEX_DAMAGE: dict[str, Callable[[Path], None]] = {
+    "missing": remove,
+    "empty": lambda path: cut(path, 0),
+    "not a multiple of an entry": lambda path: append_to(path, b"\0\0\0"),
+    "zeros at the end": lambda path: append_to(path, b"\0" * 240),
+    "pointing past the end": lambda path: append_to(path, b"\x7f\xff\xff\xf0" * 6),
+    "all zeros": lambda path: overwrite(path, 0, b"\0" * path.stat().st_size),
+}
+
+
+@pytest.mark.parametrize("segment", ["first", "active"])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("name", INDEX_DAMAGE)
+@pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop"])
+async def test_a_bad_index_does_no_harm(
+    scene: LogDirectoryScene, name: str, suffix: str, segment: str, clean: bool
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 60, 200)
+    if clean:
+        await scene.storage.close()
+    paths = sorted(scene.partition_dir.glob(f"*{suffix}"))
+    target = paths[0 if segment == "first" else -1].name
+    again = await crashed_with(scene, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
+    assert read_all(again) == b"".join(batches)
+    assert_indexed_like_new(again, batches)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_indexes_are_made_anew_entry_for_entry(scene: LogDirectoryScene, suffix: str) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 60, 200)
+    await scene.storage.close()
+    expected = {path.name: path.read_bytes() for path in scene.partition_dir.glob("*index")}
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    for path in crashed.partition_dir.glob(f"*{suffix}"):
+        path.unlink()
+    await crashed.storage.open()
+    await crashed.open_store(**SETTINGS)
+    await crashed.close()
+    assert {path.name: path.read_bytes() for path in crashed.partition_dir.glob("*index")} == expected
+    for path in crashed.partition_dir.glob("*.index"):
+        assert offset_entries(path)
+        assert time_entries(path.with_suffix(".timeindex"))
+
+
+async def test_recovering_twice_changes_nothing(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 60, 200)
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    cut(crashed.log_files()[-1], crashed.log_files()[-1].stat().st_size - 10)
+    contents: list[dict[str, bytes]] = []
+    for number in range(3):
+        crashed = crashed.crash(scene.log_dir.parent / f"again{number}")
+        await crashed.storage.open()
+        await crashed.open_store(**SETTINGS)
+        contents.append({path.name: path.read_bytes() for path in crashed.partition_dir.iterdir()})
+    assert contents[0] == contents[1] == contents[2]
+
+
+async def test_a_batch_larger_than_the_reading_buffer_is_checked(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "CHUNK_BYTES", 512)
+    store = await scene.open_store(segment_bytes=1 << 20)
+    batches = [append(store, size) for size in (10, 5000, 440, 451, 452, 3, 100_000, 7)]
+    again = await crashed_with(scene, lambda _: None)
+    assert read_all(again) == b"".join(batches)
+    position, _ = batches_in(scene.log_files()[0])[6]
+    for at in (60_000, 100_050):
+        again = await crashed_with(
+            scene, lambda crashed, at=at: overwrite(crashed.log_files()[0], position + at, b"\1")
+        )
+        assert read_all(again) == b"".join(batches[:6])
+
+
+def legacy_message(magic: int, offset: int) -> bytes:
+    timestamp = b"\0" * 8 if magic else b""
+    body = bytes([magic, 0]) + timestamp + b"\xff\xff\xff\xff\0\0\0\3old"
+    return (
+        offset.to_bytes(8, "big")
+        + (len(body) + 4).to_bytes(4, "big")
+        + zlib.crc32(body).to_bytes(4, "big")
+        + body
+    )
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("count", [1, 10])
+async def test_messages_of_an_old_format_are_refused_and_not_destroyed(
+    scene: LogDirectoryScene, magic: int, count: int
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append(store)
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    messages = b"".join(legacy_message(magic, offset + 1) for offset in range(count))
+    append_to(crashed.log_files()[0], messages)
+    content = crashed.log_files()[0].read_bytes()
+    await crashed.storage.open()
+    with pytest.raises(StorageError, match=f"holds messages of format {magic} at byte 7"):
+        await crashed.open_store(**SETTINGS)
+    assert crashed.log_files()[0].read_bytes() == content
+    await crashed.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["00000000000000000000.log.deleted", "leader-epoch-checkpoint.tmp", "0.log.cleaned"]
+)
+async def test_leftovers_of_an_interrupted_change_are_removed(scene: LogDirectoryScene, name: str) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append(store)
+    again = scene.crash(scene.log_dir.parent / "crashed")
+    (again.partition_dir / name).write_bytes(b"left over")
+    await again.storage.open()
+    assert (await again.open_store(**SETTINGS)).log_end_offset == 1
+    assert name not in again.names()
+    await again.close()
+
+
+async def test_an_interrupted_compaction_is_not_guessed_at(scene: LogDirectoryScene) -> None:
+    append(await scene.open_store(**SETTINGS))
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    (crashed.partition_dir / "00000000000000000000.log.swap").write_bytes(b"")
+    await crashed.storage.open()
+    with pytest.raises(StorageError, match=r"has \.swap files of an interrupted compaction"):
+        await crashed.open_store(**SETTINGS)
+    assert "00000000000000000000.log.swap" in crashed.names()
+    await crashed.close()
+
+
+async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> None:
+    append(await scene.open_store(**SETTINGS))
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    for suffix in ("index", "timeindex", "txnindex"):
+        (crashed.partition_dir / f"00000000000000000077.{suffix}").write_bytes(b"")
+    await crashed.storage.open()
+    await crashed.open_store(**SETTINGS)
+    assert not [name for name in crashed.names() if name.startswith("00000000000000000077")]
+    await crashed.close()
+
+
+async def test_a_log_that_ends_before_its_start_begins_anew_there(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 40, 200)
+    store.raise_log_start(30)
+    await scene.storage.close()
+    for path in scene.log_files()[1:]:
+        path.unlink()
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    store = await scene.open_store(**SETTINGS)
+    assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (30, 30, 0)
+    assert "ends at offset 14, before its recorded start 30" in caplog.text
+
+
+async def test_a_clean_mark_that_lies_is_found_out(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 20, 200)
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    (crashed.log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    append_to(crashed.log_files()[-1], b"\0" * 5000)
+    await crashed.storage.open()
+    assert crashed.storage.clean_start
+    assert read_all(await crashed.open_store(**SETTINGS)) == b"".join(batches)
+    await crashed.close()
+
+
+async def test_many_partitions_are_recovered_in_parallel_and_progress_is_told(
+    scene: LogDirectoryScene,
+) -> None:
+    specs = [scene.spec(partition=number) for number in range(20)]
+    stores = await scene.storage.open_partitions(specs)
+    contents = [append(store, 1000 * number) for number, store in enumerate(stores)]
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await crashed.storage.open()
+    done: list[int] = []
+    recovered = await crashed.storage.open_partitions(specs, done.append)
+    assert [read_all(store) for store in recovered] == contents
+    assert len(done) == 20
+    assert done[-1] == 20
+    await crashed.close()
