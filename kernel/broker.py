@@ -95,6 +95,7 @@ class Broker:
             finally:
                 self.server.close_listeners()
                 with trio.CancelScope(shield=True):
+                    await self.tasks.wait_for_jobs()
                     await self.topics.close()
                     await self.storage.close()
 

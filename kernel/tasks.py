@@ -56,6 +56,8 @@ class BackgroundTasks:
         self._limiter: trio.CapacityLimiter | None = None
         self._statistics: dict[str, TaskStatistics] = {}
         self._waiting: list[tuple[str, Callable[[], object]]] = []
+        self._unfinished_jobs = 0
+        self._jobs_done = trio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -87,10 +89,16 @@ class BackgroundTasks:
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
+        self._unfinished_jobs += 1
         if self._limiter is None:
             self._waiting.append((name, job))
         else:
             self._jobs.start_soon(self._run_job, name, job)
+
+    async def wait_for_jobs(self) -> None:
+        """Wait until no job is left that was given to `in_thread`."""
+        while self._unfinished_jobs:
+            await self._jobs_done.wait()
 
     def statistics(self) -> dict[str, TaskStatistics]:
         """Name → what that task did so far."""
@@ -102,6 +110,10 @@ class BackgroundTasks:
                 await trio.to_thread.run_sync(job, limiter=self._limiter)
             except Exception:
                 _log.exception("background job %s failed", name)
+        self._unfinished_jobs -= 1
+        if not self._unfinished_jobs:
+            self._jobs_done.set()
+            self._jobs_done = trio.Event()
 
 
 async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:

@@ -222,26 +222,41 @@ class Partition:
         self.abandon_waiters()
 
     def close(self) -> None:
-        """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store."""
+        """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store.
+
+        Raises:
+            OSError, StorageError: the store could not be closed properly.
+        """
         self.online = False
         if self.producers.entries or self.log_end_offset > 0:
-            self.store.write_side_file(
-                snapshot_name(self.log_end_offset), encode_snapshot(self.producers.entries)
-            )
+            self._write_last_snapshot()
         self.store.close()
+
+    def _write_last_snapshot(self) -> None:
+        name, content = snapshot_name(self.log_end_offset), encode_snapshot(self.producers.entries)
+        try:
+            self.store.write_side_file(name, content)
+        except OSError as error:
+            _log.warning(
+                "%s: no snapshot of its producers (%s); the next start reads more of the log instead",
+                self.topic_partition,
+                error,
+            )
 
     def _wake_waiters(self, size_bytes: int) -> None:
         for waiter in tuple(self._waiters):
             waiter.grew(size_bytes)
 
     def _snapshot_soon(self, offset: int) -> None:
-        content = encode_snapshot(self.producers.entries)
-        name = snapshot_name(offset)
-        self._in_thread(f"snapshot {self.topic_partition}", lambda: self.store.write_side_file(name, content))
+        self._write_soon("snapshot", snapshot_name(offset), encode_snapshot(self.producers.entries))
 
     def _begin_epoch(self, start_offset: int) -> None:
         self.epochs.assign(self.leader_epoch, start_offset)
-        content = self.epochs.encode()
-        self._in_thread(
-            f"epochs {self.topic_partition}", lambda: self.store.write_side_file(CHECKPOINT_NAME, content)
-        )
+        self._write_soon("epochs", CHECKPOINT_NAME, self.epochs.encode())
+
+    def _write_soon(self, what: str, name: str, content: bytes) -> None:
+        def write() -> None:
+            if self.online:  # a topic that was deleted meanwhile may already have a successor of its name
+                self.store.write_side_file(name, content)
+
+        self._in_thread(f"{what} {self.topic_partition}", write)

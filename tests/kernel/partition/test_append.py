@@ -246,3 +246,37 @@ def test_a_store_that_is_full_of_others_data_is_not_touched_by_a_refused_batch()
     with pytest.raises(CorruptBatch):
         partition.append(batch)
     assert store.size_bytes == size
+
+
+def test_side_files_of_a_deleted_partition_are_not_written_any_more() -> None:
+    """A new topic of the same name may already live in the same place."""
+    waiting: list[Callable[[], object]] = []
+    partition = open_partition(in_thread=lambda _, job: waiting.append(job))
+    partition.append(batch_of(1))
+    assert len(waiting) == 1
+    partition.take_offline()
+    waiting.pop()()
+    assert list(partition.store.side_files()) == []
+
+
+class FullDiskStore(MemoryPartitionStore):
+    """A disk without room for side files."""
+
+    closed = False
+
+    def write_side_file(self, name: str, content: bytes) -> None:
+        """Refuse."""
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        """Note that it was called."""
+        self.closed = True
+
+
+def test_a_full_disk_does_not_keep_the_log_from_being_closed(caplog: pytest.LogCaptureFixture) -> None:
+    store = FullDiskStore(TopicConfig(), FakeClock())
+    partition = open_partition(store, in_thread=lambda _, job: None)
+    partition.append(sent(1, 0, 0))
+    partition.close()
+    assert store.closed
+    assert "flights-3: no snapshot of its producers ([Errno 28] No space left on device)" in caplog.text

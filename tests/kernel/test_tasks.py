@@ -1,0 +1,233 @@
+"""Background work: rhythm, failures, and jobs in threads that are waited for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tidelog.kernel.tasks import MAX_JOBS_IN_THREADS, BackgroundTasks, PeriodicTask
+
+
+class Recorder:
+    """Work that notes when it runs, and may fail or take its time."""
+
+    def __init__(self, *, fails: bool = False, takes_ms: float = 0) -> None:
+        self.times: list[float] = []
+        self._fails = fails
+        self._takes_ms = takes_ms
+
+    async def run(self) -> None:
+        """Note the time in milliseconds since the start."""
+        self.times.append(round(trio.current_time() * 1000, 6))
+        await trio.sleep(self._takes_ms / 1000)
+        if self._fails:
+            raise OSError("no luck")
+
+
+async def times_of(task: PeriodicTask, recorder: Recorder, for_ms: float) -> list[float]:
+    """When the task ran, relative to its start."""
+    tasks = BackgroundTasks()
+    async with tasks.running():
+        start = round(trio.current_time() * 1000, 6)
+        tasks.start(task)
+        await trio.sleep(for_ms / 1000)
+    return [round(time - start, 6) for time in recorder.times]
+
+
+@pytest.mark.parametrize(
+    ("interval", "initial", "takes", "expected"),
+    [
+        (100, 0, 0, [0, 100, 200, 300, 400]),
+        (100, 250, 0, [250, 350, 450]),
+        (100, 0, 50, [0, 150, 300, 450]),
+        (1000, 0, 0, [0]),
+        (100, 1000, 0, []),
+    ],
+    ids=["at once", "after a delay", "interval between end and start", "rare", "not yet"],
+)
+async def test_rhythm(
+    autojump_clock: MockClock, interval: float, initial: float, takes: float, expected: list[float]
+) -> None:
+    recorder = Recorder(takes_ms=takes)
+    task = PeriodicTask("work", recorder.run, interval, initial)
+    assert await times_of(task, recorder, 490) == expected
+
+
+async def test_jitter_stays_within_its_bounds(autojump_clock: MockClock) -> None:
+    recorder = Recorder()
+    task = PeriodicTask("work", recorder.run, 100, 1000, jitter_ms=30)
+    times = await times_of(task, recorder, 30_000)
+    waits = [later - earlier for earlier, later in zip([900.0, *times], times, strict=False)]
+    assert len(waits) > 200
+    assert all(100 <= wait <= 130.001 for wait in waits)
+    assert max(waits) - min(waits) > 10
+
+
+async def test_many_tasks_with_jitter_do_not_wake_together(autojump_clock: MockClock) -> None:
+    tasks, recorders = BackgroundTasks(), [Recorder() for _ in range(50)]
+    async with tasks.running():
+        for index, recorder in enumerate(recorders):
+            tasks.start(PeriodicTask(f"work {index}", recorder.run, 10_000, 0, jitter_ms=1000))
+        await trio.sleep(2)
+    assert len({recorder.times[0] for recorder in recorders}) > 40
+
+
+async def test_a_failure_is_logged_and_counted_and_the_task_goes_on(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, tasks = Recorder(fails=True), BackgroundTasks()
+    async with tasks.running():
+        tasks.start(PeriodicTask("retention", recorder.run, 100))
+        await trio.sleep(0.25)
+    statistics = tasks.statistics()["retention"]
+    assert (statistics.runs, statistics.failures) == (3, 3)
+    assert statistics.last_error == "OSError('no luck')"
+    assert caplog.text.count("background task retention failed; it runs again in 100 ms") == 3
+
+
+async def test_a_failure_of_a_nursery_inside_a_task_is_one_too(autojump_clock: MockClock) -> None:
+    async def fail_inside() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Recorder(fails=True).run)
+
+    tasks = BackgroundTasks()
+    async with tasks.running():
+        tasks.start(PeriodicTask("nested", fail_inside, 100))
+        await trio.sleep(0.15)
+    assert tasks.statistics()["nested"].failures == 2
+
+
+async def test_a_task_that_fails_disturbs_no_other(autojump_clock: MockClock) -> None:
+    tasks, well = BackgroundTasks(), Recorder()
+    async with tasks.running():
+        tasks.start(PeriodicTask("ill", Recorder(fails=True).run, 10))
+        tasks.start(PeriodicTask("well", well.run, 100))
+        await trio.sleep(0.45)
+    assert len(well.times) == 5
+    assert tasks.statistics()["well"].failures == 0
+
+
+async def test_a_task_under_way_ends_with_the_broker(autojump_clock: MockClock) -> None:
+    tasks = BackgroundTasks()
+    with trio.fail_after(1):
+        async with tasks.running():
+            tasks.start(PeriodicTask("endless", trio.sleep_forever, 100))
+            await trio.sleep(0.1)
+
+
+async def test_no_task_starts_before_and_after() -> None:
+    tasks = BackgroundTasks()
+    task = PeriodicTask("late", Recorder().run, 100)
+    with pytest.raises(RuntimeError, match="'late' was started while no broker runs"):
+        tasks.start(task)
+    async with tasks.running():
+        pass
+    with pytest.raises(RuntimeError, match="'late'"):
+        tasks.start(task)
+    assert tasks.statistics() == {}
+
+
+async def test_jobs_run_off_the_event_loop() -> None:
+    tasks, threads = BackgroundTasks(), list[threading.Thread]()
+    async with tasks.running():
+        tasks.in_thread("job", lambda: threads.append(threading.current_thread()))
+    assert threads
+    assert threads[0] is not threading.current_thread()
+
+
+async def test_jobs_given_before_the_start_run_then() -> None:
+    tasks, done = BackgroundTasks(), list[str]()
+    tasks.in_thread("job", lambda: done.append("job"))
+    assert done == []
+    async with tasks.running():
+        await tasks.wait_for_jobs()
+        assert done == ["job"]
+
+
+async def test_jobs_are_waited_for_at_the_stop() -> None:
+    tasks, done = BackgroundTasks(), list[int]()
+    async with tasks.running():
+        for index in range(50):
+            tasks.in_thread(f"job {index}", lambda index=index: done.append(index))  # type: ignore[misc]
+    assert sorted(done) == list(range(50))
+
+
+async def test_jobs_are_waited_for_even_when_everything_is_cancelled() -> None:
+    tasks, released, done = BackgroundTasks(), threading.Event(), list[bool]()
+
+    def job() -> None:
+        done.append(released.wait(10))
+
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            async with tasks.running():
+                tasks.in_thread("job", job)
+                await trio.sleep_forever()
+
+        nursery.start_soon(run)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        released.set()
+    assert done == [True]
+
+
+async def test_a_job_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tasks, done = BackgroundTasks(), list[str]()
+
+    def fail() -> None:
+        raise OSError("no space")
+
+    async with tasks.running():
+        tasks.in_thread("snapshot flights-0", fail)
+        tasks.in_thread("other", lambda: done.append("other"))
+    assert done == ["other"]
+    assert "background job snapshot flights-0 failed" in caplog.text
+    assert all(record.levelno == logging.ERROR for record in caplog.records)
+
+
+async def test_a_burst_of_jobs_leaves_threads_for_others() -> None:
+    tasks, release, started = BackgroundTasks(), threading.Event(), threading.Semaphore(0)
+    running, most = list[int](), list[int]()
+    lock = threading.Lock()
+
+    def job() -> None:
+        with lock:
+            running.append(1)
+            most.append(len(running))
+        started.release()
+        release.wait(10)
+        with lock:
+            running.pop()
+
+    async with tasks.running():
+        for index in range(3 * MAX_JOBS_IN_THREADS):
+            tasks.in_thread(f"job {index}", job)
+        for _ in range(MAX_JOBS_IN_THREADS):
+            await trio.to_thread.run_sync(started.acquire)
+        assert await trio.to_thread.run_sync(lambda: "served") == "served"
+        release.set()
+    assert max(most) == MAX_JOBS_IN_THREADS
+
+
+async def test_waiting_for_jobs() -> None:
+    tasks, release, done = BackgroundTasks(), threading.Event(), list[str]()
+
+    def slow() -> None:
+        release.wait(10)
+        done.append("slow")
+
+    async with tasks.running():
+        await tasks.wait_for_jobs()
+        tasks.in_thread("slow", slow)
+        with trio.move_on_after(0.01) as scope:
+            await tasks.wait_for_jobs()
+        assert scope.cancelled_caught
+        assert done == []
+        release.set()
+        await tasks.wait_for_jobs()
+        assert done == ["slow"]
