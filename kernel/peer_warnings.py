@@ -11,6 +11,8 @@ _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 10.0
 """The same complaint about the same host is repeated no sooner."""
+MAX_CHARACTERS = 1000
+"""Of each part of a complaint: the peer may have chosen a part of it, such as a name of 32 kB."""
 
 
 class PeerWarnings:
@@ -24,8 +26,9 @@ class PeerWarnings:
 
         Reasons that differ only in their numbers are the same when they have the same `alike`.
         """
-        suppressed = self._limit.admit(f"{peer.host} {what} {alike or reason}")
+        what, told = what[:MAX_CHARACTERS], str(reason)[:MAX_CHARACTERS]
+        suppressed = self._limit.admit(f"{peer.host} {what} {alike or told}")
         if suppressed is None:
             return
         again = f" (and {suppressed} times more before)" if suppressed else ""
-        _log.warning("%s %s: %s%s", what, peer, reason, again, extra={"peer": str(peer)})
+        _log.warning("%s %s: %s%s", what, peer, told, again, extra={"peer": str(peer)})

@@ -1,7 +1,8 @@
 """One connection's receive buffer: frames are parsed where the socket wrote them, without a copy.
 
 A frame is an int32 length and that many bytes (seed 003, "requests"). The buffer starts small, grows to the
-largest frame that the peer sends, and shrinks again when the connection idles.
+largest frame that the peer sends, and shrinks again when the connection idles. It grows as the bytes arrive: a
+length alone costs nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ INITIAL_BYTES = 4 * 1024
 """Enough for the requests that open a connection; thousands of idle clients stay cheap."""
 GROWN_BYTES = 128 * 1024
 """First step beyond it: room for several pipelined requests in one read."""
+GROWTH = 4
+"""A frame that is larger gets so many times the room of what has arrived of it."""
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
 """A buffer that had to grow beyond this is given back as soon as it is empty."""
 LENGTH_BYTES = 4
@@ -38,8 +41,9 @@ class ReceiveBuffer:
             self._start = self._end = 0
             if len(self._view) > MAX_RETAINED_BYTES:
                 self._replace(GROWN_BYTES)
-        needed = self._frame_bytes_or(LENGTH_BYTES)
-        if self._start + needed > len(self._view) or self._end == len(self._view):
+        needed, size = self._frame_bytes_or(LENGTH_BYTES), len(self._view)
+        too_far = self._start + needed > size and (needed <= size or size < GROWN_BYTES)
+        if too_far or self._end == size:
             self._make_room(needed)
         return self._view[self._end :]
 
@@ -88,7 +92,7 @@ class ReceiveBuffer:
             self._view[:pending] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, pending
         else:
-            self._replace(max(needed, GROWN_BYTES, 2 * pending))
+            self._replace(max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending)))
 
     def _replace(self, size: int) -> None:
         """Move to a new buffer; frames that somebody still holds keep the old one."""

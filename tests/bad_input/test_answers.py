@@ -42,6 +42,7 @@ CASES = [
 ]
 REFUSALS_ARE_LOGGED = {"produce", "sequences"}
 LOGGED_WITHIN_S = 5.0
+MOST_LOGGED_CHARACTERS = 10_000
 
 
 @attrs.define
@@ -89,7 +90,9 @@ def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: Tidelo
         _wait_for_complaint(log_path, logged_before, connection, case.log)
     elif table in REFUSALS_ARE_LOGGED and set(outcome.split(",")) - {OK, NOTHING, SILENT}:
         _wait_for_complaint(log_path, logged_before, connection, "")
-    assert "Traceback" not in _logged(log_path, logged_before)
+    logged = _logged(log_path, logged_before)
+    assert "Traceback" not in logged
+    assert len(logged) < MOST_LOGGED_CHARACTERS
 
 
 @pytest.mark.parametrize(("table", "case"), CASES)
