@@ -21,6 +21,7 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
+from tidelog.kernel.flushing import timed_flush_task
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
@@ -108,6 +109,7 @@ class Broker:
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
         self.cluster.advertise(advertised_addresses(self.config, bound))
         self.tasks.start(self._producer_expiry())
+        self.tasks.start(timed_flush_task(self.config, self.topics, self.clock))
         for task in self.plugins.background_tasks(self):
             self.tasks.start(task)
 

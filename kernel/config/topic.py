@@ -34,6 +34,8 @@ class TopicConfig:
     segment_index_bytes: int = keys.SEGMENT_INDEX_BYTES.default
     index_interval_bytes: int = keys.INDEX_INTERVAL_BYTES.default
     file_delete_delay_ms: int = keys.FILE_DELETE_DELAY_MS.default
+    flush_messages: int = keys.FLUSH_MESSAGES.default
+    flush_ms: int = keys.FLUSH_MS.default
     preallocate: bool = keys.PREALLOCATE.default
     max_message_bytes: int = keys.MAX_MESSAGE_BYTES.default
     message_timestamp_type: str = keys.MESSAGE_TIMESTAMP_TYPE.default

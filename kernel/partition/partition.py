@@ -17,6 +17,7 @@ from uuid import UUID
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
+    BrokerError,
     FencedLeaderEpoch,
     InvalidTransactionState,
     OffsetOutOfRange,
@@ -25,6 +26,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
+from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.snapshots import encode_snapshot, snapshot_name
 from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
@@ -53,11 +55,15 @@ class Isolation(enum.IntEnum):
 
 
 class AppendResult(NamedTuple):
-    """Where a batch is; `log_append_time_ms` is -1 unless the topic stamps LogAppendTime."""
+    """Where a batch is; `log_append_time_ms` is -1 unless the topic stamps LogAppendTime.
+
+    With `flush_due` the batch may only be acknowledged after `Partition.wait_flushed`.
+    """
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
+    flush_due: bool = False
 
 
 class Partition:
@@ -66,14 +72,16 @@ class Partition:
     __slots__ = (
         "_clock",
         "_in_thread",
+        "_unseen_bytes",
         "_waiters",
+        "commit",
         "config",
         "epochs",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
         "log_end_offset",
-        "online",
+        "offline",
         "producers",
         "store",
         "topic_id",
@@ -98,15 +106,22 @@ class Partition:
         self.epochs = LeaderEpochs()
         self.leader_epoch = 0
         self.log_end_offset = self.high_watermark = self.last_stable_offset = store.log_end_offset
-        self.online = True
+        self.offline: BrokerError | None = None
         self._clock = clock
         self._in_thread = in_thread
+        self.commit = GroupCommit(store.log_end_offset, store.flush)
+        self._unseen_bytes = 0
         self._waiters: set[AppendWaiter] = set()
 
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
         return self.store.log_start_offset
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether something was appended that no flush has made durable."""
+        return self.commit.durable_offset < self.log_end_offset
 
     def append(self, batch: bytearray | memoryview) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
@@ -117,8 +132,8 @@ class Partition:
             BrokerError: the batch is refused (see `validate_batch`, `validate_timestamps`, `ProducerStates`).
             StorageError: the disk refused; the log is as before.
         """
-        if not self.online:
-            raise UnknownTopicOrPartition(f"{self.topic_partition} is gone")
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
         config = self.config
         header = validate_batch(batch, config)
         if header.is_transactional:
@@ -140,7 +155,8 @@ class Partition:
 
     def _as_answered_then(self, sent: SentBatch) -> AppendResult:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
-        return AppendResult(sent.base_offset, sent.last_offset, sent.timestamp if stamped else NO_TIMESTAMP)
+        time = sent.timestamp if stamped else NO_TIMESTAMP
+        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self._flush_is_due())
 
     def _append_stamped(
         self, batch: bytearray | memoryview, header: BatchHeader, append_time: int
@@ -159,21 +175,63 @@ class Partition:
             self._begin_epoch(base_offset)
         if header.producer_id != NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
-        self.log_end_offset = self.high_watermark = self.last_stable_offset = last_offset + 1
-        if self._waiters:
-            self._wake_waiters(len(batch))
+        self.log_end_offset = end_offset = last_offset + 1
+        self._unseen_bytes += len(batch)
+        if end_offset - self.commit.durable_offset >= self.config.flush_messages:
+            return AppendResult(base_offset, last_offset, append_time, flush_due=True)
+        self._show_up_to(end_offset)
         return AppendResult(base_offset, last_offset, append_time)
+
+    async def wait_flushed(self, offset: int) -> None:
+        """Wait until `flush.messages` allows to acknowledge the record at `offset`; then readers see it.
+
+        Raises:
+            StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
+        """
+        while self.commit.durable_offset <= offset and self._flush_is_due():
+            await self._flush_once()
+        self._show_up_to(self.commit.durable_offset if self._flush_is_due() else self.log_end_offset)
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        end = self.log_end_offset
+        while self.commit.durable_offset < end:
+            await self._flush_once()
+        self._show_up_to(end)
+
+    async def _flush_once(self) -> None:
+        try:
+            await self.commit.flush()
+        except StorageError as error:
+            self.take_offline(error)
+            raise
+
+    def _flush_is_due(self) -> bool:
+        return self.log_end_offset - self.commit.durable_offset >= self.config.flush_messages
+
+    def _show_up_to(self, offset: int) -> None:
+        """Let readers see what lies below `offset`, and wake those who wait for it."""
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = self.last_stable_offset = offset
+        size, self._unseen_bytes = self._unseen_bytes, 0
+        if self._waiters:
+            self._wake_waiters(size)
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.
 
         Raises:
             OffsetOutOfRange: below the log start offset or above the log end offset.
-            UnknownTopicOrPartition: the partition was deleted.
+            BrokerError: the partition was taken offline; says why.
             WouldBlock: the disk has to be waited for; repeat in a thread with `wait=True`.
         """
-        if not self.online:
-            raise UnknownTopicOrPartition(f"{self.topic_partition} is gone")
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
         limit = self.readable_end(isolation)
         if offset == limit:
             return EMPTY_SLICE
@@ -216,9 +274,9 @@ class Partition:
         for waiter in tuple(self._waiters):
             waiter.abandon()
 
-    def take_offline(self) -> None:
-        """No append or read from now on; those who wait are woken."""
-        self.online = False
+    def take_offline(self, reason: BrokerError | None = None) -> None:
+        """Refuse every append and read from now on (by default: it was deleted), and wake who waits."""
+        self.offline = reason or UnknownTopicOrPartition(f"{self.topic_partition} is gone")
         self.abandon_waiters()
 
     def close(self) -> None:
@@ -227,7 +285,7 @@ class Partition:
         Raises:
             OSError, StorageError: the store could not be closed properly.
         """
-        self.online = False
+        self.take_offline()
         if self.producers.entries or self.log_end_offset > 0:
             self._write_last_snapshot()
         self.store.close()
@@ -256,7 +314,9 @@ class Partition:
 
     def _write_soon(self, what: str, name: str, content: bytes) -> None:
         def write() -> None:
-            if self.online:  # a topic that was deleted meanwhile may already have a successor of its name
+            if (
+                self.offline is None
+            ):  # a topic that was deleted meanwhile may already have a successor of its name
                 self.store.write_side_file(name, content)
 
         self._in_thread(f"{what} {self.topic_partition}", write)

@@ -23,6 +23,9 @@ from tidelog.kernel.config.keys.broker import (
     STORAGE,
 )
 from tidelog.kernel.config.keys.log import (
+    LOG_FLUSH_INTERVAL_MESSAGES,
+    LOG_FLUSH_INTERVAL_MS,
+    LOG_FLUSH_SCHEDULER_INTERVAL_MS,
     LOG_INDEX_INTERVAL_BYTES,
     LOG_INDEX_SIZE_MAX_BYTES,
     LOG_INITIAL_TASK_DELAY_MS,
@@ -55,6 +58,8 @@ from tidelog.kernel.config.keys.network import (
 )
 from tidelog.kernel.config.keys.topic import (
     FILE_DELETE_DELAY_MS,
+    FLUSH_MESSAGES,
+    FLUSH_MS,
     INDEX_INTERVAL_BYTES,
     MAX_MESSAGE_BYTES,
     MESSAGE_TIMESTAMP_AFTER_MAX_MS,
@@ -77,11 +82,16 @@ __all__ = [
     "DELETE_TOPIC_ENABLE",
     "FETCH_MAX_BYTES",
     "FILE_DELETE_DELAY_MS",
+    "FLUSH_MESSAGES",
+    "FLUSH_MS",
     "INDEX_INTERVAL_BYTES",
     "KERNEL_KEYS",
     "LISTENERS",
     "LISTENER_CODEC_MAP",
     "LISTENER_SECURITY_PROTOCOL_MAP",
+    "LOG_FLUSH_INTERVAL_MESSAGES",
+    "LOG_FLUSH_INTERVAL_MS",
+    "LOG_FLUSH_SCHEDULER_INTERVAL_MS",
     "LOG_FORMAT",
     "LOG_INDEX_INTERVAL_BYTES",
     "LOG_INDEX_SIZE_MAX_BYTES",

@@ -57,6 +57,27 @@ LOG_INDEX_INTERVAL_BYTES = ConfigKey(
     default=4096,
     documentation="Bytes of log between two entries of its indexes.",
 )
+LOG_FLUSH_INTERVAL_MESSAGES = ConfigKey(
+    name="log.flush.interval.messages",
+    type=long(1),
+    default=LONG_MAX,
+    documentation="Records after which a log is forced to disk; the one that fills the measure is "
+    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+)
+LOG_FLUSH_INTERVAL_MS = ConfigKey(
+    name="log.flush.interval.ms",
+    type=nullable(long(0)),
+    default=None,
+    documentation="Time after which what was appended is forced to disk, in milliseconds. Unset: "
+    "`log.flush.scheduler.interval.ms`.",
+)
+LOG_FLUSH_SCHEDULER_INTERVAL_MS = ConfigKey(
+    name="log.flush.scheduler.interval.ms",
+    type=long(1),
+    default=LONG_MAX,
+    documentation="How often logs are looked at for a flush that is due by time, in milliseconds. As it "
+    "is: once a second.",
+)
 LOG_SEGMENT_DELETE_DELAY_MS = ConfigKey(
     name="log.segment.delete.delay.ms",
     type=long(0),

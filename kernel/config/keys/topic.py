@@ -68,6 +68,27 @@ PREALLOCATE = ConfigKey(
     broker_defaults=(BrokerDefault(log.LOG_PREALLOCATE),),
     documentation="Whether a new segment takes its full size on disk at once.",
 )
+FLUSH_MESSAGES = ConfigKey(
+    name="flush.messages",
+    type=long(1),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(log.LOG_FLUSH_INTERVAL_MESSAGES),),
+    documentation="Records after which the log is forced to disk; the one that fills the measure is "
+    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+)
+FLUSH_MS = ConfigKey(
+    name="flush.ms",
+    type=long(0),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(
+        BrokerDefault(log.LOG_FLUSH_INTERVAL_MS),
+        BrokerDefault(log.LOG_FLUSH_SCHEDULER_INTERVAL_MS),
+    ),
+    documentation="Time after which what was appended is forced to disk, in milliseconds; no answer waits "
+    "for it.",
+)
 MAX_MESSAGE_BYTES = ConfigKey(
     name="max.message.bytes",
     type=integer(0),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+import trio
+
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRecord,
@@ -10,6 +15,7 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
+from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
@@ -29,22 +35,63 @@ TOPIC_IDS_SINCE = 13
 BATCHES_V2_SINCE = 3
 ZSTD_SINCE = 7
 ZSTD = 4
+NO_OFFSET = -1
 CODEC_AT = 22
 """The low byte of a batch's attributes."""
 
 
-def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker."""
+class FlushDue(NamedTuple):
+    """An answer that has to wait until the record at `offset` is flushed."""
+
+    partition: Partition
+    offset: int
+    answer: PartitionProduceResponse
+
+
+def handle(
+    context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker.
+
+    Only where `flush.messages` asks for it the answer waits for the disk.
+    """
     acks_error = _check_acks(request.acks)
+    due: list[FlushDue] = []
     answers = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=_append_topic(context, topic, acks_error),
+            partition_responses=_append_topic(context, topic, acks_error, due),
         )
         for topic in request.topic_data
     ]
     response = ProduceResponse(responses=answers)
+    if due:
+        return _answer_when_flushed(context, request, response, due)
+    return _answer(request, response)
+
+
+async def _answer_when_flushed(
+    context: RequestContext, request: ProduceRequest, response: ProduceResponse, due: list[FlushDue]
+) -> ProduceResponse | None:
+    """Acknowledge nothing that `flush.messages` wants on disk first."""
+    async with trio.open_nursery() as flushes:
+        for flush in due:
+            flushes.start_soon(_flush, context, flush)
+    return _answer(request, response)
+
+
+async def _flush(context: RequestContext, due: FlushDue) -> None:
+    partition, offset, answer = due
+    try:
+        await partition.wait_flushed(offset)
+    except BrokerError as error:
+        context.warn(f"not acknowledging {partition.topic_partition} for", error)
+        answer.error_code, answer.error_message = error_code(error), error_message(error)
+        answer.base_offset = NO_OFFSET
+
+
+def _answer(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
     if request.acks != 0:
         return response
     _close_on_error(response)
@@ -56,7 +103,10 @@ def _check_acks(acks: int) -> InvalidRequiredAcks | None:
 
 
 def _append_topic(
-    context: RequestContext, data: TopicProduceData, acks_error: InvalidRequiredAcks | None
+    context: RequestContext,
+    data: TopicProduceData,
+    acks_error: InvalidRequiredAcks | None,
+    due: list[FlushDue],
 ) -> list[PartitionProduceResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
@@ -66,10 +116,12 @@ def _append_topic(
     except BrokerError as error:
         name = data.name or data.topic_id.hex()
         return [_failed(context, name, partition.index, error) for partition in data.partition_data]
-    return [_append(context, topic, partition) for partition in data.partition_data]
+    return [_append(context, topic, partition, due) for partition in data.partition_data]
 
 
-def _append(context: RequestContext, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+def _append(
+    context: RequestContext, topic: Topic, data: PartitionProduceData, due: list[FlushDue]
+) -> PartitionProduceResponse:
     index, records, version = data.index, data.records, context.api_version
     try:
         if not 0 <= index < len(topic.partitions):
@@ -87,19 +139,22 @@ def _append(context: RequestContext, topic: Topic, data: PartitionProduceData) -
         return _failed(context, topic.name, index, refusal)
     except BrokerError as error:
         return _failed(context, topic.name, index, error)
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=index,
         error_code=0,
         base_offset=result.base_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=partition.log_start_offset,
     )
+    if result.flush_due:
+        due.append(FlushDue(partition, result.last_offset, answer))
+    return answer
 
 
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
     context.warn(f"refusing to append to {name}-{index} for", error)
     return PartitionProduceResponse(
-        index=index, error_code=error_code(error), base_offset=-1, error_message=error_message(error)
+        index=index, error_code=error_code(error), base_offset=NO_OFFSET, error_message=error_message(error)
     )
 
 

@@ -1,0 +1,45 @@
+"""Flushing by time."""
+
+from __future__ import annotations
+
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.flushing import TimedFlush, timed_flush_task
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+
+
+async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
+    clock = FakeClock()
+    async with running_broker(clock=clock) as broker:
+        timed = await broker.topics.create(NewTopic("timed", config={"flush.ms": "5000"}))
+        untimed = await broker.topics.create(NewTopic("untimed"))
+        task = TimedFlush(broker.topics, clock)
+        for topic in (timed, untimed):
+            topic.partitions[0].append(make_batch([b"value"], timestamps=clock()))
+        await task.run()
+        assert timed.partitions[0].has_unflushed
+        clock.advance(4999)
+        await task.run()
+        assert timed.partitions[0].has_unflushed
+        clock.advance(1)
+        await task.run()
+        assert not timed.partitions[0].has_unflushed
+        assert untimed.partitions[0].has_unflushed
+
+
+def test_the_scheduler_looks_as_often_as_it_is_told() -> None:
+    def interval(**values: object) -> float:
+        config = Config.from_mapping({name.replace("_", "."): value for name, value in values.items()})
+        return timed_flush_task(config, None, FakeClock()).interval_ms  # type: ignore[arg-type]
+
+    assert interval() == 1000
+    assert interval(log_flush_scheduler_interval_ms=250) == 250
+
+
+def test_a_topic_takes_its_time_from_the_broker_keys_in_kafkas_order() -> None:
+    def flush_ms(values: dict[str, object]) -> int:
+        return Config.from_mapping(values).default_topic_config[keys.FLUSH_MS]
+
+    assert flush_ms({"log.flush.scheduler.interval.ms": 3000}) == 3000
+    assert flush_ms({"log.flush.scheduler.interval.ms": 3000, "log.flush.interval.ms": 50}) == 50
