@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
+from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records import HEADER_BYTES, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,
@@ -100,10 +100,6 @@ def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
             raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
         yield header, batch
         position += header.size
-
-
-READ_ERRORS: Final = (CorruptBatch, UnsupportedMessageFormat)
-"""What reading batches raises."""
 
 
 def _encode(records: Sequence[NewRecord], times: Sequence[int]) -> bytearray:

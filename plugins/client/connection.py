@@ -164,12 +164,12 @@ class ClientConnection:
         if self._failure is not None:
             return
         if count == 0:
-            self._fail(BrokerClosed(self.peer, self.waiting_for))
+            self.connection_lost("the broker closed it")
         try:
             while (frame := self._reader.next_frame()) is not None:
                 self._frames.append(frame)
         except BadLength as error:
-            self._fail(self._protocol_error(str(error)))
+            self._fail(self._protocol_error(str(error), self._next_expected()))
 
     def receive_data(self, data: bytes | memoryview) -> None:
         """Take in bytes that were received elsewhere than in the receive buffer; none: the broker closed."""
@@ -186,7 +186,8 @@ class ClientConnection:
 
     def connection_lost(self, reason: str) -> None:
         """The driver cannot go on with this connection; what waits for an answer will not get one."""
-        self._fail(BrokerClosed(self.peer, self.waiting_for, reason))
+        expected = self._next_expected()
+        self._fail(BrokerClosed(self.peer, str(expected or ""), reason))
 
     def next_response(self) -> Response | None:
         """The next answer, in the order of the requests; None while bytes are missing.
@@ -229,16 +230,16 @@ class ClientConnection:
 
     def _take(self, frame: memoryview) -> Response:
         if not self._in_flight:
-            self._give_up(self._protocol_error(f"a response of {len(frame)} bytes"))
+            self._give_up(self._protocol_error(f"a response of {len(frame)} bytes", None))
         asked = self._in_flight[0]
         try:
             correlation_id, position = parse_response_header(asked.api.key, asked.version, frame)
             if correlation_id != asked.correlation_id:
                 reason = f"its correlation id is {correlation_id}, not {asked.correlation_id}"
-                self._give_up(self._protocol_error(reason))
+                self._give_up(self._protocol_error(reason, asked))
             message = _decode(asked, frame[position:])
         except DecodeError as error:
-            self._give_up(self._protocol_error(str(error)))
+            self._give_up(self._protocol_error(str(error), asked))
         self._in_flight.popleft()
         return Response(correlation_id, asked.api, asked.version, message)
 
@@ -252,10 +253,14 @@ class ClientConnection:
         else:
             self._ask_versions(again)
 
-    def _protocol_error(self, reason: str) -> ProtocolError:
-        if not self._in_flight:
+    def _next_expected(self) -> _InFlight | None:
+        """The request whose answer comes behind those that have arrived, None when there is none."""
+        arrived = len(self._frames)
+        return self._in_flight[arrived] if arrived < len(self._in_flight) else None
+
+    def _protocol_error(self, reason: str, asked: _InFlight | None) -> ProtocolError:
+        if asked is None:
             return ProtocolError(self.peer, "", -1, reason)
-        asked = self._in_flight[0]
         return ProtocolError(self.peer, asked.api.name, asked.version, reason)
 
     def _give_up(self, error: ClientError) -> NoReturn:

@@ -78,7 +78,7 @@ class BrokerClosed(ClientError):
 
     retriable = True
 
-    def __init__(self, peer: str, waiting_for: str, reason: str = "the broker closed it") -> None:
+    def __init__(self, peer: str, waiting_for: str, reason: str) -> None:
         self.peer = peer
         self.waiting_for = waiting_for
         before = f" before it answered {waiting_for}" if waiting_for else ""

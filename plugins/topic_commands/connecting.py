@@ -49,7 +49,7 @@ def with_broker(
         show_default=True,
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="How long to wait for each answer.",
+        help="How long to wait for the answer to a question.",
     )
     @wraps(command)
     def with_client(bootstrap_server: str, timeout: float, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -79,15 +79,14 @@ def _connected(bootstrap: str, timeout_s: float) -> Generator[BlockingClient]:
     except InvalidAddress as error:
         raise click.BadParameter(f"{error}.", param_hint="--bootstrap-server") from error
     except ClientError as error:
-        raise CommandFailed(_in_words(error, bootstrap)) from error
+        raise CommandFailed(_in_words(error)) from error
 
 
-def _in_words(error: ClientError, bootstrap: str) -> str:
+def _in_words(error: ClientError) -> str:
     match error:
         case BrokerUnreachable():
-            reasons = "; ".join(f"{address}: {reason}" for address, reason in error.attempts)
             return (
-                f"No broker answers at {bootstrap} ({reasons}). Is it running? `tidelog serve` starts one; "
+                f"No broker answers at {_told(error)}. Is it running? `tidelog serve` starts one; "
                 "--bootstrap-server names another address."
             )
         case ProtocolError():
@@ -101,3 +100,7 @@ def _in_words(error: ClientError, bootstrap: str) -> str:
             return f"The broker refuses: {error}."
         case _:
             return f"{str(error)[:1].upper()}{str(error)[1:]}."
+
+
+def _told(error: BrokerUnreachable) -> str:
+    return ", nor at ".join(f"{address} ({reason})" for address, reason in error.attempts)

@@ -11,6 +11,7 @@ from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient, CreatedTopic, NewTopic
 from tidelog.plugins.client.cluster import TopicMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.topics import BROKER_DEFAULT
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.connecting import json_option, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid
@@ -19,11 +20,10 @@ from tidelog.plugins.topic_commands.words import creation_failed
 _EPILOG = """\b
 Examples:
   tidelog topics create orders
-  tidelog topics create orders --partitions 3 --config retention.ms=86400000
+  tidelog topics create orders --partitions 3 --config max.message.bytes=2000000
   tidelog topics create orders --if-not-exists
   tidelog topics create orders --partitions 3 --validate-only
 """
-_DEFAULT = -1
 
 
 def _configs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -43,13 +43,11 @@ def _configs(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    default=_DEFAULT,
     help="Number of partitions. [default: the broker's]",
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
-    default=_DEFAULT,
     help="Brokers that hold each partition. [default: the broker's]",
 )
 @click.option(
@@ -68,15 +66,15 @@ def command(
     client: BlockingClient,
     *,
     name: str,
-    partitions: int,
-    replication_factor: int,
+    partitions: int | None,
+    replication_factor: int | None,
     configs: dict[str, str],
     if_not_exists: bool,
     validate_only: bool,
     as_json: bool,
 ) -> None:
     """Create the topic NAME."""
-    new = NewTopic(name, partitions, replication_factor, configs)
+    new = NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, configs)
     outcome = client.create_topics([new], validate_only=validate_only)[name]
     if isinstance(outcome, CreatedTopic):
         verdict = "could be created" if validate_only else "created"
@@ -103,7 +101,7 @@ class _Outcome:
     @classmethod
     def of_created(cls, topic: CreatedTopic, verdict: str) -> _Outcome:
         told = (topic.partitions, topic.replication_factor)
-        counts = [None if count == _DEFAULT else count for count in told]
+        counts = [None if count == BROKER_DEFAULT else count for count in told]
         return cls(verdict, topic.name, topic.topic_id if topic.topic_id.int else None, *counts)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tidelog.kernel.config.nearest import nearest_name
@@ -14,19 +15,21 @@ NAME_RULE = (
     "nor '..'."
 )
 
+_LEGAL_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+
 
 def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
     """Why a topic was not created."""
-    detail = _sentence(error)
+    detail = _detail(error)
     match error.code:
         case ErrorCode.TOPIC_ALREADY_EXISTS:
             text = f"Topic {name!r} exists already. With --if-not-exists this is no error."
-        case ErrorCode.INVALID_TOPIC_EXCEPTION:
-            text = f"Topic {name!r} cannot have this name. {detail} {NAME_RULE}"
+        case ErrorCode.INVALID_TOPIC_EXCEPTION if not _LEGAL_NAME.fullmatch(name):
+            text = f"{name!r} is no topic name. {NAME_RULE}"
         case ErrorCode.INVALID_CONFIG:
-            text = f"Topic {name!r} cannot have this configuration. {detail} `tidelog config` lists the keys."
+            text = f"Topic {name!r} cannot have this configuration: {detail} `tidelog config` lists the keys."
         case _:
-            text = f"Topic {name!r} cannot be created. {detail}"
+            text = f"Topic {name!r} cannot be created: {detail}"
     return CommandFailed(text)
 
 
@@ -43,7 +46,7 @@ def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> C
                 "delete.topic.enable=true."
             )
         case _:
-            return CommandFailed(f"Topic {name!r} cannot be deleted. {_sentence(error)}")
+            return CommandFailed(f"Topic {name!r} cannot be deleted: {_detail(error)}")
 
 
 def not_found(name: str, code: ErrorCode, existing: Iterable[str]) -> CommandFailed:
@@ -68,7 +71,7 @@ def _no_topic(name: str, existing: Iterable[str]) -> str:
     return f"There is no topic {name!r}." + (f" Did you mean {near!r}?" if near else "")
 
 
-def _sentence(error: ErrorResponse) -> str:
+def _detail(error: ErrorResponse) -> str:
     """The broker's own words, or the name of the error when it has none."""
     text = (error.detail or error.code.name).strip()
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return text if text[-1] in ".!?" else f"{text}."

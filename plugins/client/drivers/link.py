@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING, cast
 
@@ -81,5 +82,7 @@ def reason_of(error: BaseException) -> str:
         return reason_of(cast("ExceptionGroup[Exception]", error).exceptions[0])
     if isinstance(error, OSError) and error.errno is None and error.__cause__ is not None:
         return reason_of(error.__cause__)
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()  # the same words whoever made the error
     text = error.strerror if isinstance(error, OSError) else None
     return (text or str(error) or type(error).__name__).lower()

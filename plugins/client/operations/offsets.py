@@ -124,4 +124,6 @@ def _outcome(
         return ErrorResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), detail)
     if told.error_code:
         return ErrorResponse(ErrorCode.of(told.error_code), str(partition))
+    if told.old_style_offsets:  # version 0 tells a list and no time
+        return FoundOffset(told.old_style_offsets[0])
     return FoundOffset(told.offset, told.timestamp, told.leader_epoch)

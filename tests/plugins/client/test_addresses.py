@@ -1,0 +1,56 @@
+"""Which addresses are understood, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.plugins.client.addresses import Address, parse_addresses
+from tidelog.plugins.client.errors import InvalidAddress
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("127.0.0.1:9092", [("127.0.0.1", 9092)]),
+        ("broker-1.example:1", [("broker-1.example", 1)]),
+        ("a:9092,b:9093", [("a", 9092), ("b", 9093)]),
+        (" a:9092 , b:9093 ,", [("a", 9092), ("b", 9093)]),
+        ("a:9092,a:9092", [("a", 9092)]),
+        ("[::1]:65535", [("::1", 65535)]),
+        ("PLAINTEXT://127.0.0.1:9092", [("127.0.0.1", 9092)]),
+        (["a:1", "b:2"], [("a", 1), ("b", 2)]),
+    ],
+)
+def test_addresses_are_read(text: str | list[str], addresses: list[tuple[str, int]]) -> None:
+    assert parse_addresses(text) == tuple(Address(host, port) for host, port in addresses)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "localhost",
+        "a:",
+        ":9092",
+        "a:0",
+        "a:65536",
+        "a:9092x",
+        "::1:9092",
+        "SSL://a:1",
+        "a b:1",
+        "http://a:1/",
+    ],
+)
+def test_anything_else_is_refused_with_the_form_that_is_meant(text: str) -> None:
+    with pytest.raises(InvalidAddress, match="it has the form host:port, such as"):
+        parse_addresses(text)
+
+
+@pytest.mark.parametrize("nothing", ["", " , ", []])
+def test_no_address_at_all_is_refused(nothing: str | list[str]) -> None:
+    with pytest.raises(InvalidAddress, match="no broker address is given"):
+        parse_addresses(nothing)
+
+
+@pytest.mark.parametrize("text", ["a:1", "[fe80::1]:9092"])
+def test_an_address_is_printed_as_it_is_read(text: str) -> None:
+    assert str(parse_addresses(text)[0]) == text

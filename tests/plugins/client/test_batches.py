@@ -1,0 +1,193 @@
+"""Records into a batch and out of it, and what a client sees of transactions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.plugins.client.fakes import NOW_MS
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records import BatchHeader, parse_header, stamp_offset, verify_crc
+from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, pack_batch
+from tidelog.kernel.records.record import Record, encode_record
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.client.batches import CODECS, NewRecord, ProducerStamp, build_batch, iter_batches
+from tidelog.plugins.client.errors import CorruptRecords
+from tidelog.plugins.client.fetched import Fetched
+
+PARTITION = TopicPartition("orders", 3)
+NEW_RECORDS = st.builds(
+    NewRecord,
+    value=st.none() | st.binary(max_size=50),
+    key=st.none() | st.binary(max_size=20),
+    headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=2).map(
+        tuple
+    ),
+    timestamp=st.none() | st.integers(0, 2**41),
+)
+
+
+def at_offset(batch: bytearray, offset: int) -> bytes:
+    stamp_offset(batch, offset, 0)
+    return bytes(batch)
+
+
+def fetched(data: bytes, offset: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Fetched:
+    return Fetched(PARTITION, offset, 100, 100, 0, memoryview(data), aborted)
+
+
+@pytest.mark.parametrize("compression", CODECS)
+@given(records=st.lists(NEW_RECORDS, min_size=1, max_size=8), offset=st.integers(0, 2**40))
+def test_what_goes_into_a_batch_comes_out(compression: str, records: list[NewRecord], offset: int) -> None:
+    batch = at_offset(build_batch(records, now_ms=NOW_MS, compression=compression), offset)
+    assert list(fetched(batch, offset).records()) == [
+        Record(
+            offset + index,
+            NOW_MS if record.timestamp is None else record.timestamp,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        for index, record in enumerate(records)
+    ]
+
+
+def test_a_batch_s_header_is_as_producers_write_it() -> None:
+    records = [NewRecord(b"a", timestamp=50), NewRecord(b"b", timestamp=20), NewRecord(b"c", timestamp=90)]
+    batch = build_batch(records, now_ms=NOW_MS, compression="zstd", stamp=ProducerStamp(7, 2, 40))
+    header = parse_header(batch)
+    assert verify_crc(batch, header)
+    assert header.size == len(batch)
+    assert (header.base_offset, header.last_offset_delta, header.record_count) == (0, 2, 3)
+    assert (header.base_timestamp, header.max_timestamp) == (50, 90)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 40)
+    assert (header.attributes, header.leader_epoch) == (4, -1)
+
+
+def test_without_a_producer_a_batch_has_no_sequence() -> None:
+    header = parse_header(build_batch([NewRecord(b"a")], now_ms=NOW_MS))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+
+
+def test_an_empty_batch_and_an_unknown_compression_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one record"):
+        build_batch([], now_ms=NOW_MS)
+    with pytest.raises(ValueError, match="'brotli' is none of none, gzip, snappy, lz4, zstd"):
+        build_batch([NewRecord(b"a")], now_ms=NOW_MS, compression="brotli")
+
+
+THREE = b"".join(
+    at_offset(build_batch([NewRecord(b"%d" % value), NewRecord(b"x")], now_ms=NOW_MS), value * 10)
+    for value in range(3)
+)
+
+
+@pytest.mark.parametrize("cut", range(0, len(THREE) + 1, 5))
+def test_a_batch_that_is_cut_off_at_the_end_is_left_out(cut: int) -> None:
+    size = len(THREE) // 3
+    assert len(list(iter_batches(memoryview(THREE)[:cut]))) == cut // size
+
+
+def test_reading_goes_on_behind_the_last_whole_batch() -> None:
+    assert fetched(THREE).next_offset() == 22
+    assert fetched(THREE[:-1]).next_offset() == 12
+    assert fetched(b"", offset=5).next_offset() == 5
+
+
+def test_records_before_the_offset_that_was_asked_for_are_left_out() -> None:
+    assert [record.offset for record in fetched(THREE, offset=11).records()] == [11, 20, 21]
+
+
+def test_an_answer_without_one_whole_batch_is_an_error_and_no_endless_loop() -> None:
+    with pytest.raises(
+        CorruptRecords, match="orders-3 cannot be read: 70 bytes at offset 4 hold no whole batch"
+    ):
+        fetched(THREE[:70], offset=4).next_offset()
+
+
+def wrong(position: int, content: bytes) -> bytes:
+    return THREE[:position] + content + THREE[position + len(content) :]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (wrong(65, b"\xee"), "the CRC of the batch at offset 0 is wrong"),
+        (wrong(16, b"\x01"), "message format 1 is not"),
+        (wrong(8, struct.pack(">i", 10)), "a batch of 22 bytes is announced at offset 0"),
+        (wrong(8, struct.pack(">i", -1)), "a batch of 11 bytes is announced at offset 0"),
+    ],
+)
+def test_bytes_that_are_no_batches_are_told_with_the_partition(data: bytes, reason: str) -> None:
+    with pytest.raises(CorruptRecords, match=f"orders-3 cannot be read: {reason}"):
+        list(fetched(data).records())
+    with pytest.raises(CorruptRecords):
+        fetched(data).next_offset()
+
+
+def test_records_that_contradict_themselves_are_told_with_the_partition() -> None:
+    batch = pack_batch(parse_header(THREE)._replace(record_count=9), b"\x02\x00")
+    with pytest.raises(CorruptRecords, match="orders-3"):
+        list(fetched(bytes(batch)).records())
+
+
+@given(st.binary(max_size=300))
+def test_noise_raises_nothing_but_corrupt_records(noise: bytes) -> None:
+    try:
+        list(fetched(noise).records())
+        fetched(noise).next_offset()
+    except CorruptRecords:
+        pass
+
+
+def transactional(producer_id: int, offset: int, value: bytes) -> bytes:
+    batch = build_batch([NewRecord(value)], now_ms=NOW_MS, stamp=ProducerStamp(producer_id, 0, 0))
+    header = parse_header(batch)
+    marked = header._replace(attributes=header.attributes | TRANSACTIONAL_BIT, base_offset=offset)
+    return bytes(pack_batch(marked, batch[61:]))
+
+
+def marker(producer_id: int, offset: int, *, commit: bool) -> bytes:
+    record = bytearray()
+    key = struct.pack(">hh", 0, int(commit))
+    encode_record(record, Record(offset, NOW_MS, key, struct.pack(">hi", 0, 0)), offset, NOW_MS)
+    attributes = TRANSACTIONAL_BIT | CONTROL_BIT
+    header = BatchHeader(offset, 0, 0, 2, 0, attributes, 0, NOW_MS, NOW_MS, producer_id, 0, -1, 1)
+    return bytes(pack_batch(header, record))
+
+
+TRANSACTIONS = (
+    transactional(1, 0, b"aborted")
+    + transactional(2, 1, b"committed")
+    + at_offset(build_batch([NewRecord(b"plain")], now_ms=NOW_MS), 2)
+    + marker(1, 3, commit=False)
+    + transactional(1, 4, b"committed later")
+    + marker(2, 5, commit=True)
+    + marker(1, 6, commit=True)
+    + transactional(2, 7, b"aborted later")
+    + marker(2, 8, commit=False)
+)
+
+
+def test_aborted_transactions_and_markers_are_not_seen() -> None:
+    answer = fetched(TRANSACTIONS, aborted=[(2, 7), (1, 0)])
+    assert [record.value for record in answer.records()] == [b"committed", b"plain", b"committed later"]
+    assert answer.next_offset() == 9
+
+
+def test_without_a_list_of_aborted_transactions_all_but_markers_is_seen() -> None:
+    assert [record.offset for record in fetched(TRANSACTIONS).records()] == [0, 1, 2, 4, 7]
+
+
+def test_every_batch_can_be_had_markers_included() -> None:
+    offsets = [header.base_offset for header, _ in fetched(TRANSACTIONS).batches()]
+    assert offsets == list(range(9))
+
+
+def test_the_core_names_corruption_as_the_kernel_does() -> None:
+    with pytest.raises(CorruptBatch):
+        list(iter_batches(memoryview(wrong(65, b"\xee"))))

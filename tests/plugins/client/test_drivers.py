@@ -1,0 +1,284 @@
+"""Connections as both drivers keep them: shared, replaced, pipelined, given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from tests.plugins.client.driven import (
+    IMPATIENT_S,
+    QUICK,
+    Part,
+    honest,
+    receive_request,
+    saying,
+    server,
+    settle,
+)
+from tests.plugins.client.fakes import FakeBroker, metadata_message
+from tidelog.plugins.client import TrioClient
+from tidelog.plugins.client.addresses import Address, parse_addresses
+from tidelog.plugins.client.errors import BrokerClosed, ClientClosed, RequestTimedOut
+from tidelog.plugins.protocol_kafka.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+ASK = MetadataRequest(topics=[])
+MEGABYTE = bytes(1024 * 1024)
+
+
+def broker(**answers: Any) -> FakeBroker:
+    return FakeBroker({"Metadata": metadata_message({}), **answers})
+
+
+def fetch_of(records: bytes) -> FetchResponse:
+    part = PartitionData(partition_index=0, error_code=0, high_watermark=0, records=records)
+    return FetchResponse(responses=[FetchableTopicResponse(partitions=[part])])
+
+
+def produce_of(records: bytes) -> ProduceRequest:
+    part = PartitionProduceData(index=0, records=memoryview(records))
+    return ProduceRequest(acks=1, timeout_ms=0, topic_data=[TopicProduceData(partition_data=[part])])
+
+
+class Counting:
+    """A part that counts its connections."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.connections = 0
+
+    async def __call__(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        await self.part(stream)
+
+
+async def test_one_connection_serves_request_after_request(connect: Any) -> None:
+    counting = Counting(honest(broker()))
+    async with server(counting) as address, connect(address) as client:
+        for _ in range(5):
+            await client.call("request", ASK)
+    assert counting.connections == 1
+
+
+async def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_unnoticed(connect: Any) -> None:
+    async def once(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        await stream.send_all(broker().receive(await receive_request(stream)))
+        await stream.send_eof()
+
+    counting = Counting(once)
+    async with server(counting) as address, connect(address) as client:
+        for _ in range(3):
+            await client.call("request", ASK)
+            await trio.testing.wait_all_tasks_blocked()
+    assert counting.connections == 3
+
+
+async def test_the_next_address_is_tried_when_one_refuses(connect: Any) -> None:
+    async with server(honest(broker())) as address, connect(f"127.0.0.1:1,{address}") as client:
+        assert (await client.call("request", ASK)).cluster_id == "a-cluster"
+
+
+async def test_a_silent_address_leaves_time_for_the_next(connect: Any) -> None:
+    settings = attrs.evolve(QUICK, operation_timeout_s=4 * IMPATIENT_S)
+    async with (
+        server(saying(b"")) as silent,
+        server(honest(broker())) as address,
+        connect(f"{silent},{address}", settings) as client,
+    ):
+        await client.call("connect")
+        assert (await client.call("request", ASK)).cluster_id == "a-cluster"
+
+
+async def test_a_request_for_a_node_goes_to_its_address(connect: Any) -> None:
+    second = broker()
+    async with server(honest(second)) as other:
+        told = metadata_message({}, brokers={2: parse_addresses(other)[0]})
+        async with server(honest(FakeBroker({"Metadata": told}))) as address, connect(address) as client:
+            await client.call("request", ASK, node=2)
+    assert len(second.asked) == 1
+
+
+async def test_pipelined_requests_are_answered_in_order(connect: Any) -> None:
+    names = [f"topic-{number}" for number in range(200)]
+    answers = [metadata_message({name: [1]}) for name in names]
+    async with server(honest(FakeBroker({"Metadata": answers}))) as address, connect(address) as client:
+        told = await client.call("request_all", [ASK for _ in names])
+    assert [answer.topics[0].name for answer in told] == names
+
+
+async def test_pipelining_much_in_both_directions_does_not_get_stuck(connect: Any) -> None:
+    """The broker reads a request only after it has sent the answer before it, as real ones do."""
+    both = broker(Produce=ProduceResponse(responses=[]), Fetch=fetch_of(MEGABYTE))
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    requests = [request for _ in range(10) for request in (fetch, produce_of(MEGABYTE))]
+    async with server(honest(both)) as address, connect(address) as client:
+        with trio.fail_after(20):
+            answers = await client.call("request_all", requests)
+    assert all(answer.responses[0].partitions[0].records == MEGABYTE for answer in answers[::2])
+    assert len(both.asked) == len(requests)
+
+
+async def test_requests_without_an_answer_are_sent(connect: Any) -> None:
+    unanswered = produce_of(b"abc")
+    unanswered.acks = 0
+    seen = trio.Event()
+
+    async def part(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        assert b"abc" in await receive_request(stream)
+        seen.set()
+
+    async with server(part) as address, connect(address) as client:
+        assert await client.call("request", unanswered) is None
+        with trio.fail_after(5):
+            await seen.wait()
+
+
+async def test_a_closed_client_is_of_no_more_use(connect: Any) -> None:
+    async with server(honest(broker())) as address:
+        async with connect(address) as client:
+            await client.call("connect")
+        with pytest.raises(ClientClosed):
+            await client.call("request", ASK)
+
+
+async def test_many_tasks_share_one_connection() -> None:
+    counting = Counting(honest(broker(Fetch=fetch_of(bytes(100_000)))))
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+    right: list[bool] = []
+
+    async def ask(number: int) -> None:
+        if number % 2:
+            right.append((await client.request(ASK)).cluster_id == "a-cluster")
+        else:
+            right.append(len((await client.request(fetch)).responses[0].partitions[0].records) == 100_000)
+
+    async with (
+        server(counting) as address,
+        TrioClient(address, settings=QUICK) as client,
+        trio.open_nursery() as nursery,
+    ):
+        for number in range(100):
+            nursery.start_soon(ask, number)
+    assert right == [True] * 100
+    assert counting.connections == 1
+
+
+async def test_a_cancelled_task_leaves_the_connection_to_the_others() -> None:
+    """Its answer comes late and goes to nobody; the task behind it gets its own."""
+    asked, go_on = trio.Event(), trio.Event()
+    fake = FakeBroker({"Metadata": [metadata_message({"late": [1]}), metadata_message({"mine": [1]})]})
+
+    async def slowly(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        first = await receive_request(stream)
+        asked.set()
+        await go_on.wait()
+        await stream.send_all(fake.receive(first))
+        await stream.send_all(fake.receive(await receive_request(stream)))
+        await trio.sleep_forever()
+
+    counting = Counting(slowly)
+    async with server(counting) as address, TrioClient(address, settings=QUICK) as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.request, ASK)
+            await asked.wait()
+            nursery.cancel_scope.cancel()
+        go_on.set()
+        answer = await client.request(ASK)
+    assert answer.topics[0].name == "mine"
+    assert counting.connections == 1
+
+
+async def test_a_task_cancelled_amid_sending_leaves_the_rest_to_the_next() -> None:
+    may_read = trio.Event()
+    both = broker(Produce=ProduceResponse(responses=[]))
+
+    async def reluctant(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        await may_read.wait()
+        while True:
+            await stream.send_all(both.receive(await receive_request(stream)))
+
+    async with server(reluctant) as address, TrioClient(address, settings=QUICK) as client:
+        await client.connect()
+        with trio.move_on_after(IMPATIENT_S):
+            await client.request(produce_of(bytes(16 * 1024 * 1024)))
+        may_read.set()
+        assert (await client.request(ASK)).cluster_id == "a-cluster"
+    assert [type(asked.message).__name__ for asked in both.asked] == ["ProduceRequest", "MetadataRequest"]
+
+
+async def test_a_request_that_times_out_ends_its_connection_for_the_tasks_that_share_it() -> None:
+    settings = attrs.evolve(QUICK, request_timeout_s=IMPATIENT_S)
+    outcomes: list[type[Exception]] = []
+
+    async def ask(client: TrioClient) -> None:
+        try:
+            await client.request(ASK)
+        except (BrokerClosed, RequestTimedOut) as error:
+            outcomes.append(type(error))
+
+    async def mute(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        await trio.sleep_forever()
+
+    async with server(mute) as address, TrioClient(address, settings=settings) as client:
+        await client.connect()
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(ask, client)
+    assert len(outcomes) == 3
+    assert RequestTimedOut in outcomes
+
+
+async def test_tasks_that_start_together_make_one_connection() -> None:
+    counting = Counting(honest(broker()))
+    async with (
+        server(counting) as address,
+        TrioClient(address, settings=QUICK) as client,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(10):
+            nursery.start_soon(client.connect)
+    assert counting.connections == 1
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    async def mute(stream: trio.SocketStream) -> None:
+        await settle(stream)
+        await trio.sleep_forever()
+
+    async with server(mute) as address:
+        client = TrioClient(address, settings=QUICK)
+        await client.connect()
+
+        async def close_soon() -> None:
+            await trio.testing.wait_all_tasks_blocked()
+            client.close()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(close_soon)
+            with pytest.raises(BrokerClosed, match="this client closed it"):
+                await client.request(ASK)
+
+
+def test_addresses_of_a_bootstrap_are_kept_apart() -> None:
+    assert parse_addresses("a:1,b:2") == (Address("a", 1), Address("b", 2))

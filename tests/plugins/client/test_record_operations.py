@@ -1,0 +1,378 @@
+"""Offsets, producing and fetching: leaders are found again, nothing is appended twice by accident."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugins.client.fakes import (
+    ADDRESS,
+    ALL_VERSIONS,
+    NOW_MS,
+    FakeBroker,
+    MemoryDriver,
+    metadata_message,
+)
+from tidelog.kernel.records import parse_header, stamp_offset
+from tidelog.plugins.client import (
+    FetchLimits,
+    FoundOffset,
+    IdempotentProducer,
+    NewRecord,
+    PartitionReader,
+    Produced,
+    TopicPartition,
+    or_raise,
+)
+from tidelog.plugins.client.addresses import Address
+from tidelog.plugins.client.batches import build_batch
+from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ClientError, ErrorResponse
+from tidelog.plugins.client.operations import fetch, init_producer, list_offsets, produce
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdResponse
+from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+OTHER = Address("broker-2", 9092)
+BOTH = {1: ADDRESS, 2: OTHER}
+PARTITION = TopicPartition("orders", 0)
+RECORDS = [NewRecord(b"one"), NewRecord(b"two")]
+CLOSED = BrokerClosed("broker-1:9092", "Produce v13", "the broker closed it")
+UNREACHABLE = BrokerUnreachable([(ADDRESS, "connection refused")])
+
+
+def driver(**answers: Any) -> MemoryDriver:
+    return MemoryDriver({ADDRESS: FakeBroker({"Metadata": metadata_message({"orders": [1]}), **answers})})
+
+
+def two_brokers(
+    first: dict[str, Any], second: dict[str, Any], *leaders: int
+) -> tuple[MemoryDriver, FakeBroker, FakeBroker]:
+    """Two brokers; the first tells that partition 0 is led by one of `leaders` after the other."""
+    told = [metadata_message({"orders": [leader]}, brokers=BOTH) for leader in leaders]
+    brokers = FakeBroker({"Metadata": told, **first}), FakeBroker({"Metadata": told, **second})
+    return MemoryDriver({ADDRESS: brokers[0], OTHER: brokers[1]}), *brokers
+
+
+def produced(code: int = 0, base_offset: int = 7, message: str | None = None) -> ProduceResponse:
+    part = PartitionProduceResponse(
+        index=0, error_code=code, base_offset=base_offset, log_start_offset=2, error_message=message
+    )
+    return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=[part])])
+
+
+def fetched(
+    data: bytes = b"",
+    code: int = 0,
+    high_watermark: int = 4,
+    stable: int = 4,
+    aborted: list[AbortedTransaction] | None = None,
+) -> FetchResponse:
+    part = PartitionData(
+        partition_index=0,
+        error_code=code,
+        high_watermark=high_watermark,
+        last_stable_offset=stable,
+        log_start_offset=0,
+        aborted_transactions=aborted,
+        records=data,
+    )
+    return FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[part])])
+
+
+def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Partition n ends at 100 + n."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=part.partition_index,
+                        error_code=0,
+                        offset=100 + part.partition_index,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def not_leader(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    answer = offsets(request)
+    for topic in answer.topics:
+        for part in topic.partitions:
+            part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return answer
+
+
+def batch_at(offset: int, count: int = 2) -> bytes:
+    batch = build_batch([NewRecord(b"%d" % (offset + index)) for index in range(count)], now_ms=NOW_MS)
+    stamp_offset(batch, offset, 0)
+    return bytes(batch)
+
+
+def asked_of(broker: FakeBroker, name: str) -> list[Any]:
+    return [asked for asked in broker.asked if type(asked.message).__name__ == f"{name}Request"]
+
+
+def test_each_leader_is_asked_once_for_all_of_its_partitions() -> None:
+    told = metadata_message({"orders": [1, 2, 1], "payments": [2]}, brokers=BOTH)
+    first = FakeBroker({"Metadata": told, "ListOffsets": offsets})
+    second = FakeBroker({"ListOffsets": offsets})
+    wanted = [*(TopicPartition("orders", index) for index in range(3)), TopicPartition("payments", 0)]
+    outcomes = MemoryDriver({ADDRESS: first, OTHER: second}).run(list_offsets, wanted, EARLIEST_TIMESTAMP)
+    assert [or_raise(outcomes)[each].offset for each in wanted] == [100, 101, 102, 100]
+    assert len(asked_of(first, "ListOffsets")) == len(asked_of(second, "ListOffsets")) == 1
+    (asked,) = asked_of(second, "ListOffsets")
+    assert {part.timestamp for topic in asked.message.topics for part in topic.partitions} == {-2}
+
+
+def test_after_a_change_of_leader_the_new_one_is_asked() -> None:
+    memory, _, second = two_brokers({"ListOffsets": not_leader}, {"ListOffsets": offsets}, 1, 2)
+    assert or_raise(memory.run(list_offsets, [PARTITION])) == {PARTITION: FoundOffset(100)}
+    assert len(memory.pauses) == 1
+    assert len(asked_of(second, "ListOffsets")) == 1
+
+
+def test_a_partition_that_fails_for_good_does_not_spoil_the_others() -> None:
+    missing = TopicPartition("orders", 5)
+    outcomes = driver(ListOffsets=offsets).run(list_offsets, [PARTITION, missing])
+    assert outcomes[PARTITION] == FoundOffset(100)
+    assert isinstance(outcomes[missing], ErrorResponse)
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (metadata_message({"orders": [-1]}), ErrorCode.LEADER_NOT_AVAILABLE),
+        (metadata_message({"orders": []}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (
+            metadata_message({}, errors={"orders": ErrorCode.TOPIC_AUTHORIZATION_FAILED}),
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+def test_without_a_leader_the_reason_is_told(told: Any, code: ErrorCode) -> None:
+    memory = driver(Metadata=told)
+    with pytest.raises(ErrorResponse) as raised:
+        memory.run(fetch, PARTITION, 0)
+    assert raised.value.code is code
+    assert len(memory.pauses) == (3 if code.retriable else 0)
+
+
+def test_a_batch_goes_to_the_leader_and_its_offset_comes_back() -> None:
+    memory = driver(Produce=produced())
+    assert memory.run(produce, PARTITION, RECORDS, compression="lz4") == Produced(PARTITION, 7, -1, 2)
+    (asked,) = asked_of(memory.brokers[ADDRESS], "Produce")
+    (topic,) = asked.message.topic_data
+    (part,) = topic.partition_data
+    assert (asked.header.api_version, asked.message.acks) == (13, -1)
+    assert (topic.topic_id, part.index) == (bytes(range(16)), 0)
+    header = parse_header(part.records)
+    assert (header.record_count, header.codec, header.base_timestamp) == (2, 3, NOW_MS)
+
+
+def test_without_topic_ids_the_last_version_that_goes_by_name_is_spoken() -> None:
+    told = metadata_message({"orders": [1]}, topic_id=bytes(16))
+    memory = driver(Metadata=told, Produce=produced(), Fetch=fetched())
+    memory.run(produce, PARTITION, RECORDS)
+    memory.run(fetch, PARTITION, 0)
+    (produce_asked,) = asked_of(memory.brokers[ADDRESS], "Produce")
+    (fetch_asked,) = asked_of(memory.brokers[ADDRESS], "Fetch")
+    assert (produce_asked.header.api_version, produce_asked.message.topic_data[0].name) == (12, "orders")
+    assert (fetch_asked.header.api_version, fetch_asked.message.topics[0].topic) == (12, "orders")
+
+
+def test_without_acks_there_is_no_answer_and_no_offset() -> None:
+    memory = driver(Produce=produced())
+    assert memory.run(produce, PARTITION, RECORDS, acks=0) == Produced(PARTITION)
+
+
+def test_a_batch_that_went_to_an_old_leader_goes_to_the_new_one() -> None:
+    refusal = produced(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    memory, _, second = two_brokers({"Produce": refusal}, {"Produce": produced()}, 1, 2)
+    assert memory.run(produce, PARTITION, RECORDS).base_offset == 7
+    assert len(asked_of(second, "Produce")) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "tries_without", "tries_with"),
+    [
+        (CLOSED, 1, 2),
+        (produced(ErrorCode.REQUEST_TIMED_OUT), 1, 2),
+        (produced(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND), 1, 2),
+        (produced(ErrorCode.NOT_ENOUGH_REPLICAS), 2, 2),
+        (UNREACHABLE, 2, 2),
+        (produced(ErrorCode.MESSAGE_TOO_LARGE), 1, 1),
+        (produced(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), 1, 1),
+    ],
+)
+def test_only_an_idempotent_producer_sends_again_what_may_have_been_appended(
+    failure: Any, tries_without: int, tries_with: int
+) -> None:
+    for producer, tries in ((None, tries_without), (IdempotentProducer(5, 0), tries_with)):
+        memory = driver(Produce=[failure, produced()])
+        if tries == 1:
+            with pytest.raises(ClientError):
+                memory.run(produce, PARTITION, RECORDS, producer=producer)
+        else:
+            memory.run(produce, PARTITION, RECORDS, producer=producer)
+        assert len(memory.pauses) == tries - 1
+
+
+def test_an_idempotent_producer_counts_its_records_and_repeats_a_batch_as_it_was() -> None:
+    answers = [produced(), produced(ErrorCode.NOT_LEADER_OR_FOLLOWER), produced()]
+    memory = driver(
+        InitProducerId=InitProducerIdResponse(error_code=0, producer_id=5, producer_epoch=1), Produce=answers
+    )
+    producer = memory.run(init_producer)
+    for _ in range(2):
+        memory.run(produce, PARTITION, RECORDS, producer=producer)
+    batches = [
+        bytes(asked.message.topic_data[0].partition_data[0].records)
+        for asked in asked_of(memory.brokers[ADDRESS], "Produce")
+    ]
+    stamps = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in map(parse_header, batches)]
+    assert stamps == [(5, 1, 0), (5, 1, 2), (5, 1, 2)]
+    assert batches[1] == batches[2]
+
+
+def test_sequence_numbers_start_again_after_the_largest() -> None:
+    producer = IdempotentProducer(5, 0)
+    producer.appended(PARTITION, 0x7FFFFFFF)
+    assert producer.stamp(PARTITION).base_sequence == 0x7FFFFFFF
+    producer.appended(PARTITION, 2)
+    assert producer.stamp(PARTITION).base_sequence == 1
+    assert producer.stamp(TopicPartition("orders", 1)).base_sequence == 0
+
+
+def test_a_duplicate_is_a_success_without_an_offset() -> None:
+    memory = driver(Produce=produced(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+    assert memory.run(produce, PARTITION, RECORDS, producer=IdempotentProducer(5, 0)) == Produced(PARTITION)
+
+
+def test_idempotence_needs_all_acks() -> None:
+    with pytest.raises(ValueError, match="needs acks -1, not 1"):
+        driver().run(produce, PARTITION, RECORDS, acks=1, producer=IdempotentProducer(5, 0))
+
+
+def test_the_broker_s_own_words_are_in_the_error() -> None:
+    memory = driver(Produce=produced(ErrorCode.INVALID_RECORD, message="the timestamp is odd"))
+    with pytest.raises(ErrorResponse, match=r"orders-0: INVALID_RECORD \(the timestamp is odd\)"):
+        memory.run(produce, PARTITION, RECORDS)
+
+
+def test_an_answer_that_is_silent_on_the_partition_is_an_error() -> None:
+    memory = driver(Produce=ProduceResponse(responses=[]), Fetch=FetchResponse(responses=[]))
+    with pytest.raises(ErrorResponse, match="does not mention it"):
+        memory.run(produce, PARTITION, RECORDS)
+    with pytest.raises(ErrorResponse, match="does not mention it"):
+        memory.run(fetch, PARTITION, 0)
+
+
+def test_a_fetch_asks_as_it_is_told_and_brings_records_and_watermarks() -> None:
+    memory = driver(Fetch=fetched(batch_at(2), aborted=[AbortedTransaction(producer_id=9, first_offset=1)]))
+    limits = FetchLimits(max_bytes=1000, min_bytes=5, max_wait_ms=70, read_committed=True)
+    answer = memory.run(fetch, PARTITION, 3, limits)
+    assert [(record.offset, record.value) for record in answer.records()] == [(3, b"3")]
+    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
+    assert answer.aborted == [(9, 1)]
+    (asked,) = asked_of(memory.brokers[ADDRESS], "Fetch")
+    request: FetchRequest = asked.message
+    assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (5, 70, 1000)
+    assert (request.isolation_level, request.topics[0].partitions[0].fetch_offset) == (1, 3)
+
+
+def test_a_fetch_follows_the_leader_and_gives_up_on_a_wrong_offset() -> None:
+    memory, _, _ = two_brokers(
+        {"Fetch": fetched(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)}, {"Fetch": fetched()}, 1, 2
+    )
+    assert memory.run(fetch, PARTITION, 0).high_watermark == 4
+    memory = driver(Fetch=fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    with pytest.raises(ErrorResponse, match=r"orders-0: OFFSET_OUT_OF_RANGE \(offset 99\)"):
+        memory.run(fetch, PARTITION, 99)
+    assert memory.pauses == []
+
+
+def test_a_fetch_whose_connection_broke_is_tried_again() -> None:
+    memory = driver(Fetch=[CLOSED, fetched(batch_at(0))])
+    assert len(list(memory.run(fetch, PARTITION, 0).records())) == 2
+
+
+def read(memory: MemoryDriver, reader: PartitionReader) -> list[int]:
+    seen: list[int] = []
+    while not reader.finished:
+        seen += [record.offset for record in memory.run(reader.poll)]
+    return seen
+
+
+def test_a_reader_goes_to_the_end_that_the_first_answer_tells() -> None:
+    answers = [
+        fetched(batch_at(0), high_watermark=5),
+        fetched(high_watermark=5),
+        fetched(batch_at(2, 1) + batch_at(4, 1) + batch_at(5), high_watermark=7),
+    ]
+    memory = driver(Fetch=answers)
+    reader = PartitionReader(PARTITION, 0)
+    assert read(memory, reader) == [0, 1, 2, 4]
+    asked = asked_of(memory.brokers[ADDRESS], "Fetch")
+    assert [each.message.topics[0].partitions[0].fetch_offset for each in asked] == [0, 2, 2]
+
+
+def test_a_reader_of_committed_records_stops_at_the_last_stable_offset() -> None:
+    memory = driver(Fetch=fetched(batch_at(0, 4), stable=3))
+    assert read(memory, PartitionReader(PARTITION, 1, limits=FetchLimits(read_committed=True))) == [1, 2]
+
+
+def test_a_reader_stops_where_it_is_told() -> None:
+    memory = driver(Fetch=fetched(batch_at(0, 4)))
+    assert read(memory, PartitionReader(PARTITION, 0, stop=3)) == [0, 1, 2]
+    assert read(memory, PartitionReader(PARTITION, 3, stop=3)) == []
+
+
+def test_a_reader_of_an_empty_log_ends_at_once() -> None:
+    assert read(driver(Fetch=fetched(high_watermark=0)), PartitionReader(PARTITION, 0)) == []
+
+
+def test_the_oldest_brokers_tell_a_list_of_offsets() -> None:
+    part = ListOffsetsPartitionResponse(partition_index=0, error_code=0, old_style_offsets=[42])
+    told = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[part])])
+    broker = FakeBroker(
+        {"Metadata": metadata_message({"orders": [1]}), "ListOffsets": told}, {**ALL_VERSIONS, 2: (0, 0)}
+    )
+    assert MemoryDriver({ADDRESS: broker}).run(list_offsets, [PARTITION]) == {PARTITION: FoundOffset(42)}
+
+
+def test_old_brokers_are_spoken_to_in_their_versions() -> None:
+    broker = FakeBroker(
+        {
+            "Metadata": metadata_message({"orders": [1]}),
+            "ListOffsets": offsets,
+            "Fetch": fetched(batch_at(0)),
+        },
+        {**ALL_VERSIONS, 1: (0, 4), 2: (0, 1), 3: (0, 4)},
+    )
+    memory = MemoryDriver({ADDRESS: broker})
+    assert or_raise(memory.run(list_offsets, [PARTITION]))[PARTITION].offset == 100
+    assert len(list(memory.run(fetch, PARTITION, 0).records())) == 2

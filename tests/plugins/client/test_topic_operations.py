@@ -1,0 +1,202 @@
+"""Metadata, creating and deleting topics: what is asked, who is asked, what is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugins.client.fakes import (
+    ADDRESS,
+    ALL_VERSIONS,
+    HASTY,
+    FakeBroker,
+    MemoryDriver,
+    metadata_message,
+)
+from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
+from tidelog.plugins.client.addresses import Address
+from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
+from tidelog.plugins.client.operations import ask, create_topics, delete_topics, metadata
+from tidelog.plugins.protocol_kafka.messages.create_topics import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
+
+OTHER = Address("broker-2", 9092)
+BOTH = {1: ADDRESS, 2: OTHER}
+CLOSED = BrokerClosed("broker-1:9092", "CreateTopics v7", "the broker closed it")
+
+
+def driver(**answers: Any) -> MemoryDriver:
+    return MemoryDriver({ADDRESS: FakeBroker({"Metadata": metadata_message({}), **answers})})
+
+
+def created(name: str = "orders", code: int = 0, message: str | None = None) -> CreateTopicsResponse:
+    result = CreatableTopicResult(
+        name=name,
+        topic_id=bytes(range(16)),
+        error_code=code,
+        error_message=message,
+        num_partitions=3,
+        replication_factor=1,
+        configs=[CreatableTopicConfigs(name="a.key", value="1", read_only=False, is_sensitive=False)],
+    )
+    return CreateTopicsResponse(topics=[result])
+
+
+def deleted(name: str = "orders", code: int = 0) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(responses=[DeletableTopicResult(name=name, error_code=code)])
+
+
+def requests(broker: FakeBroker, name: str) -> list[Any]:
+    return [asked.message for asked in broker.asked if type(asked.message).__name__ == f"{name}Request"]
+
+
+def test_metadata_tells_brokers_topics_and_what_is_missing() -> None:
+    missing = {"nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    told = driver(Metadata=metadata_message({"orders": [1, -1]}, errors=missing)).run(metadata)
+    assert (told.cluster_id, told.controller, told.brokers) == ("a-cluster", 1, {1: ADDRESS})
+    assert [part.leader for part in told.topics["orders"].partitions] == [1, -1]
+    assert told.topics["orders"].topic_id.bytes == bytes(range(16))
+    assert told.topics["orders"].replication_factor == 1
+    assert told.errors == missing
+
+
+def test_asking_for_topics_creates_none_unless_that_is_wished() -> None:
+    memory = driver()
+    memory.run(metadata)
+    memory.run(metadata, ["a"])
+    memory.run(metadata, ["a"], create=True)
+    asked = requests(memory.brokers[ADDRESS], "Metadata")
+    assert [request.allow_auto_topic_creation for request in asked] == [False, False, True]
+    assert [request.topics and request.topics[0].name for request in asked] == [None, "a", "a"]
+
+
+def test_a_topic_that_is_just_being_created_is_asked_for_again() -> None:
+    being_created = metadata_message({}, errors={"orders": ErrorCode.LEADER_NOT_AVAILABLE})
+    memory = driver(Metadata=[being_created, being_created, metadata_message({"orders": [1]})])
+    assert list(memory.run(metadata, ["orders"], create=True).topics) == ["orders"]
+    assert len(memory.pauses) == 2
+
+
+def test_a_topic_that_never_gets_a_leader_is_given_up() -> None:
+    memory = driver(Metadata=metadata_message({}, errors={"orders": ErrorCode.LEADER_NOT_AVAILABLE}))
+    with pytest.raises(ErrorResponse, match="'orders': LEADER_NOT_AVAILABLE"):
+        memory.run(metadata, ["orders"])
+    assert len(memory.pauses) == HASTY.retries
+
+
+def test_creating_tells_what_the_broker_made_of_it() -> None:
+    memory = driver(CreateTopics=created())
+    new = NewTopic("orders", 3, 1, {"a.key": "1"})
+    outcome = memory.run(create_topics, [new])["orders"]
+    assert isinstance(outcome, CreatedTopic)
+    assert (outcome.partitions, outcome.replication_factor, outcome.configs) == (3, 1, {"a.key": "1"})
+    (request,) = requests(memory.brokers[ADDRESS], "CreateTopics")
+    (topic,) = request.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("orders", 3, 1)
+    assert [(config.name, config.value) for config in topic.configs] == [("a.key", "1")]
+    assert not request.validate_only
+
+
+def test_a_refusal_is_the_topic_s_outcome_and_can_be_raised() -> None:
+    memory = driver(CreateTopics=created(code=ErrorCode.TOPIC_ALREADY_EXISTS, message="it is there"))
+    outcomes = memory.run(create_topics, [NewTopic("orders")], validate_only=True)
+    assert requests(memory.brokers[ADDRESS], "CreateTopics")[0].validate_only
+    with pytest.raises(ErrorResponse, match=r"'orders': TOPIC_ALREADY_EXISTS \(it is there\)") as raised:
+        or_raise(outcomes)
+    assert raised.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert memory.pauses == []
+
+
+def test_a_topic_that_the_answer_does_not_mention_has_failed() -> None:
+    outcomes = driver(CreateTopics=created("another")).run(create_topics, [NewTopic("orders")])
+    assert list(outcomes) == ["orders"]
+    with pytest.raises(ErrorResponse, match="does not mention it"):
+        or_raise(outcomes)
+
+
+def test_only_the_topics_that_were_put_off_are_tried_again() -> None:
+    put_off = created("b", ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    first = CreateTopicsResponse(topics=[*created("a").topics, *put_off.topics])
+    memory = driver(CreateTopics=[first, created("b")])
+    outcomes = memory.run(create_topics, [NewTopic("a"), NewTopic("b")])
+    assert list(or_raise(outcomes)) == ["a", "b"]
+    asked = requests(memory.brokers[ADDRESS], "CreateTopics")
+    assert [[topic.name for topic in request.topics] for request in asked] == [["a", "b"], ["b"]]
+
+
+def test_after_not_controller_the_controller_is_looked_up_again() -> None:
+    told = metadata_message({}, brokers=BOTH)
+    elsewhere = metadata_message({}, brokers=BOTH)
+    elsewhere.controller_id = 2
+    first = FakeBroker(
+        {"Metadata": [told, elsewhere], "CreateTopics": created(code=ErrorCode.NOT_CONTROLLER)}
+    )
+    second = FakeBroker({"CreateTopics": created()})
+    memory = MemoryDriver({ADDRESS: first, OTHER: second})
+    or_raise(memory.run(create_topics, [NewTopic("orders")]))
+    assert len(second.asked) == 1
+
+
+def test_the_controller_is_remembered() -> None:
+    memory = driver(CreateTopics=created(), DeleteTopics=deleted())
+    memory.run(create_topics, [NewTopic("orders")])
+    memory.run(delete_topics, ["orders"])
+    assert len(requests(memory.brokers[ADDRESS], "Metadata")) == 1
+
+
+def test_a_change_that_may_have_reached_the_broker_is_not_sent_again() -> None:
+    memory = driver(CreateTopics=CLOSED, DeleteTopics=CLOSED)
+    with pytest.raises(BrokerClosed):
+        memory.run(create_topics, [NewTopic("orders")])
+    with pytest.raises(BrokerClosed):
+        memory.run(delete_topics, ["orders"])
+    assert memory.pauses == []
+
+
+def test_a_change_that_surely_did_not_reach_the_broker_is_sent_again() -> None:
+    memory = driver(CreateTopics=[BrokerUnreachable([(ADDRESS, "connection refused")]), created()])
+    or_raise(memory.run(create_topics, [NewTopic("orders")]))
+    assert len(memory.pauses) == 1
+
+
+@pytest.mark.parametrize(("newest", "by_state"), [(6, True), (5, False), (1, False)])
+def test_deleting_speaks_old_and_new_versions(newest: int, by_state: bool) -> None:
+    broker = FakeBroker(
+        {"Metadata": metadata_message({}), "DeleteTopics": deleted()}, {**ALL_VERSIONS, 20: (0, newest)}
+    )
+    assert MemoryDriver({ADDRESS: broker}).run(delete_topics, ["orders"]) == {"orders": None}
+    (request,) = requests(broker, "DeleteTopics")
+    assert [topic.name for topic in request.topics] == (["orders"] if by_state else [])
+    assert request.topic_names == ([] if by_state else ["orders"])
+
+
+def test_deleting_a_topic_that_is_not_there_is_not_tried_again() -> None:
+    memory = driver(DeleteTopics=deleted(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    outcome = memory.run(delete_topics, ["orders"])["orders"]
+    assert isinstance(outcome, ErrorResponse)
+    assert memory.pauses == []
+
+
+def test_a_broker_by_its_node_id_is_found_through_metadata() -> None:
+    told = metadata_message({}, brokers=BOTH)
+    second = FakeBroker({"Metadata": told})
+    memory = MemoryDriver({ADDRESS: FakeBroker({"Metadata": told}), OTHER: second})
+    memory.run(ask, MetadataRequest(topics=[]), node=2)
+    assert len(second.asked) == 1
+    with pytest.raises(UnknownNode, match="no broker 7"):
+        memory.run(ask, MetadataRequest(topics=[]), node=7)
+
+
+def test_pauses_double_up_to_their_limit_and_are_not_all_alike() -> None:
+    steady = RetryPolicy(retries=6, backoff_s=0.1, max_backoff_s=1.0, jitter=0.0)
+    assert list(steady.pauses()) == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    jittery = [next(RetryPolicy(jitter=0.2).pauses()) for _ in range(50)]
+    assert all(0.08 <= pause <= 0.12 for pause in jittery)
+    assert len(set(jittery)) > 1
