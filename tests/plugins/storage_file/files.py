@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import trio
 
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.tasks import BackgroundTasks
@@ -40,6 +43,15 @@ class LogDirectoryScene(StorageScene):
     def names(self) -> set[str]:
         """All names in the partition's directory."""
         return {path.name for path in self.partition_dir.iterdir()}
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait, in real time whatever the test's clock says, until a job in a thread has made something true."""
+    for _ in range(500):
+        if condition():
+            return
+        await trio.to_thread.run_sync(time.sleep, 0.01)
+    raise AssertionError("it did not become true within five seconds")
 
 
 def batches_in(path: Path) -> list[tuple[int, BatchHeader]]:

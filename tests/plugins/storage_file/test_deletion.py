@@ -1,0 +1,155 @@
+"""Files go in two steps: renamed at once, removed after a delay."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
+from tidelog.plugins.storage_file import disk
+
+DELAY_S = 60
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Time that only passes when everybody waits."""
+    return MockClock(autojump_threshold=0.002)
+
+
+def deleted(scene: LogDirectoryScene) -> set[str]:
+    return {name for name in scene.names() if name.endswith(".deleted")}
+
+
+async def test_segments_are_renamed_at_once_and_removed_later(
+    scene: LogDirectoryScene, clock: MockClock
+) -> None:
+    del clock
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=DELAY_S * 1000)
+    append_many(store, 6, 600)
+    assert store.delete_segments_before(2) == 2
+    expected = {
+        f"{base:020d}.{suffix}.deleted" for base in (0, 1) for suffix in ("log", "index", "timeindex")
+    }
+    assert deleted(scene) == expected
+    await trio.sleep(DELAY_S - 5)
+    assert deleted(scene) == expected
+    await trio.sleep(10)
+    await eventually(lambda: not deleted(scene))
+    assert store.log_start_offset == 2
+
+
+async def test_a_partition_is_renamed_at_once_and_removed_later(
+    scene: LogDirectoryScene, clock: MockClock
+) -> None:
+    del clock
+    spec = scene.spec(config=attrs.evolve(TopicConfig(), file_delete_delay_ms=DELAY_S * 1000))
+    (store,) = await scene.storage.open_partitions([spec])
+    batch = append(store)
+    region = store.read(0, 1000, 1)
+    await scene.storage.delete_partitions([(spec.topic_partition, store)])
+    (renamed,) = [path for path in scene.log_dir.iterdir() if path.is_dir()]
+    assert re.fullmatch(rf"{PARTITION}\.[0-9a-f]{{32}}-delete", renamed.name)
+    await trio.sleep(DELAY_S - 5)
+    assert renamed.exists()
+    await trio.sleep(10)
+    await eventually(lambda: not renamed.exists())
+    assert slice_bytes(region) == batch
+
+
+async def test_without_a_delay_the_next_round_removes(scene: LogDirectoryScene, clock: MockClock) -> None:
+    del clock
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    append_many(store, 3, 600)
+    store.delete_segments_before(1)
+    await trio.sleep(2)
+    await eventually(lambda: not deleted(scene))
+
+
+async def test_what_was_not_removed_in_time_goes_at_the_next_start(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 6, 600)
+    store.delete_segments_before(2)
+    (other,) = await scene.storage.open_partitions([scene.spec("other")])
+    await scene.storage.delete_partitions([(scene.spec("other").topic_partition, other)])
+    assert len(list(scene.log_dir.glob("*-delete"))) == 1
+    await scene.reopen()
+    store = await scene.open_store(segment_bytes=1000)
+    await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
+    assert deleted(scene) == set()
+    assert store.log_start_offset == 2
+
+
+async def test_a_deletion_that_a_crash_interrupted_is_finished(scene: LogDirectoryScene) -> None:
+    specs = [scene.spec(partition=number) for number in range(2)]
+    stores = await scene.storage.open_partitions(specs)
+    for store in stores:
+        append(store)
+    metadata = scene.storage.metadata
+    await metadata.put_topic(TopicRecord("topic", scene.topic_ids["topic"], 2))
+    await metadata.put_topic(TopicRecord("kept", scene.spec("kept").topic_id, 1))
+    (kept,) = await scene.storage.open_partitions([scene.spec("kept")])
+    content = append(kept)
+    await metadata.remove_topic("topic")
+    # Of the two partitions only the first was renamed when the crash came.
+    await scene.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await crashed.storage.open()
+    assert not list(crashed.log_dir.glob("topic-[01]"))
+    crashed.forget_topic("topic")
+    store = await crashed.open_store()
+    assert store.log_end_offset == 0
+    (kept,) = await crashed.storage.open_partitions([crashed.spec("kept")])
+    assert read_all(kept) == content
+    await crashed.close()
+
+
+async def test_a_file_that_cannot_be_removed_is_told_and_does_not_stop_the_others(
+    scene: LogDirectoryScene,
+    clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    del clock
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    append_many(store, 3, 600)
+    unlink = disk.unlink
+
+    def refuse_one(path: str | Path) -> None:
+        if str(path).endswith("0.index.deleted"):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path)
+
+    monkeypatch.setattr(disk, "unlink", refuse_one)
+    store.delete_segments_before(1)
+    await trio.sleep(2)
+    await eventually(lambda: deleted(scene) == {"00000000000000000000.index.deleted"})
+    assert "could not be removed: [Errno 1] Operation not permitted" in caplog.text
+
+
+async def test_a_flush_under_way_does_not_mind_a_deletion(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 6, 600)
+    await scene.reopen()
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 3, 600)
+    store.delete_segments_before(8)
+    assert store.flush() == 9
+    append(store, 600)
+    assert store.flush() == 10
+
+
+async def test_a_deleted_partition_is_not_flushed_any_more(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 6, 600)
+    await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
+    store.flush()
+    await scene.storage.close()

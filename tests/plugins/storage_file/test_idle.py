@@ -1,0 +1,121 @@
+"""What an idle partition costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes, slice_bytes
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.storage import IDLE_CHECK_INTERVAL_MS
+
+COUNT = 50
+IDLE_CHECK_S = IDLE_CHECK_INTERVAL_MS / 1000
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Time that only passes when everybody waits."""
+    return MockClock(autojump_threshold=0.002)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def look_once(stores: Sequence[PartitionStore]) -> None:
+    """Look for idle partitions, as happens once a minute."""
+    for store in stores:
+        assert isinstance(store, FilePartitionStore)
+        store.release_idle()
+
+
+def fall_idle(stores: Sequence[PartitionStore]) -> None:
+    """Look twice: what was not used in between is idle."""
+    look_once(stores)
+    look_once(stores)
+
+
+async def open_many(scene: LogDirectoryScene) -> Sequence[PartitionStore]:
+    return await scene.storage.open_partitions([scene.spec(partition=number) for number in range(COUNT)])
+
+
+async def test_partitions_that_are_only_open_hold_no_descriptors(scene: LogDirectoryScene) -> None:
+    before = descriptors()
+    stores = await open_many(scene)
+    assert descriptors() == before
+    for store in stores:
+        append(store)
+    assert descriptors() >= before + COUNT
+    await scene.reopen()
+    before = descriptors()
+    stores = await open_many(scene)
+    assert descriptors() == before
+    assert [store.log_end_offset for store in stores] == [1] * COUNT
+
+
+async def test_partitions_that_fell_idle_let_their_descriptors_go(scene: LogDirectoryScene) -> None:
+    stores = await open_many(scene)
+    before = descriptors()
+    contents = [b"".join(append(store, 3000) for _ in range(5)) for store in stores]
+    region = stores[0].read(0, 1 << 20, 5)
+    fall_idle(stores)
+    assert descriptors() == before + 1
+    assert slice_bytes(region) == contents[0]
+    del region
+    assert descriptors() == before
+    # They come back as if nothing had been.
+    for number, store in enumerate(stores):
+        assert read_bytes(store, 4) == contents[number][-len(contents[number]) // 5 :]
+        contents[number] += append(store, 3000)
+        assert read_all(store) == contents[number]
+
+
+async def test_partitions_in_use_keep_their_descriptors(scene: LogDirectoryScene) -> None:
+    stores = (await open_many(scene))[:3]
+    written, read, idle = stores
+    for store in stores:
+        append(store)
+    before = descriptors()
+    for _ in range(4):
+        append(written)
+        read_bytes(read, 0)
+        look_once(stores)
+    assert descriptors() == before - 1
+    assert read_all(idle)
+
+
+async def test_it_is_looked_for_idle_partitions_every_minute(
+    scene: LogDirectoryScene, clock: MockClock
+) -> None:
+    del clock
+    store = await scene.open_store()
+    append(store)
+    before = descriptors()
+    await trio.sleep(IDLE_CHECK_S * 2.5)
+    assert descriptors() == before - 1
+
+
+async def test_files_of_idle_partitions_are_closed_early_when_descriptors_run_short(
+    tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "raise_descriptor_limit", lambda: (descriptors() + 20) / 0.6)
+    scene = LogDirectoryScene(tmp_path, tasks)
+    await scene.storage.open()
+    before = descriptors()
+    stores = await open_many(scene)
+    contents = [append(store, 100) for store in stores]
+    assert descriptors() <= before + 25
+    for number, store in enumerate(stores):
+        contents[number] += append(store, 100)
+    assert descriptors() <= before + 25
+    assert [read_all(store) for store in stores] == contents
+    await scene.close()
