@@ -54,7 +54,7 @@ Examples:
     "--only", multiple=True, metavar="NAME", help="Rows by name, part of it or pattern; repeatable."
 )
 @click.option("--repeat", type=click.IntRange(min=1), help="Repeats of every row.  [default: 3]")
-@click.option("--seconds", type=click.FloatRange(min=0.01), help="Of one throughput run.  [default: 1.5]")
+@click.option("--seconds", type=click.FloatRange(min=0.01), help="Of one throughput run.  [default: 1.2]")
 @click.option("--no-kafka", is_flag=True, help="Measure tidelog alone.")
 @click.option("--no-tidelog", is_flag=True, help="Measure Apache Kafka alone.")
 @click.option(

@@ -32,7 +32,7 @@ class Effort:
 
 WHOLE = Effort(
     repeats=3,
-    seconds=1.5,
+    seconds=1.2,
     most_bytes=800_000_000,
     latency_records=3_000,
     rate_records=3_000,
