@@ -1,4 +1,4 @@
-"""However a network cuts a stream of frames, the receive buffer hands them out whole, in room for what came."""
+"""However a network cuts a stream of frames, the receive buffer hands them out whole."""
 
 from __future__ import annotations
 
@@ -50,4 +50,6 @@ def test_room_grows_with_what_has_arrived() -> None:
         room[:] = stream[position : position + len(room)].ljust(len(room))
         position += len(room)
         buffer.received(len(room))
-    assert buffer.next_frame() == bytes(MAX_FRAME_BYTES)
+    frame = buffer.next_frame()
+    assert frame is not None
+    assert bytes(frame) == bytes(MAX_FRAME_BYTES)

@@ -1,0 +1,119 @@
+"""A good request of every API in every version that tidelog serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.plugins.protocol_kafka.messages import api as apis
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
+from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tidelog.plugins.protocol_kafka.routes import SERVED
+
+from .batches import batch
+from .scene import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .scene import Scene
+
+IDS_SINCE = {apis.METADATA: 12, apis.FIND_COORDINATOR: 4, apis.DELETE_TOPICS: 6}
+
+
+def served_versions() -> list[tuple[apis.Api, int]]:
+    """Every API that is served, in every version."""
+    return [
+        (apis.APIS[served.key], version)
+        for served in SERVED.values()
+        for version in range(served.min_version, served.max_version + 1)
+    ]
+
+
+def sample(scene: Scene, api: apis.Api, version: int) -> object:
+    """A new good request."""
+    return _SAMPLES[api](scene, version)
+
+
+def _produce(scene: Scene, version: int) -> ProduceRequest:
+    data = PartitionProduceData(index=0, records=memoryview(batch([b"fuzz"])))
+    topic = TopicProduceData(name=scene.topic, topic_id=scene.topic_id, partition_data=[data])
+    return ProduceRequest(transactional_id=None, acks=1, timeout_ms=100, topic_data=[topic])
+
+
+def _fetch(scene: Scene, version: int) -> object:
+    return fetch(scene.topic, 0, topic_id=scene.topic_id, max_wait_ms=1, min_bytes=1)
+
+
+def _list_offsets(scene: Scene, version: int) -> ListOffsetsRequest:
+    asked = [ListOffsetsPartition(partition_index=0, timestamp=time) for time in (-1, 0)]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=scene.topic, partitions=asked)])
+
+
+def _metadata(scene: Scene, version: int) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=scene.topic)]
+    if version >= IDS_SINCE[apis.METADATA]:
+        topics.append(MetadataRequestTopic(name=None, topic_id=scene.topic_id))
+    return MetadataRequest(topics=topics)
+
+
+def _find_coordinator(scene: Scene, version: int) -> FindCoordinatorRequest:
+    if version < IDS_SINCE[apis.FIND_COORDINATOR]:
+        return FindCoordinatorRequest(key="group")
+    return FindCoordinatorRequest(coordinator_keys=["group", "other"])
+
+
+def _api_versions(scene: Scene, version: int) -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name="fuzz", client_software_version="1.0")
+
+
+def _create_topics(scene: Scene, version: int) -> CreateTopicsRequest:
+    # A name that is refused: a mutation must not make thousands of partitions.
+    topic = CreatableTopic(
+        name="a/b",
+        num_partitions=1,
+        replication_factor=1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name="retention.ms", value="1000")],
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=100)
+
+
+def _delete_topics(scene: Scene, version: int) -> DeleteTopicsRequest:
+    if version < IDS_SINCE[apis.DELETE_TOPICS]:
+        return DeleteTopicsRequest(topic_names=["nowhere"], timeout_ms=100)
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name="nowhere")], timeout_ms=100)
+
+
+def _init_producer_id(scene: Scene, version: int) -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+
+
+_SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
+    apis.PRODUCE: _produce,
+    apis.FETCH: _fetch,
+    apis.LIST_OFFSETS: _list_offsets,
+    apis.METADATA: _metadata,
+    apis.FIND_COORDINATOR: _find_coordinator,
+    apis.API_VERSIONS: _api_versions,
+    apis.CREATE_TOPICS: _create_topics,
+    apis.DELETE_TOPICS: _delete_topics,
+    apis.INIT_PRODUCER_ID: _init_producer_id,
+}

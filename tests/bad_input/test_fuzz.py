@@ -1,0 +1,106 @@
+"""Thousands of spoiled requests of every version: the broker answers or closes, and lives on."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.peers import running_tidelog
+
+from .mutations import spoiled_bytes, spoiled_fields
+from .requests import ask
+from .samples import sample, served_versions
+from .scene import Scene
+from .test_memory import resident_kb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.peers import TidelogServer
+
+SEED = 4711
+SECONDS = 6.0
+REQUESTS_PER_CONNECTION = 20
+ANSWERS_WITHIN_S = 0.1
+MAX_GROWTH_KB = 64 * 1024
+MAX_LOG_BYTES = 4 * 1024 * 1024
+
+
+@pytest.fixture
+def fuzzed(tmp_path: Path) -> Iterator[TidelogServer]:
+    """A broker of its own, since nothing else is to be found in its log."""
+    with running_tidelog(tmp_path) as server:
+        yield server
+
+
+def test_every_good_sample_is_answered(fuzzed: TidelogServer) -> None:
+    scene = Scene(fuzzed.bootstrap, "fuzz")
+    for api, version in served_versions():
+        request = sample(scene, api, version)
+        with socket.create_connection(("127.0.0.1", fuzzed.port), timeout=5) as connection:
+            connection.sendall(ask(api, version, request).data)
+            assert connection.recv(4), f"{api.name} version {version}"
+    scene.close()
+
+
+@pytest.mark.parametrize("spoils", ["bytes", "fields"])
+def test_the_broker_outlives(spoils: str, fuzzed: TidelogServer) -> None:
+    scene = Scene(fuzzed.bootstrap, "fuzz")
+    content = scene.content()
+    before = resident_kb(fuzzed.pid)
+    sent = 0
+    for requests in _volleys(_BY_NAME[spoils](scene, random.Random(SEED))):
+        _fire(fuzzed.port, b"".join(requests))
+        sent += len(requests)
+        assert fuzzed.process.is_running
+    assert sent > 1000
+    assert scene.content()[: len(content)] == content
+    scene.close()
+    assert resident_kb(fuzzed.pid) - before < MAX_GROWTH_KB
+    logged = fuzzed.process.log_path.read_text()
+    assert "Traceback" not in logged
+    assert len(logged) < MAX_LOG_BYTES
+
+
+def _with_spoiled_bytes(scene: Scene, chance: random.Random) -> Iterator[bytes]:
+    frames = [ask(api, version, sample(scene, api, version)).data for api, version in served_versions()]
+    while True:
+        yield spoiled_bytes(chance.choice(frames), chance)
+
+
+def _with_spoiled_fields(scene: Scene, chance: random.Random) -> Iterator[bytes]:
+    while True:
+        api, version = chance.choice(served_versions())
+        spoiled = spoiled_fields(api, version, sample(scene, api, version), chance)
+        if spoiled is not None:
+            yield spoiled
+
+
+_BY_NAME: dict[str, Callable[[Scene, random.Random], Iterator[bytes]]] = {
+    "bytes": _with_spoiled_bytes,
+    "fields": _with_spoiled_fields,
+}
+
+
+def _volleys(requests: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Requests for one connection each, until the time is up."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        yield [next(requests) for _ in range(REQUESTS_PER_CONNECTION)]
+
+
+def _fire(port: int, data: bytes) -> None:
+    """Send, take what comes, and leave after a moment of silence."""
+    with socket.create_connection(("127.0.0.1", port), timeout=ANSWERS_WITHIN_S) as connection:
+        try:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(1 << 16):
+                pass
+        except OSError:
+            return
