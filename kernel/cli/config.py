@@ -100,7 +100,7 @@ def _as_text(item: _Described) -> str:
         facts.append(f"also named {', '.join(item.aliases)}")
     if item.broker_defaults:
         facts.append(f"set for all topics by {', '.join(item.broker_defaults)}")
-    head = click.style(f"{item.name} = {item.value}", bold=True)
+    head = click.style(f"{item.name} = {item.value or '(empty)'}", bold=True)
     return f"{head}  ({item.origin})\n{_indent(item.documentation)}\n{_indent('; '.join(facts) + '.')}"
 
 

@@ -41,7 +41,9 @@ def _report_one(error: BaseException) -> int:
             error.show()
             return EXIT_USAGE
         case click.UsageError(ctx=context) if context is not None:
-            _say(f"{error.format_message()} See `{context.command_path} --help`.")
+            message = error.format_message()
+            end = "" if message.endswith((".", "?")) else "."
+            _say(f"{message}{end} See `{context.command_path} --help`.")
             return EXIT_USAGE
         case click.ClickException():
             _say(error.format_message())

@@ -37,6 +37,7 @@ def test_without_a_command_the_help_goes_to_standard_error() -> None:
 WRONG = [
     (("srve",), "tidelog: There is no command 'srve'. Did you mean serve? See `tidelog --help`."),
     (("frobnicate",), "tidelog: There is no command 'frobnicate'. See `tidelog --help`."),
+    (("serve", "extra"), "tidelog: Got unexpected extra argument (extra). See `tidelog serve --help`."),
     (("serve", "--frobnicate"), "tidelog: No such option"),
     (
         ("serve", "--config", "nowhere.toml"),
