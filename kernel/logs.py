@@ -103,8 +103,7 @@ class _Window:
 
 
 class RateLimit:
-    """A brake for what a peer can provoke: one event per key and interval is let through, the rest is
-    counted.
+    """A brake for what a peer can provoke: one event per key and interval, the rest is counted.
 
     At most `max_keys` keys are told apart at a time. Those beyond share one limit, so that a flood from many
     addresses fills neither the log nor the memory.

@@ -76,8 +76,7 @@ class ReadyReport:
 
 
 def milliseconds_since_process_start() -> int:
-    """Since the process began, interpreter and imports included; where the system does not tell, since the
-    import.
+    """Since the process began, interpreter and imports included; else, since this module was imported.
 
     Linux counts the start in ticks of 10 ms, in field 22 of `/proc/self/stat`.
     """

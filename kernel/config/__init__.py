@@ -1,5 +1,4 @@
-"""Configuration: keys with Kafka's own names, sources in order of strength, values with their types and
-origins.
+"""Configuration: keys with Kafka's own names, sources in order of strength, typed values with origins.
 
 Strongest first: `--set key=value`, `TIDELOG_*` environment variables, a file, the key's default.
 """

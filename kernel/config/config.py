@@ -44,8 +44,7 @@ class Config:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:
-        """A configuration for a program that embeds a broker: the kernel's keys and `added` ones, set by
-        `values`.
+        """The kernel's keys and `added` ones, set by `values`: for a program that embeds a broker.
 
         Values may be text in Kafka's notation or Python's own (numbers, booleans, lists); nested mappings
         stand for dotted names.

@@ -49,10 +49,9 @@ def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
 
 
 def early_value(sources: Sources, key: ConfigKey[T]) -> T:
-    """The value of one kernel key before the keys of plugins are known; its default when it is set to
-    nonsense.
+    """The value of one of the kernel's keys, before the keys of plugins are known.
 
-    The nonsense is reported when all is resolved.
+    Set to nonsense it has its default; the nonsense is reported when all is resolved.
     """
     variables = {environment_variable(name) for name in (key.name, *key.aliases)}
     for layer in sources.layers:

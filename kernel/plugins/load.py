@@ -35,8 +35,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
 
 
 def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins]:
-    """The plugins that `settings` ask for, and the configuration, checked against the kernel's and their
-    keys.
+    """The plugins that `settings` ask for, and the configuration, checked against all keys.
 
     A program that embeds a broker gives a mapping, as to `Config.from_mapping`: `{"num.partitions": 3}`.
 
