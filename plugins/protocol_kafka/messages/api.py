@@ -75,6 +75,7 @@ DELETE_TOPICS: Final = Api(20, "DeleteTopics", VersionSpan(0, 6, flexible=4), "d
 INIT_PRODUCER_ID: Final = Api(
     22, "InitProducerId", VersionSpan(0, 6, flexible=2), "init_producer_id", unstable=6
 )
+DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
 
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
@@ -88,6 +89,7 @@ APIS: Final[Mapping[int, Api]] = {
         CREATE_TOPICS,
         DELETE_TOPICS,
         INIT_PRODUCER_ID,
+        DESCRIBE_CONFIGS,
     )
 }
 

@@ -28,6 +28,7 @@ NOT_IN_KIO = {
     "ApiVersions": {5},
     "CreateTopics": {0, 1},
     "DeleteTopics": {0},
+    "DescribeConfigs": {0},
 }
 
 

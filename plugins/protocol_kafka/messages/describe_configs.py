@@ -1,0 +1,78 @@
+"""DescribeConfigs (key 32): the configuration of topics and brokers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.codecs.types import STRING
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CONFIGS
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+
+DYNAMIC_TOPIC_SOURCE: Final = 1
+"""The topic itself sets the value; 2 to 4 are the broker's settings, 5 the default, -1 is unknown."""
+
+
+@struct()
+class DescribeConfigsResource:
+    """What is asked about; keys of null are all of them."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configuration_keys: list[str] | None = array(STRING, nullable="0+")
+
+
+@struct(DESCRIBE_CONFIGS.versions)
+class DescribeConfigsRequest:
+    """Ask for configurations, with what they fall back to (synonyms) and what they mean."""
+
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
+    include_synonyms: bool = boolean(versions="1+", default=False)
+    include_documentation: bool = boolean(versions="3+", default=False)
+
+
+@struct()
+class DescribeConfigsSynonym:
+    """Another place that sets the value, in the order in which they count."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    source: int = int8()
+
+
+@struct()
+class DescribeConfigsResourceResult:
+    """One key; the value is null when it is sensitive."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    read_only: bool = boolean()
+    is_default: bool = boolean(versions="0", default=False)
+    config_source: int = int8(versions="1+", default=-1, ignorable=True)
+    is_sensitive: bool = boolean()
+    synonyms: list[DescribeConfigsSynonym] = array(
+        DescribeConfigsSynonym, versions="1+", factory=list, ignorable=True
+    )
+    config_type: int = int8(versions="3+", default=0, ignorable=True)
+    documentation: str | None = string(versions="3+", nullable="0+", default=None, ignorable=True)
+
+
+@struct()
+class DescribeConfigsResult:
+    """One resource."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+
+
+@struct(DESCRIBE_CONFIGS.versions)
+class DescribeConfigsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult)
