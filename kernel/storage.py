@@ -49,7 +49,7 @@ class OpenFile(Protocol):
         ...
 
     def resident(self, position: int, size: int) -> bool:
-        """Whether these bytes seem to be in memory, so that sending them does not wait for a device; cheap."""
+        """Whether these bytes seem to be in memory, so that sending them waits for no device; cheap."""
         ...
 
     def prefetch(self, position: int, size: int) -> None:
@@ -167,7 +167,7 @@ class PartitionStore(Protocol):
         ...
 
     def raise_log_start(self, offset: int) -> None:
-        """Make `offset` the first that is still there, if it is above the log start; remembered by a clean stop.
+        """Make `offset` the first that is still there, if it is above; remembered by a clean stop.
 
         Batches below it stay until `delete_segments_before`; the caller has checked that it is not beyond the
         log's end.
@@ -210,7 +210,7 @@ class TopicRecord:
     name: str
     topic_id: UUID
     partitions: int
-    config: dict[str, str] = attrs.field(factory=dict)
+    config: dict[str, str] = attrs.field(factory=dict[str, str])
 
 
 class MetadataStore(Protocol):

@@ -20,7 +20,7 @@ class ConnectionLimits:
     max_connections: int
     max_per_ip: int
     per_ip_overrides: Mapping[str, int]
-    _per_ip: Counter[str] = attrs.field(factory=Counter, init=False)
+    _per_ip: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _total: int = attrs.field(default=0, init=False)
     _one_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
 

@@ -42,7 +42,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         return CreateTopicsResponse(topics=[_refused(context, topic, refusal) for topic in request.topics])
     asked = Counter(topic.name for topic in request.topics)
     seen: set[str] = set()
-    results = []
+    results: list[CreatableTopicResult] = []
     for topic in request.topics:
         if topic.name in seen:
             continue

@@ -46,7 +46,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOf
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
     isolation = isolation_of(request.isolation_level)
-    answers = []
+    answers: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
         partitions = [
             await _answer(context, topic.name, part, isolation, asked[topic.name, part.partition_index])
