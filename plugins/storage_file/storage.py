@@ -87,13 +87,14 @@ class FileStorage:
                 self._directories.append(LogDirectory(path))
             self._load_directories()
         except OSError as error:
-            self._release_all()
+            self.abandon()
             raise ConfigError(f"the log directories cannot be opened: {error}") from error
         except BaseException:
-            self._release_all()
+            self.abandon()
             raise
 
-    def _release_all(self) -> None:
+    def abandon(self) -> None:
+        """Let go of the directories as they are, as the end of the process would."""
         for directory in self._directories:
             directory.release()
         self._directories = []

@@ -14,6 +14,7 @@ from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage import StorageScene
 from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file.storage import FileStorage
 
 PARTITION = "topic-0"
 CLEAN_MARK = ".kafka_cleanshutdown"
@@ -28,6 +29,11 @@ class LogDirectoryScene(StorageScene):
         super().__init__(storage_file, place, tasks, dict(settings or {}))
         self.log_dir = place / "data"
         self.partition_dir = self.log_dir / PARTITION
+
+    def abandon(self) -> None:
+        """Stop as a crash does: nothing is written any more, and the lock is gone."""
+        assert isinstance(self.storage, FileStorage)
+        self.storage.abandon()
 
     def crash(self, to: Path) -> LogDirectoryScene:
         """What a crash at this moment leaves: a scene, not open yet, on a copy of the files as they are."""

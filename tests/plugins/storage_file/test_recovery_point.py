@@ -1,0 +1,82 @@
+"""From where a log has to be checked after a crash."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.plugins.storage_file.files import LogDirectoryScene, eventually
+from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+CHECKPOINT_S = 60
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Time that only passes when everybody waits."""
+    return MockClock(autojump_threshold=0.002)
+
+
+async def open_file_store(scene: LogDirectoryScene) -> FilePartitionStore:
+    store = await scene.open_store(segment_bytes=1000)
+    assert isinstance(store, FilePartitionStore)
+    return store
+
+
+async def test_it_moves_with_every_flush(scene: LogDirectoryScene) -> None:
+    store = await open_file_store(scene)
+    assert store.recovery_point == 0
+    append_many(store, 1, 600)
+    assert store.recovery_point == 0
+    store.flush()
+    assert store.recovery_point == 1
+
+
+async def test_it_moves_when_a_rolled_segment_was_flushed_in_the_background(scene: LogDirectoryScene) -> None:
+    store = await open_file_store(scene)
+    append_many(store, 5, 600)
+    assert store.recovery_point == 0
+    await eventually(lambda: store.recovery_point == 4)
+
+
+async def test_a_rolled_segment_whose_indexes_may_be_lost_is_checked_again(scene: LogDirectoryScene) -> None:
+    store = await open_file_store(scene)
+    append_many(store, 1, 600)
+    assert store.flush() == 1
+    append_many(store, 1, 600)
+    # The log of the first segment is durable, its trimmed indexes are not yet.
+    assert store.recovery_point == 0
+    await eventually(lambda: store.recovery_point == 1)
+
+
+async def test_truncating_takes_it_back(scene: LogDirectoryScene) -> None:
+    store = await open_file_store(scene)
+    append_many(store, 5, 600)
+    store.flush()
+    store.truncate_to(2)
+    assert store.recovery_point == 2
+
+
+async def test_it_is_written_down_every_minute_if_it_moved(
+    scene: LogDirectoryScene, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del clock
+    path = scene.log_dir / "recovery-point-offset-checkpoint"
+    store = await open_file_store(scene)
+    append_many(store, 2, 600)
+    store.flush()
+    await trio.sleep(CHECKPOINT_S + 5)
+    await eventually(path.exists)
+    assert path.read_text() == "0\n1\ntopic 0 2\n"
+
+    def fail(*_: object) -> None:
+        raise AssertionError("nothing changed, so nothing has to be written")
+
+    monkeypatch.setattr(disk, "replace_file", fail)
+    await trio.sleep(CHECKPOINT_S * 3)
+    monkeypatch.undo()
+    statistics = scene.tasks.statistics()["checkpoint recovery points"]
+    assert statistics.failures == 0

@@ -1,0 +1,143 @@
+"""When a log goes on in a new segment."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene, offset_entries, time_entries
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.plugins.storage_file.rolling import RollPolicy
+
+HOUR_MS = 3_600_000
+MAX_RELATIVE = 2**31 - 1
+
+
+def bases(store: PartitionStore) -> list[int]:
+    return [view.base_offset for view in store.segments()]
+
+
+@pytest.mark.parametrize("age_ms", [HOUR_MS, HOUR_MS + 1])
+async def test_without_timestamps_the_clock_counts(scene: LogDirectoryScene, age_ms: int) -> None:
+    store = await scene.open_store(segment_ms=HOUR_MS)
+    append(store, timestamp=NO_TIMESTAMP)
+    scene.clock.advance(age_ms)
+    append(store, timestamp=NO_TIMESTAMP)
+    assert bases(store) == ([0] if age_ms == HOUR_MS else [0, 1])
+
+
+async def test_the_age_is_kept_over_a_restart(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_ms=HOUR_MS)
+    append(store, timestamp=START_MS)
+    append(store, timestamp=START_MS - 10)
+    await scene.reopen()
+    store = await scene.open_store(segment_ms=HOUR_MS)
+    append(store, timestamp=START_MS + HOUR_MS)
+    assert bases(store) == [0]
+    append(store, timestamp=START_MS + HOUR_MS + 1)
+    assert bases(store) == [0, 3]
+
+
+async def test_an_old_idle_segment_does_not_roll_while_it_is_empty(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_ms=HOUR_MS)
+    scene.clock.advance(10 * HOUR_MS)
+    append(store, timestamp=START_MS + 10 * HOUR_MS)
+    assert bases(store) == [0]
+
+
+def test_jitter_makes_segments_roll_earlier_by_a_random_while() -> None:
+    config = attrs.evolve(TopicConfig(), segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS // 2)
+    jitters = {RollPolicy.of(config).jitter_ms for _ in range(200)}
+    assert len(jitters) > 100
+    assert all(0 <= jitter < HOUR_MS // 2 for jitter in jitters)
+    assert RollPolicy.of(attrs.evolve(config, segment_jitter_ms=0)).jitter_ms == 0
+    # Never more than the whole age, whatever the configuration says.
+    assert RollPolicy.of(attrs.evolve(config, segment_ms=1, segment_jitter_ms=HOUR_MS)).jitter_ms == 0
+
+
+async def test_a_full_offset_index_rolls(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_index_bytes=36, index_interval_bytes=0)
+    # Without growing timestamps only the offset index fills: an entry for each batch but the first.
+    for _ in range(12):
+        append(store, 10, timestamp=START_MS)
+    assert bases(store) == [0, 5, 10]
+    assert len(offset_entries(scene.partition_dir / "00000000000000000000.index")) == 4
+    assert len(time_entries(scene.partition_dir / "00000000000000000000.timeindex")) == 1
+
+
+async def test_a_full_time_index_rolls_with_one_slot_kept(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_index_bytes=40, index_interval_bytes=0)
+    append_many(store, 7)
+    assert bases(store) == [0, 3, 6]
+    assert len(time_entries(scene.partition_dir / "00000000000000000000.timeindex")) == 2
+    # The largest timestamp that no regular entry has takes the slot that was kept.
+    store.truncate_to(6)
+    for timestamp in (START_MS, START_MS + 1, START_MS + 2):
+        append(store, timestamp=timestamp)
+    await scene.storage.close()
+    assert time_entries(scene.partition_dir / "00000000000000000006.timeindex") == [
+        (START_MS + 1, 1),
+        (START_MS + 2, 2),
+    ]
+
+
+@pytest.mark.parametrize("index_bytes", [4, 8, 12])
+async def test_indexes_without_room_for_entries_do_not_roll_for_ever(
+    scene: LogDirectoryScene, index_bytes: int
+) -> None:
+    store = await scene.open_store(segment_index_bytes=index_bytes, index_interval_bytes=0)
+    content = append_many(store, 5)
+    assert bases(store) == [0, 1, 2, 3, 4]
+    assert read_all(store) == b"".join(content)
+    await scene.reopen()
+    store = await scene.open_store(segment_index_bytes=index_bytes, index_interval_bytes=0)
+    assert read_all(store) == b"".join(content)
+
+
+async def test_an_offset_that_indexes_cannot_hold_rolls(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(index_interval_bytes=0)
+    content = append(store)
+    content += append(store, gap=MAX_RELATIVE - 1)
+    assert store.log_end_offset == MAX_RELATIVE + 1
+    assert bases(store) == [0]
+    content += append(store)
+    content += append(store)
+    assert bases(store) == [0, MAX_RELATIVE + 1]
+    for again in (False, True):
+        if again:
+            await scene.reopen()
+            store = await scene.open_store(index_interval_bytes=0)
+        assert read_all(store) == content
+        assert read_bytes(store, 5, max_bytes=1) == read_bytes(store, MAX_RELATIVE, max_bytes=1)
+
+
+async def test_an_empty_segment_too_far_behind_is_left_empty(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store()
+    batch = make_batch([b"far"], 2**40)
+    assert store.append(batch, 2**40, 2**40, START_MS)
+    assert bases(store) == [0, 2**40]
+    for again in (False, True):
+        if again:
+            await scene.reopen()
+            store = await scene.open_store()
+        assert read_bytes(store, 0) == bytes(batch)
+        assert store.log_end_offset == 2**40 + 1
+
+
+async def test_a_roll_makes_the_old_segment_durable_and_moves_the_recovery_point(
+    scene: LogDirectoryScene,
+) -> None:
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 6, 600)
+    await scene.reopen()
+    checkpoint = (scene.log_dir / "recovery-point-offset-checkpoint").read_text()
+    assert checkpoint == "0\n1\ntopic 0 6\n"
+    store = await scene.open_store(segment_bytes=1000)
+    append_many(store, 3, 600)
+    await scene.storage.close()
+    assert (scene.log_dir / "recovery-point-offset-checkpoint").read_text() == "0\n1\ntopic 0 9\n"
