@@ -354,7 +354,9 @@ class Segment:
 
     def close_indexes(self) -> None:
         """Blocking: write the last time entry and cut the indexes to their entries."""
-        self.times.append_last(self.max_timestamp, self.max_timestamp_offset)
+        # Beyond it only in a segment that was damaged, or written by a broker which did not mind the limit.
+        if self.max_timestamp_offset <= self.offset_limit:
+            self.times.append_last(self.max_timestamp, self.max_timestamp_offset)
         self.offsets.trim()
         self.times.trim()
 

@@ -122,6 +122,20 @@ async def test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there(scene: LogDi
         assert read_all(again) == b"".join(batches[:3])
 
 
+@pytest.mark.parametrize("bit", [8, 31, 40, 62])
+async def test_an_offset_that_jumps_far_ahead_is_read_as_it_is(scene: LogDirectoryScene, bit: int) -> None:
+    # The CRC does not cover the base offset, so that a broker can assign it.
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 5, 40)
+    jumped = ((1 << bit) + 4).to_bytes(8, "big") + batches[4][8:]
+    content = b"".join([*batches[:4], jumped])
+    again = await crashed_with(scene, lambda crashed: crashed.log_files()[0].write_bytes(content))
+    for _ in range(2):
+        assert again.log_end_offset == (1 << bit) + 5
+        assert read_all(again) == content
+        content += append(again)
+
+
 async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
