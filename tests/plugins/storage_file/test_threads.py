@@ -1,0 +1,91 @@
+"""Appends on the event loop while threads read, flush and delete."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Generator
+
+import pytest
+import trio
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.errors import OffsetOutOfRange
+from tidelog.kernel.records.batch import parse_header, verify_crc
+from tidelog.kernel.storage import PartitionStore, WouldBlock
+from tidelog.kernel.testing.storage.scene import append, slice_bytes
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+APPENDS = 1500
+READERS = 3
+
+
+@pytest.fixture(autouse=True)
+def eager_switching() -> Generator[None]:
+    """Let threads take turns in the middle of everything."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def check_read(store: PartitionStore, choose: random.Random, *, wait: bool) -> None:
+    """Read somewhere, with a limit somewhere, and check what comes."""
+    start, end = store.log_start_offset, store.log_end_offset
+    if start == end:
+        return
+    offset = choose.randrange(start, end)
+    limit = choose.choice([end, choose.randrange(offset + 1, end + 1)])
+    try:
+        content = slice_bytes(store.read(offset, choose.choice([1, 500, 5000, 1 << 20]), limit, wait=wait))
+    except WouldBlock:
+        assert not wait
+        return
+    except OffsetOutOfRange:
+        assert offset < store.log_start_offset
+        return
+    if not content and offset < store.log_start_offset:
+        return
+    header = parse_header(content)
+    assert header.last_offset >= offset
+    assert header.base_offset < limit
+    assert verify_crc(content[: header.size], header)
+    if offset >= store.log_start_offset:
+        assert header.base_offset <= offset
+
+
+async def test_nobody_is_in_anybodys_way(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=15_000, index_interval_bytes=300, file_delete_delay_ms=0)
+    assert isinstance(store, FilePartitionStore)
+    done = False
+
+    def read_on(seed: int) -> None:
+        choose = random.Random(seed)
+        while not done:
+            check_read(store, choose, wait=True)
+            if choose.random() < 0.1:
+                store.batch_at_timestamp(choose.randrange(2**41))
+                assert len(list(store.headers(store.log_end_offset))) <= APPENDS
+
+    def flush_and_delete() -> None:
+        while not done:
+            assert store.flush() <= store.log_end_offset
+            store.delete_segments_before(store.log_end_offset - 300)
+
+    async with trio.open_nursery() as nursery:
+        for seed in range(READERS):
+            nursery.start_soon(trio.to_thread.run_sync, read_on, seed)
+        nursery.start_soon(trio.to_thread.run_sync, flush_and_delete)
+        choose = random.Random(0)
+        try:
+            for count in range(APPENDS):
+                append(store, choose.choice([10, 300, 900]), records=choose.choice([1, 2]))
+                check_read(store, choose, wait=False)
+                if count % 50 == 0:
+                    store.release_idle()
+                    store.release_idle()
+                await trio.sleep(0)
+        finally:
+            done = True
+    assert store.flush() == store.log_end_offset
+    assert store.log_start_offset > 0
