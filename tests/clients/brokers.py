@@ -1,0 +1,35 @@
+"""The broker that clients are tried against."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.peers import KafkaServer, TidelogServer, find_kafka, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+AGAINST_VARIABLE = "TIDELOG_CLIENTS_AGAINST"
+AGAINST_KAFKA = os.environ.get(AGAINST_VARIABLE) == "kafka"
+
+Broker: TypeAlias = KafkaServer | TidelogServer
+
+
+@contextmanager
+def running_broker(work_dir: Path, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
+    """A broker that can be stopped, killed and started again at the same address."""
+    broker = _broker(work_dir, dict(settings or {}))
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def _broker(work_dir: Path, settings: dict[str, str]) -> Broker:
+    if AGAINST_KAFKA:
+        return KafkaServer(find_kafka(), work_dir, settings)
+    return TidelogServer(work_dir, settings, requested_port=free_port())

@@ -1,0 +1,139 @@
+"""336,776 real events through the broker: what was acknowledged is read back, whatever happened to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from .aiokafka_reader import read_with_aiokafka
+from .brokers import running_broker
+from .flights import COUNT, flights
+from .kcat import read_with_kcat
+from .records import Record, by_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from confluent_kafka import KafkaError, Message
+
+    from .brokers import Broker
+
+TOPIC = "flights"
+PARTITIONS = 6
+FLUSH_TIMEOUT_S = 60.0
+POLL_EVERY = 5_000
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of its own for each test, since it is stopped and killed."""
+    with running_broker(tmp_path) as running:
+        yield running
+
+
+def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker: Broker) -> None:
+    expected = produce_flights(broker.bootstrap)
+    assert_read_back(broker.bootstrap, expected)
+    broker.stop()
+    broker.start()
+    assert_read_back(broker.bootstrap, expected)
+    broker.kill()
+    broker.start()
+    assert_read_back(broker.bootstrap, expected)
+
+
+def test_a_kill_while_flights_are_produced_loses_and_doubles_none(broker: Broker) -> None:
+    def kill_and_start() -> None:
+        broker.kill()
+        broker.start()
+
+    expected = produce_flights(broker.bootstrap, halfway=kill_and_start, compression="lz4")
+    assert_read_back(broker.bootstrap, expected)
+
+
+def produce_flights(
+    bootstrap: str, *, halfway: Callable[[], None] = lambda: None, compression: str = "none"
+) -> list[Record]:
+    """Produce all flights; what the broker acknowledged, partition after partition in order of offsets.
+
+    `halfway` is called once half of them are on their way and a quarter is acknowledged.
+    """
+    _create_topic(bootstrap)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "compression.type": compression,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": COUNT,
+        }
+    )
+    acknowledged: list[Record] = []
+    for number, flight in enumerate(flights()):
+        producer.produce(
+            TOPIC,
+            flight.value,
+            flight.key,
+            timestamp=flight.timestamp_ms,
+            on_delivery=partial(_note, acknowledged),
+        )
+        if number % POLL_EVERY == 0:
+            producer.poll(0)
+        if number == COUNT // 2:
+            _poll_until(producer, acknowledged, COUNT // 4)
+            halfway()
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+    return sorted(acknowledged)
+
+
+def _create_topic(bootstrap: str) -> None:
+    # The events are years old: a broker that deletes what is old must not.
+    topic = NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([topic]).values():
+        created.result(FLUSH_TIMEOUT_S)
+
+
+def _note(acknowledged: list[Record], error: KafkaError | None, message: Message) -> None:
+    assert error is None, error
+    partition, offset, (_, timestamp_ms) = message.partition(), message.offset(), message.timestamp()
+    assert partition is not None
+    assert offset is not None
+    acknowledged.append(Record(partition, offset, message.key(), message.value(), timestamp_ms))
+
+
+def _poll_until(producer: Producer, acknowledged: list[Record], count: int) -> None:
+    while len(acknowledged) < count:
+        producer.poll(0.1)
+
+
+def assert_read_back(bootstrap: str, expected: list[Record]) -> None:
+    """Both clients read what was acknowledged, and it is every flight once, in order within its partition."""
+    assert by_partition(read_with_aiokafka(bootstrap, TOPIC, PARTITIONS)) == expected
+    assert by_partition(read_with_kcat(bootstrap, TOPIC)) == expected
+    assert_every_flight_once_in_order(expected)
+
+
+def assert_every_flight_once_in_order(records: list[Record]) -> None:
+    """Offsets without a gap, each aircraft in one partition, and there in the order of the data set."""
+    offsets = [(partition, offset) for partition, size in _sizes(records) for offset in range(size)]
+    assert [(record.partition, record.offset) for record in records] == offsets
+    numbers = {flight.value: number for number, flight in enumerate(flights())}
+    assert sorted(numbers[record.value] for record in records if record.value) == [*range(COUNT)]
+    for _, group in itertools.groupby(records, key=lambda record: record.partition):
+        order = [numbers[record.value] for record in group if record.value]
+        assert order == sorted(order)
+    homes = {(record.key, record.partition) for record in records if record.key}
+    assert len(homes) == len({key for key, _ in homes})
+
+
+def _sizes(records: list[Record]) -> list[tuple[int, int]]:
+    """The number of records of each partition."""
+    return sorted(Counter(record.partition for record in records).items())
