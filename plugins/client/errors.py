@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidelog.plugins.client.addresses import Address
-    from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 
 class ClientError(TidelogError):
@@ -178,3 +178,8 @@ class ErrorResponse(ClientError):
         self.detail = detail
         self.retriable = code.retriable
         super().__init__(f"{subject}: {code.name}" + (f" ({detail})" if detail else ""))
+
+    @classmethod
+    def of_silence(cls, subject: str) -> ErrorResponse:
+        """The broker's answer lacks what it was asked about."""
+        return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 import click
 
 from tidelog.kernel.cli.tables import print_json
-from tidelog.plugins.client import BlockingClient, FoundOffset, TopicPartition
+from tidelog.plugins.client import BlockingClient, ConfigValue, FoundOffset, TopicPartition
 from tidelog.plugins.client.cluster import PartitionMetadata, TopicMetadata
-from tidelog.plugins.client.errors import ClientError
+from tidelog.plugins.client.errors import ClientError, UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from tidelog.plugins.topic_commands.connecting import json_option, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid, show_table
@@ -24,12 +25,19 @@ Examples:
 _NUMBERS = ("PARTITION", "LEADER", "EARLIEST", "LATEST", "SPAN")
 
 
+Configs: TypeAlias = Mapping[str, Sequence[ConfigValue]]
+
+
 @attrs.frozen
-class _Ends:
-    """The first offset of each partition and the one that the next record gets; None when not to be had."""
+class _Told:
+    """What the broker tells of topics beside their metadata; an offset is None when it is not to be had.
+
+    `configs` lacks the topics whose configuration it does not tell.
+    """
 
     earliest: Mapping[TopicPartition, int | None]
     latest: Mapping[TopicPartition, int | None]
+    configs: Configs
 
 
 @click.command("describe", epilog=_EPILOG, short_help="Describe topics and their partitions.")
@@ -43,18 +51,18 @@ def command(client: BlockingClient, *, names: tuple[str, ...], as_json: bool) ->
     records, and fewer where compaction or transactions leave gaps.
     """
     told = client.metadata(list(dict.fromkeys(names)))
-    ends = _ends(client, told.topics)
+    more = _more(client, told.topics)
     if as_json:
-        print_json([_as_json(topic, ends) for topic in told.topics.values()])
+        print_json([_as_json(topic, more) for topic in told.topics.values()])
     else:
         for index, topic in enumerate(told.topics.values()):
-            _show(topic, ends, first=index == 0)
+            _show(topic, more, first=index == 0)
     if told.errors:
         existing = client.metadata().topics
         raise_all([not_found(name, code, existing) for name, code in told.errors.items()])
 
 
-def _ends(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Ends:
+def _more(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Told:
     """Only partitions with a leader are asked for: the others would be waited for in vain."""
     led = [
         TopicPartition(topic.name, part.index)
@@ -62,10 +70,21 @@ def _ends(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Ends:
         for part in topic.partitions
         if part.leader >= 0
     ]
-    return _Ends(
+    return _Told(
         {key: _offset(found) for key, found in client.list_offsets(led, EARLIEST_TIMESTAMP).items()},
         {key: _offset(found) for key, found in client.list_offsets(led, LATEST_TIMESTAMP).items()},
+        _configs(client, list(topics)),
     )
+
+
+def _configs(client: BlockingClient, names: Sequence[str]) -> Configs:
+    if not names:
+        return {}
+    try:
+        outcomes = client.describe_configs(names)
+    except UnsupportedByBroker:
+        return {}
+    return {name: told for name, told in outcomes.items() if not isinstance(told, ClientError)}
 
 
 def _offset(found: FoundOffset | ClientError) -> int | None:
@@ -83,15 +102,16 @@ class _Row:
         return None if self.earliest is None or self.latest is None else self.latest - self.earliest
 
 
-def _rows(topic: TopicMetadata, ends: _Ends) -> list[_Row]:
+def _rows(topic: TopicMetadata, told: _Told) -> list[_Row]:
     keys = [TopicPartition(topic.name, part.index) for part in topic.partitions]
     return [
-        _Row(part, ends.earliest.get(key), ends.latest.get(key))
+        _Row(part, told.earliest.get(key), told.latest.get(key))
         for part, key in zip(topic.partitions, keys, strict=True)
     ]
 
 
-def _as_json(topic: TopicMetadata, ends: _Ends) -> dict[str, object]:
+def _as_json(topic: TopicMetadata, told: _Told) -> dict[str, object]:
+    configs = told.configs.get(topic.name)
     return {
         "name": topic.name,
         "id": kafka_uuid(topic.topic_id),
@@ -108,19 +128,30 @@ def _as_json(topic: TopicMetadata, ends: _Ends) -> dict[str, object]:
                 "latest_offset": row.latest,
                 "span": row.span,
             }
-            for row in _rows(topic, ends)
+            for row in _rows(topic, told)
         ],
+        "config": None if configs is None else {config.name: config.value for config in configs},
+        "own_config": None if configs is None else [config.name for config in configs if config.is_own],
     }
 
 
-def _show(topic: TopicMetadata, ends: _Ends, *, first: bool) -> None:
+def _show(topic: TopicMetadata, told: _Told, *, first: bool) -> None:
     if not first:
         click.echo()
     internal = ", internal" if topic.is_internal else ""
     click.secho(f"{topic.name}", bold=True, nl=False)
     click.echo(f"  id {kafka_uuid(topic.topic_id)}, replication factor {topic.replication_factor}{internal}")
     header = ("PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "SPAN")
-    show_table(header, [_as_row(row) for row in _rows(topic, ends)], numbers=_NUMBERS)
+    show_table(header, [_as_row(row) for row in _rows(topic, told)], numbers=_NUMBERS)
+    click.echo(_configuration(told.configs.get(topic.name)))
+
+
+def _configuration(configs: Sequence[ConfigValue] | None) -> str:
+    """What the topic sets for itself; the rest is the broker's business."""
+    if configs is None:
+        return "configuration: this broker does not tell"
+    own = [f"{config.name}={config.value}" for config in configs if config.is_own]
+    return f"configuration: {', '.join(own) or 'none of its own'}"
 
 
 def _as_row(row: _Row) -> tuple[str, ...]:

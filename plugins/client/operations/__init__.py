@@ -1,6 +1,7 @@
 """What a client can do, each thing written once and without I/O (see `tidelog.plugins.client.steps`)."""
 
 from tidelog.plugins.client.operations.asking import ask, ask_all
+from tidelog.plugins.client.operations.configs import ConfigValue, describe_configs
 from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionReader, fetch
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
@@ -9,6 +10,7 @@ from tidelog.plugins.client.operations.producing import IdempotentProducer, Prod
 from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic, create_topics, delete_topics
 
 __all__ = [
+    "ConfigValue",
     "CreatedTopic",
     "FetchLimits",
     "FoundOffset",
@@ -20,6 +22,7 @@ __all__ = [
     "ask_all",
     "create_topics",
     "delete_topics",
+    "describe_configs",
     "fetch",
     "init_producer",
     "list_offsets",

@@ -149,6 +149,4 @@ def _told_of(partition: TopicPartition, answer: FetchResponse) -> PartitionData:
         for part in topic.partitions:
             if part.partition_index == partition.partition:
                 return part
-    raise ErrorResponse(
-        ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), "the broker's answer does not mention it"
-    )
+    raise ErrorResponse.of_silence(str(partition))

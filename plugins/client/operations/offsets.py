@@ -120,8 +120,7 @@ def _outcome(
     partition: TopicPartition, told: ListOffsetsPartitionResponse | None
 ) -> FoundOffset | ErrorResponse:
     if told is None:
-        detail = "the broker's answer does not mention it"
-        return ErrorResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), detail)
+        return ErrorResponse.of_silence(str(partition))
     if told.error_code:
         return ErrorResponse(ErrorCode.of(told.error_code), str(partition))
     if told.old_style_offsets:  # version 0 tells a list and no time

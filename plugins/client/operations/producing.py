@@ -178,9 +178,7 @@ def _told_of(partition: TopicPartition, answer: ProduceResponse) -> PartitionPro
         for part in topic.partition_responses:
             if part.index == partition.partition:
                 return part
-    raise ErrorResponse(
-        ErrorCode.UNKNOWN_SERVER_ERROR, str(partition), "the broker's answer does not mention it"
-    )
+    raise ErrorResponse.of_silence(str(partition))
 
 
 def _is_surely_not_appended(error: ClientError) -> bool:

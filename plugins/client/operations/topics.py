@@ -122,15 +122,10 @@ def _ask_once(session: Session, request: object) -> Steps[Any]:
 
 
 def _outcomes(session: Session, names: Sequence[str], told: Outcomes[str, Any]) -> Outcomes[str, Any]:
-    outcomes = {name: told.get(name, _silence(name)) for name in names}
+    outcomes = {name: told.get(name, ErrorResponse.of_silence(f"topic {name!r}")) for name in names}
     if any(_is_refused_for_now(outcome) for outcome in outcomes.values()):
         session.cluster.forget_controller()
     return outcomes
-
-
-def _silence(name: str) -> ErrorResponse:
-    detail = "the broker's answer does not mention it"
-    return ErrorResponse(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name!r}", detail)
 
 
 def _is_refused_for_now(outcome: object) -> bool:

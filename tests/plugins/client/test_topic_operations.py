@@ -17,13 +17,18 @@ from tests.plugins.client.fakes import (
 from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
 from tidelog.plugins.client.addresses import Address
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
-from tidelog.plugins.client.operations import ask, create_topics, delete_topics, metadata
+from tidelog.plugins.client.operations import ask, create_topics, delete_topics, describe_configs, metadata
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsResponse,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest
 
@@ -182,6 +187,40 @@ def test_deleting_a_topic_that_is_not_there_is_not_tried_again() -> None:
     outcome = memory.run(delete_topics, ["orders"])["orders"]
     assert isinstance(outcome, ErrorResponse)
     assert memory.pauses == []
+
+
+def configured(name: str = "orders", code: int = 0, *sources: int) -> DescribeConfigsResponse:
+    configs = [
+        DescribeConfigsResourceResult(
+            name=f"key.{source}", value=str(source), read_only=False, config_source=source, is_sensitive=False
+        )
+        for source in sources
+    ]
+    result = DescribeConfigsResult(
+        error_code=code, error_message="so it is", resource_type=2, resource_name=name, configs=configs
+    )
+    return DescribeConfigsResponse(results=[result])
+
+
+def test_a_topic_s_own_configuration_is_told_from_what_it_inherits() -> None:
+    memory = driver(DescribeConfigs=configured("orders", 0, 1, 4, 5))
+    values = or_raise(memory.run(describe_configs, ["orders"]))["orders"]
+    assert [(value.name, value.value, value.is_own) for value in values] == [
+        ("key.1", "1", True),
+        ("key.4", "4", False),
+        ("key.5", "5", False),
+    ]
+    (request,) = requests(memory.brokers[ADDRESS], "DescribeConfigs")
+    assert [(each.resource_type, each.configuration_keys) for each in request.resources] == [(2, None)]
+
+
+def test_a_configuration_that_is_not_to_be_had_is_the_topic_s_outcome() -> None:
+    memory = driver(DescribeConfigs=configured("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    outcomes = memory.run(describe_configs, ["orders", "payments"])
+    assert [str(outcome) for outcome in outcomes.values()] == [
+        "configuration of topic 'orders': UNKNOWN_TOPIC_OR_PARTITION (so it is)",
+        "configuration of topic 'payments': UNKNOWN_SERVER_ERROR (the broker's answer does not mention it)",
+    ]
 
 
 def test_a_broker_by_its_node_id_is_found_through_metadata() -> None:
