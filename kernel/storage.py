@@ -12,7 +12,7 @@ then the kernel calls them in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from uuid import UUID
 
@@ -161,8 +161,9 @@ class PartitionStore(Protocol):
     def truncate_to(self, offset: int) -> None:
         """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment.
 
-        The log then ends behind the last batch that is left; without one it is empty and begins, and ends, at
-        its first segment's base offset or at `offset`, whichever is lower. Nothing is appended meanwhile.
+        The log then ends behind the last batch of what is now its active segment, or where that segment begins
+        if it is empty. Below the first base offset, the log is emptied and begins anew at `offset`. Nothing is
+        appended meanwhile.
         """
         ...
 
@@ -205,12 +206,27 @@ class PartitionStore(Protocol):
 
 @attrs.frozen
 class TopicRecord:
-    """What is remembered of a topic: its id, its number of partitions and its configuration overrides."""
+    """What is remembered of a topic: its id, its number of partitions and its configuration overrides.
+
+    `leader_epochs` are those that the partitions are led in, as far as the store remembers them. `adopted`:
+    the topic was found as bare directories, with nothing to tell how long its data is to be kept; nothing of
+    it is deleted or compacted until somebody looked, which changing its configuration shows.
+    """
 
     name: str
     topic_id: UUID
     partitions: int
     config: dict[str, str] = attrs.field(factory=dict[str, str])
+    leader_epochs: tuple[int, ...] = attrs.field(default=(), eq=False)
+    adopted: bool = False
+
+
+@attrs.frozen
+class BrokerRegistration:
+    """How this broker makes itself known: listener name → address that clients are told, and its rack."""
+
+    endpoints: Mapping[str, tuple[str, int]]
+    rack: str | None
 
 
 class MetadataStore(Protocol):
@@ -226,7 +242,7 @@ class MetadataStore(Protocol):
         ...
 
     async def put_topic(self, record: TopicRecord) -> None:
-        """Add or replace a topic; durable when it returns."""
+        """Add a topic, or change it: its configuration, more partitions, later epochs; durable on return."""
         ...
 
     async def remove_topic(self, name: str) -> None:
@@ -235,6 +251,10 @@ class MetadataStore(Protocol):
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Producer ids that were never given out before, durable before they are returned."""
+        ...
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """Note that this broker is about to serve clients, and where; durable on return."""
         ...
 
 

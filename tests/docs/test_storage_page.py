@@ -1,0 +1,45 @@
+"""docs/storage.md keeps its word: its example proves a storage, its files and its messages exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import DOCS, examples_of
+from tidelog.kernel.testing.storage import StorageConformance
+
+PAGE = (DOCS / "storage.md").read_text()
+PLUGIN = DOCS.parent / "plugins/storage_file"
+MESSAGES = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE, re.MULTILINE)
+
+
+def test_the_example_proves_a_storage(tmp_path: Path) -> None:
+    (example,) = [example for example in examples_of("storage.md") if example.language == "python"]
+    assert example.file_name is not None
+    (tmp_path / example.file_name).write_text(example.text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+    count = sum(name.startswith("test_") for name in dir(StorageConformance))
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= count - 1
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+\.py)`", PAGE))))
+def test_a_module_that_it_names_exists(name: str) -> None:
+    assert (PLUGIN / name).exists()
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_that_it_explains_is_one_of_ours(message: str) -> None:
+    sources = "".join(path.read_text() for path in PLUGIN.glob("*.py"))
+    # What a message quotes from the machine is not in the sources.
+    words = re.split(r"…|: Permission denied|meta\.properties|cluster\.id|: |=|\d+", message)
+    assert len(MESSAGES) == 7
+    for part in words:
+        assert part.strip(" ,") in sources
