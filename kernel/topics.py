@@ -64,7 +64,7 @@ class NewTopic:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    config: Mapping[str, str] = attrs.field(factory=dict)
+    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 class Topics:
@@ -130,7 +130,7 @@ class Topics:
             self._add(record, config, [next(remaining) for _ in range(record.partitions)])
 
     async def create(self, new: NewTopic) -> Topic:
-        """Create a topic, durably.
+        """Create a topic, durably. Once begun it is finished, even when the one who asks is cancelled.
 
         Raises:
             BrokerError: the request is refused, see `check`.
@@ -138,21 +138,23 @@ class Topics:
         """
         async with self._changing:
             record, config = self.check(new)
-            specs = _specs(record, config)
-            try:
-                stores = await self._storage.open_partitions(specs)
-            except OSError as error:
-                raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
-            partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
-            try:
-                await self._load_state(partitions)
-                await self._storage.metadata.put_topic(record)
-            except (OSError, StorageError) as error:
-                await self._discard(partitions)
-                raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
-            topic = self._add(record, config, partitions)
+            with trio.CancelScope(shield=True):
+                await self._make(record, config)
             _log.info("created topic %s with %d partitions", record.name, record.partitions)
-            return topic
+            return self._by_name[record.name]
+
+    async def _make(self, record: TopicRecord, config: TopicConfig) -> None:
+        partitions: list[Partition] = []
+        specs = _specs(record, config)
+        try:
+            stores = await self._storage.open_partitions(specs)
+            partitions += map(self._partition, specs, stores)
+            await self._load_state(partitions)
+            await self._storage.metadata.put_topic(record)
+        except (OSError, StorageError) as error:
+            await self._discard(record.name, partitions)
+            raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
+        self._add(record, config, partitions)
 
     def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
         """What `create` would create.
@@ -188,16 +190,21 @@ class Topics:
             return self.get(name)
 
     async def delete(self, name: str) -> None:
-        """Delete a topic and its data, durably.
+        """Delete a topic and its data, durably. Once begun it is finished, as `create` is.
 
         Raises:
             UnknownTopicOrPartition: there is none.
+            StorageError: the disk refused; the topic is still there.
         """
         async with self._changing:
             topic = self.get(name)
-            await self._storage.metadata.remove_topic(name)
-            del self._by_name[name], self._by_id[topic.topic_id.bytes]
-            await self._discard(topic.partitions)
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._storage.metadata.remove_topic(name)
+                except OSError as error:
+                    raise StorageError(f"topic {name!r} cannot be deleted: {error}") from error
+                del self._by_name[name], self._by_id[topic.topic_id.bytes]
+                await self._discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
 
     def partitions(self) -> Iterator[Partition]:
@@ -211,7 +218,7 @@ class Topics:
             partition.abandon_waiters()
 
     async def close(self) -> None:
-        """Close all partitions; their state is on disk afterwards."""
+        """Close all partitions; the state of those that the disk does not refuse is on it afterwards."""
         partitions = list(self.partitions())
         self._by_name.clear()
         self._by_id.clear()
@@ -234,12 +241,16 @@ class Topics:
             spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
         )
 
-    async def _discard(self, partitions: Sequence[Partition]) -> None:
+    async def _discard(self, name: str, partitions: Sequence[Partition]) -> None:
+        """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
         for partition in partitions:
             partition.take_offline()
-        await self._storage.delete_partitions(
-            [(partition.topic_partition, partition.store) for partition in partitions]
-        )
+        try:
+            await self._storage.delete_partitions(
+                [(partition.topic_partition, partition.store) for partition in partitions]
+            )
+        except (OSError, StorageError) as error:
+            _log.error("partitions of topic %s are left on the disk: %s", name, error)
 
     async def _load_state(self, partitions: Sequence[Partition]) -> None:
         clean = self._storage.clean_start
@@ -290,4 +301,7 @@ def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
 
 def _close_all(partitions: Sequence[Partition]) -> None:
     for partition in partitions:
-        partition.close()
+        try:
+            partition.close()
+        except (OSError, StorageError) as error:
+            _log.error("%s could not be closed properly: %s", partition.topic_partition, error)

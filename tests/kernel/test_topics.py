@@ -1,0 +1,504 @@
+"""Topics: names, creation and deletion that happen wholly or not at all, and coming back after a restart."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.errors import (
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    InvalidTopicConfig,
+    StorageError,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.partition import AppendWaiter, Isolation
+from tidelog.kernel.storage import (
+    PartitionSpec,
+    PartitionStore,
+    StorageContext,
+    TopicPartition,
+    TopicRecord,
+)
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.topics import NewTopic, Topics, check_topic_name
+from tidelog.plugins.storage_memory.storage import MemoryRegistry, MemoryStorage
+
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
+
+
+class Disk:
+    """What may go wrong and what may take long, for each of the steps that touch a disk."""
+
+    def __init__(self) -> None:
+        self.failing: str | None = None
+        self.gates: dict[str, trio.Event] = {}
+        self.steps: list[str] = []
+
+    async def step(self, name: str) -> None:
+        """Wait for the gate of this step, then fail if it is to."""
+        self.steps.append(name)
+        await trio.lowlevel.checkpoint()
+        if name in self.gates:
+            await self.gates[name].wait()
+        if self.failing == name:
+            raise NO_SPACE
+
+
+class Registry(MemoryRegistry):
+    """Metadata on such a disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__()
+        self._disk = disk
+
+    async def put_topic(self, record: TopicRecord) -> None:
+        """See `Disk`."""
+        await self._disk.step("put_topic")
+        await super().put_topic(record)
+
+    async def remove_topic(self, name: str) -> None:
+        """See `Disk`."""
+        await self._disk.step("remove_topic")
+        await super().remove_topic(name)
+
+
+class SlowStorage(MemoryStorage):
+    """Partitions on such a disk; `open_now` has those that were opened and not deleted."""
+
+    def __init__(self, context: StorageContext) -> None:
+        super().__init__(context)
+        self.disk = Disk()
+        self.metadata = Registry(self.disk)
+        self.open_now: set[TopicPartition] = set()
+
+    async def open_partitions(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> Sequence[PartitionStore]:
+        """See `Disk`."""
+        await self.disk.step("open_partitions")
+        stores = await super().open_partitions(specs, progress)
+        self.open_now |= {spec.topic_partition for spec in specs}
+        return stores
+
+    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
+        """See `Disk`."""
+        await self.disk.step("delete_partitions")
+        await super().delete_partitions(partitions)
+        self.open_now -= {partition for partition, _ in partitions}
+
+
+class Scene:
+    """Topics above a storage that can be slow and fail."""
+
+    def __init__(self, **settings: object) -> None:
+        self.config = Config.from_mapping({"storage": "memory", **settings})
+        self.tasks = BackgroundTasks()
+        self.clock = FakeClock()
+        context = StorageContext(self.config, self.config[keys.NODE_ID], self.tasks, self.clock)
+        self.storage = SlowStorage(context)
+        self.topics = self.again()
+
+    @property
+    def disk(self) -> Disk:
+        """What may go wrong."""
+        return self.storage.disk
+
+    def again(self) -> Topics:
+        """Topics that know nothing yet, above the same storage."""
+        self.topics = Topics(self.config, self.storage, self.clock, self.tasks)
+        return self.topics
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """Topics as clients see them and as the registry has them."""
+        return sorted(topic.name for topic in self.topics), sorted(
+            record.name for record in self.storage.metadata.topics()
+        )
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """An empty one."""
+    return Scene()
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "A.b_c-9", "...", "-", "_", ".a", "a" * 249, "0", "__consumer_offsets"]
+)
+def test_legal_names(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "a" * 250,
+        "a/b",
+        "../etc",
+        "a b",
+        "a\n",
+        "\na",
+        "a\0",
+        "\u00e4",
+        "a:b",
+        "a*",
+        "\u0661",
+        "a\\b",
+    ],
+)
+def test_illegal_names(name: str) -> None:
+    with pytest.raises(InvalidTopic):
+        check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    ("there", "new"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c"), ("..a", "._a"), ("x_y.z", "x.y.z")]
+)
+async def test_dots_and_underscores_collide(scene: Scene, there: str, new: str) -> None:
+    await scene.topics.create(NewTopic(there))
+    with pytest.raises(InvalidTopic, match=f"'{new}' collides with '{there}'"):
+        await scene.topics.create(NewTopic(new))
+    await scene.topics.delete(there)
+    await scene.topics.create(NewTopic(new))
+
+
+@pytest.mark.parametrize(("there", "new"), [("a.b", "a-b"), ("a.b", "ab"), ("a_b", "a__b"), ("a", "a.")])
+async def test_names_that_do_not_collide(scene: Scene, there: str, new: str) -> None:
+    await scene.topics.create(NewTopic(there))
+    await scene.topics.create(NewTopic(new))
+    assert len(scene.topics) == 2
+
+
+async def test_a_new_topic() -> None:
+    scene = Scene(**{"num.partitions": 3})
+    topic = await scene.topics.create(NewTopic("flights", config={"max.message.bytes": "1000"}))
+    assert [partition.topic_partition for partition in topic.partitions] == [
+        TopicPartition("flights", index) for index in range(3)
+    ]
+    assert {partition.topic_id for partition in topic.partitions} == {topic.topic_id}
+    assert topic.config.max_message_bytes == 1000
+    assert topic.partitions[2].config is topic.config
+    assert dict(topic.overrides) == {"max.message.bytes": "1000"}
+    assert scene.topics.find("flights") is scene.topics.get("flights") is topic
+    assert (
+        scene.topics.find_by_id(topic.topic_id.bytes) is scene.topics.get_by_id(topic.topic_id.bytes) is topic
+    )
+    assert list(scene.topics) == [topic]
+    assert list(scene.topics.partitions()) == topic.partitions
+    assert scene.storage.metadata.topics() == [
+        TopicRecord("flights", topic.topic_id, 3, {"max.message.bytes": "1000"})
+    ]
+
+
+async def test_what_is_not_there(scene: Scene) -> None:
+    assert scene.topics.find("nope") is None
+    assert scene.topics.find_by_id(bytes(16)) is None
+    with pytest.raises(UnknownTopicOrPartition, match="'nope' does not exist"):
+        scene.topics.get("nope")
+    with pytest.raises(UnknownTopicId, match="00ff"):
+        scene.topics.get_by_id(bytes.fromhex("00ff" * 8))
+    with pytest.raises(UnknownTopicOrPartition):
+        await scene.topics.delete("nope")
+
+
+async def test_every_topic_has_an_id_of_its_own(scene: Scene) -> None:
+    ids = {(await scene.topics.create(NewTopic(f"topic{index}"))).topic_id for index in range(20)}
+    first = await scene.topics.create(NewTopic("again"))
+    await scene.topics.delete("again")
+    second = await scene.topics.create(NewTopic("again"))
+    assert len(ids | {first.topic_id, second.topic_id}) == 22
+    assert scene.topics.find_by_id(first.topic_id.bytes) is None
+
+
+REFUSED: dict[str, tuple[NewTopic, type[Exception]]] = {
+    "no name": (NewTopic(""), InvalidTopic),
+    "a path": (NewTopic("a/b"), InvalidTopic),
+    "there already": (NewTopic("there"), TopicAlreadyExists),
+    "the metadata log": (NewTopic("__cluster_metadata"), InvalidRequest),
+    "no partitions": (NewTopic("new", 0), InvalidPartitions),
+    "fewer than none": (NewTopic("new", -2), InvalidPartitions),
+    "too many": (NewTopic("new", 2**31 - 1), InvalidPartitions),
+    "two replicas": (NewTopic("new", 1, 2), InvalidReplicationFactor),
+    "no replica": (NewTopic("new", 1, 0), InvalidReplicationFactor),
+    "an unknown key": (NewTopic("new", config={"max.message.byte": "1"}), InvalidTopicConfig),
+    "a bad value": (NewTopic("new", config={"max.message.bytes": "-1"}), InvalidTopicConfig),
+}
+
+
+@pytest.mark.parametrize(("new", "error"), REFUSED.values(), ids=REFUSED)
+async def test_refused(scene: Scene, new: NewTopic, error: type[Exception]) -> None:
+    await scene.topics.create(NewTopic("there"))
+    with pytest.raises(error):
+        scene.topics.check(new)
+    with pytest.raises(error):
+        await scene.topics.create(new)
+    assert scene.names() == (["there"], ["there"])
+    assert scene.storage.open_now == {TopicPartition("there", 0)}
+
+
+async def test_a_check_creates_nothing(scene: Scene) -> None:
+    record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
+    assert (record.name, record.partitions, config.segment_bytes) == ("new", 7, 2_000_000)
+    assert scene.names() == ([], [])
+    assert scene.disk.steps == []
+
+
+async def test_of_many_who_create_one_topic_one_does(scene: Scene) -> None:
+    outcomes: list[str] = []
+
+    async def create() -> None:
+        try:
+            await scene.topics.create(NewTopic("flights"))
+        except TopicAlreadyExists:
+            outcomes.append("exists")
+        else:
+            outcomes.append("created")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(create)
+    assert sorted(outcomes) == ["created"] + ["exists"] * 9
+    assert scene.disk.steps.count("open_partitions") == 1
+
+
+async def test_all_who_need_a_topic_get_the_same(scene: Scene) -> None:
+    found: list[object] = []
+
+    async def ensure() -> None:
+        found.append(await scene.topics.ensure("flights"))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(ensure)
+    assert len(set(map(id, found))) == 1
+    assert await scene.topics.ensure("flights") is found[0]
+    assert scene.disk.steps.count("open_partitions") == 1
+
+
+async def test_a_topic_is_not_seen_before_it_is_durable(scene: Scene) -> None:
+    gate = scene.disk.gates["put_topic"] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.topics.create, NewTopic("flights"))
+        await wait_all_tasks_blocked()
+        assert scene.topics.find("flights") is None
+        gate.set()
+    assert scene.topics.find("flights") is not None
+
+
+@pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
+async def test_a_creation_that_fails_leaves_nothing_behind(scene: Scene, step: str) -> None:
+    scene.disk.failing = step
+    with pytest.raises(StorageError, match=r"topic 'flights' cannot be created: .*No space left"):
+        await scene.topics.create(NewTopic("flights", 3))
+    assert scene.names() == ([], [])
+    assert scene.storage.open_now == set()
+    scene.disk.failing = None
+    await scene.topics.create(NewTopic("flights", 3))
+    assert scene.names() == (["flights"], ["flights"])
+
+
+async def test_a_creation_whose_clean_up_fails_as_well(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail_from_now_on(record: TopicRecord) -> None:
+        scene.disk.failing = "delete_partitions"
+        raise NO_SPACE
+
+    scene.storage.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
+        await scene.topics.create(NewTopic("flights"))
+    assert scene.names() == ([], [])
+    assert "partitions of topic flights are left on the disk" in caplog.text
+
+
+Action = Callable[[Topics], Awaitable[object]]
+
+
+async def cancelled(scene: Scene, step: str, action: Action) -> None:
+    """Cancel the action in the middle of that step, as when its client leaves."""
+    gate = scene.disk.gates[step] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def act() -> None:
+            with scope:
+                await action(scene.topics)
+
+        nursery.start_soon(act)
+        await wait_all_tasks_blocked()
+        assert scene.disk.steps[-1] == step
+        scope.cancel()
+        await wait_all_tasks_blocked()
+        gate.set()
+
+
+@pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
+async def test_a_creation_whose_client_leaves_is_finished(scene: Scene, step: str) -> None:
+    await cancelled(scene, step, lambda topics: topics.create(NewTopic("flights", 2)))
+    assert scene.names() == (["flights"], ["flights"])
+    assert len(scene.topics.get("flights").partitions) == 2
+
+
+@pytest.mark.parametrize("step", ["remove_topic", "delete_partitions"])
+async def test_a_deletion_whose_client_leaves_is_finished(scene: Scene, step: str) -> None:
+    await scene.topics.create(NewTopic("flights", 2))
+    await cancelled(scene, step, lambda topics: topics.delete("flights"))
+    assert scene.names() == ([], [])
+    assert scene.storage.open_now == set()
+
+
+async def test_whoever_leaves_before_its_turn_changes_nothing(scene: Scene) -> None:
+    gate = scene.disk.gates["put_topic"] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.topics.create, NewTopic("first"))
+        await wait_all_tasks_blocked()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await scene.topics.create(NewTopic("second"))
+        gate.set()
+    assert scene.names() == (["first"], ["first"])
+
+
+async def test_a_deletion_wakes_those_who_wait_and_ends_reading(scene: Scene) -> None:
+    topic = await scene.topics.create(NewTopic("flights", 2))
+    for partition in topic.partitions:
+        partition.append(make_batch())
+    woken: list[int] = []
+    for index, partition in enumerate(topic.partitions):
+        partition.add_waiter(AppendWaiter(10**9, partial(woken.append, index)))
+    await scene.topics.delete("flights")
+    assert sorted(woken) == [0, 1]
+    for partition in topic.partitions:
+        with pytest.raises(UnknownTopicOrPartition):
+            partition.read(0, 100, Isolation.READ_UNCOMMITTED)
+        with pytest.raises(UnknownTopicOrPartition):
+            partition.append(make_batch())
+
+
+async def test_a_topic_is_gone_for_clients_before_its_files_are(scene: Scene) -> None:
+    await scene.topics.create(NewTopic("flights"))
+    gate = scene.disk.gates["delete_partitions"] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.topics.delete, "flights")
+        await wait_all_tasks_blocked()
+        assert scene.topics.find("flights") is None
+        gate.set()
+
+
+async def test_a_deletion_that_the_disk_refuses_did_not_happen(scene: Scene) -> None:
+    topic = await scene.topics.create(NewTopic("flights"))
+    scene.disk.failing = "remove_topic"
+    with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
+        await scene.topics.delete("flights")
+    assert scene.names() == (["flights"], ["flights"])
+    topic.partitions[0].append(make_batch())
+
+
+async def test_a_deletion_whose_files_stay_happened(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """The registry has forgotten the topic: for every client, now and after a restart, it is gone."""
+    await scene.topics.create(NewTopic("flights"))
+    scene.disk.failing = "delete_partitions"
+    await scene.topics.delete("flights")
+    assert scene.names() == ([], [])
+    assert "partitions of topic flights are left on the disk: [Errno 28]" in caplog.text
+
+
+async def test_of_many_who_delete_one_topic_one_does(scene: Scene) -> None:
+    await scene.topics.create(NewTopic("flights"))
+    unknown: list[int] = []
+
+    async def delete() -> None:
+        try:
+            await scene.topics.delete("flights")
+        except UnknownTopicOrPartition:
+            unknown.append(1)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(delete)
+    assert len(unknown) == 4
+
+
+async def test_after_a_restart(scene: Scene) -> None:
+    created = [
+        await scene.topics.create(NewTopic("flights", 100)),
+        await scene.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),
+    ]
+    await scene.topics.close()
+    await scene.storage.close()
+    assert len(scene.topics) == 0
+    progress: list[int] = []
+    topics = scene.again()
+    await topics.load(progress.append)
+    assert progress[-1] == 140
+    for before in created:
+        after = topics.get_by_id(before.topic_id.bytes)
+        assert (after.name, after.topic_id, after.overrides) == (
+            before.name,
+            before.topic_id,
+            before.overrides,
+        )
+        assert after.config == before.config
+        assert [p.topic_partition for p in after.partitions] == [p.topic_partition for p in before.partitions]
+
+
+async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.topics.create(NewTopic("flights"))
+    record = scene.storage.metadata.topics()[0]
+    config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
+    await scene.storage.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
+    await scene.topics.close()
+    await scene.storage.close()
+    topics = scene.again()
+    await topics.load()
+    assert topics.get("flights").config.max_message_bytes == 5000
+    assert "topic flights: of.a.plugin" in caplog.text
+    assert "topic flights: segment.bytes" in caplog.text
+
+
+async def test_waiters_are_woken_when_the_broker_stops(scene: Scene) -> None:
+    woken: list[str] = []
+    for name in ("flights", "planes"):
+        topic = await scene.topics.create(NewTopic(name))
+        topic.partitions[0].add_waiter(AppendWaiter(10**9, partial(woken.append, name)))
+    scene.topics.wake_all_waiters()
+    assert sorted(woken) == ["flights", "planes"]
+
+
+async def test_one_partition_that_does_not_close_hinders_no_other(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await scene.topics.create(NewTopic("flights", 3))
+    closed: list[int] = []
+
+    def fail() -> None:
+        raise NO_SPACE
+
+    for index, partition in enumerate(topic.partitions):
+        close = fail if index == 1 else partial(closed.append, index)
+        partition.store.close = close  # type: ignore[method-assign]
+    await scene.topics.close()
+    assert closed == [0, 2]
+    assert "flights-1 could not be closed properly: [Errno 28]" in caplog.text
+
+
+async def test_internal_topics_are_told(scene: Scene) -> None:
+    internal = await scene.topics.create(NewTopic("__consumer_offsets"))
+    assert internal.is_internal
+    assert not (await scene.topics.create(NewTopic("flights"))).is_internal
