@@ -103,11 +103,11 @@ def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str,
 
 def _ask_controller(session: Session, request: object) -> Steps[Any]:
     """Only what surely did not reach the broker is sent again: a topic must not be told to exist already."""
-    return (
-        yield from retrying(
-            session, lambda: _ask_once(session, request), may_retry=lambda error: not error.reached_broker
-        )
-    )
+
+    def may_retry(error: ClientError) -> bool:
+        return error.retriable and not error.reached_broker
+
+    return (yield from retrying(session, lambda: _ask_once(session, request), may_retry=may_retry))
 
 
 def _ask_once(session: Session, request: object) -> Steps[Any]:

@@ -1,0 +1,42 @@
+"""`tidelog topics` as its users run it, on a terminal and without one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from contextlib import suppress
+
+from tests.kernel.cli.running import COMMAND, DEADLINE_SECONDS, clean_environment, printed_json, tidelog
+
+__all__ = ["on_terminal", "printed_json", "tidelog", "topics"]
+
+
+def topics(bootstrap: str, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of the commands against a broker, its input and output being pipes."""
+    return tidelog("topics", command, "--bootstrap-server", bootstrap, *arguments)
+
+
+def on_terminal(bootstrap: str, command: str, *arguments: str, typed: str = "") -> tuple[int, str]:
+    """Run one of the commands on a terminal of 100 columns: exit code, and what can be seen in the end."""
+    terminal, process_end = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "topics", command, "--bootstrap-server", bootstrap, *arguments],
+        stdin=process_end,
+        stdout=process_end,
+        stderr=process_end,
+        env=clean_environment({"COLUMNS": "100", "TERM": "xterm"}),
+    )
+    os.close(process_end)
+    try:
+        os.write(terminal, typed.encode())
+        seen = b""
+        with suppress(OSError):  # Linux tells the end of a terminal as an error
+            while chunk := os.read(terminal, 4096):
+                seen += chunk
+        return process.wait(DEADLINE_SECONDS), seen.decode().replace("\r\n", "\n")
+    finally:
+        os.close(terminal)
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -1,0 +1,61 @@
+"""What errors are called in plain words, where no broker is needed to see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.topic_commands.words import (
+    NAME_RULE,
+    creation_failed,
+    deletion_failed,
+    not_found,
+    raise_all,
+)
+
+ILLEGAL = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ö", "a\n", "x" * 250])
+def test_a_name_that_breaks_the_rule_is_told_the_rule(name: str) -> None:
+    said = str(creation_failed(name, ErrorResponse(ILLEGAL, "x", "no good")))
+    assert said == f"{name!r} is no topic name. {NAME_RULE}"
+
+
+@pytest.mark.parametrize("name", ["a", "...", "a.b", "A_0-z", "x" * 249])
+def test_a_name_that_keeps_the_rule_is_told_the_broker_s_reason(name: str) -> None:
+    said = str(creation_failed(name, ErrorResponse(ILLEGAL, "x", "it collides with another")))
+    assert said == f"Topic {name!r} cannot be created: it collides with another."
+
+
+@pytest.mark.parametrize(
+    ("detail", "end"),
+    [("too many?", ": too many?"), (None, ": INVALID_PARTITIONS."), ("", ": INVALID_PARTITIONS.")],
+)
+def test_the_broker_s_words_end_as_a_sentence(detail: str | None, end: str) -> None:
+    said = str(creation_failed("a", ErrorResponse(ErrorCode.INVALID_PARTITIONS, "x", detail)))
+    assert said.endswith(end)
+
+
+def test_a_deletion_whose_outcome_is_not_known_says_so() -> None:
+    said = str(deletion_failed("a", BrokerClosed("b:1", "DeleteTopics v6", "reset"), []))
+    assert said.startswith("Topic 'a' was perhaps not deleted: the connection to b:1 ended")
+
+
+@pytest.mark.parametrize(
+    ("existing", "hint"), [(["orders"], " Did you mean 'orders'?"), (["payments"], ""), ([], "")]
+)
+def test_a_topic_of_a_similar_name_is_suggested(existing: list[str], hint: str) -> None:
+    said = not_found("ordres", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, existing)
+    assert str(said) == f"There is no topic 'ordres'.{hint}"
+
+
+def test_each_failure_is_a_cause_of_its_own() -> None:
+    failures = [not_found(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, []) for name in ("a", "b")]
+    raise_all([])
+    with pytest.raises(type(failures[0]), match="'a' cannot be described: TOPIC_AUTHORIZATION_FAILED"):
+        raise_all(failures[:1])
+    with pytest.raises(ExceptionGroup) as raised:
+        raise_all(failures)
+    assert raised.value.exceptions == tuple(failures)
