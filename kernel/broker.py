@@ -26,7 +26,7 @@ from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.server import Server
-from tidelog.kernel.storage import Storage, StorageContext
+from tidelog.kernel.storage import BrokerRegistration, Storage, StorageContext
 from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
 from tidelog.kernel.topics import Topics
 
@@ -107,7 +107,9 @@ class Broker:
         await self.topics.load()
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
-        self.cluster.advertise(advertised_addresses(self.config, bound))
+        advertised = advertised_addresses(self.config, bound)
+        self.cluster.advertise(advertised)
+        await metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
         self.tasks.start(self._producer_expiry())
         self.tasks.start(timed_flush_task(self.config, self.topics, self.clock))
         for task in self.plugins.background_tasks(self):

@@ -6,6 +6,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import attrs
 import trio
@@ -37,6 +38,7 @@ METADATA_TOPIC = "__cluster_metadata"
 """Kafka keeps the cluster's metadata in a log of this name; no topic may be called so."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 LOADS_PER_THREAD_HOP = 64
+FIRST_EPOCH = 0
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -124,10 +126,19 @@ class Topics:
         ]
         stores = await self._storage.open_partitions(specs, progress)
         partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+        for partition, epoch in zip(partitions, chain.from_iterable(map(_leader_epochs, records)), strict=True):
+            partition.leader_epoch = epoch
         await self._load_state(partitions)
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
-            self._add(record, config, [next(remaining) for _ in range(record.partitions)])
+            topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
+            await self._remember_epochs(record, topic)
+
+    async def _remember_epochs(self, record: TopicRecord, topic: Topic) -> None:
+        """Tell the store of epochs that only the partitions' own history tells of."""
+        epochs = tuple(partition.leader_epoch for partition in topic.partitions)
+        if record.leader_epochs and epochs != record.leader_epochs:
+            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic, durably. Once begun it is finished, even when the one who asks is cancelled.
@@ -150,7 +161,8 @@ class Topics:
             stores = await self._storage.open_partitions(specs)
             partitions += map(self._partition, specs, stores)
             await self._load_state(partitions)
-            await self._storage.metadata.put_topic(record)
+            epochs = tuple(partition.leader_epoch for partition in partitions)
+            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
         except (OSError, StorageError) as error:
             await self._discard(record.name, partitions)
             raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
@@ -285,6 +297,10 @@ def check_topic_name(name: str) -> None:
 
 def _new_topic_id() -> uuid.UUID:
     return uuid.uuid4()
+
+
+def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
+    return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
 
 
 def _specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:

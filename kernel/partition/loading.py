@@ -15,20 +15,23 @@ from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name, s
 
 _log = logging.getLogger(__name__)
 
-FIRST_EPOCH = 0
-
 
 def load_partition(partition: Partition, *, clean_start: bool) -> None:
     """Blocking: rebuild what the kernel remembers of a partition whose store was just opened.
 
     After an unclean stop the leader epoch is raised, so that a client which saw records that were lost can
     tell that history parted. It never falls: clients take no metadata of an older epoch than they have seen.
+    The partition comes with the epoch that the metadata store wants it led in, and gets a later one if its
+    own history tells of that epoch already.
     """
+    wanted = partition.leader_epoch
     written_down = _load_epochs(partition)
     _read_log(partition, epochs_lost=written_down is None)
     newest = max(NO_EPOCH if written_down is None else written_down, partition.epochs.latest)
     if clean_start or newest == NO_EPOCH:
-        partition.leader_epoch = max(newest, FIRST_EPOCH)
+        partition.leader_epoch = max(newest, wanted)
+    elif newest < wanted:
+        partition.leader_epoch = wanted
     else:
         _lead_in_new_epoch(partition, newest + 1)
 

@@ -17,7 +17,12 @@ def new_id() -> str:
 
 def encode_uuid(value: UUID) -> str:
     """22 characters of URL-safe base64."""
-    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    return encode_uuid_bytes(value.bytes)
+
+
+def encode_uuid_bytes(value: bytes) -> str:
+    """The same for an id as its 16 bytes."""
+    return urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def decode_uuid(text: str) -> UUID:

@@ -22,7 +22,7 @@ from uuid import UUID
 import trio
 
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.storage import BrokerRegistration, TopicRecord
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.ids import decode_uuid, encode_uuid
 
@@ -87,6 +87,9 @@ class TopicRegistry:
         # When this fails the ids stay given out: skipping some is harmless, giving them twice is not.
         await self._save()
         return range(first, first + count)
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """The file has no place for it."""
 
     def _restore(self, name: str, record: TopicRecord | None) -> None:
         if record is None:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import (
+    BrokerRegistration,
     PartitionSpec,
     PartitionStore,
     StorageContext,
@@ -42,6 +43,9 @@ class MemoryRegistry:
         first = self._next_producer_id
         self._next_producer_id += count
         return range(first, first + count)
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """Nobody else ever reads this registry, so there is nothing to note."""
 
 
 class MemoryStorage:
