@@ -6,19 +6,25 @@ from typing import Any
 
 # Only faults are worth a line: a broker that is stopped later on is none.
 _QUIET: dict[str, Any] = {"log_level": 2, "log.connection.close": False}
-# Long enough that a batch leaves because it is full: the load fills one after the other without a pause.
-_LINGER_MS = 50
-# Half a second of the quickest broker; also what a run still has to send when its time is up.
-_QUEUE_KIB = 65_536
+# Longer than any record waits in the queue: for one that has waited longer while its partition has a request
+# in flight, librdkafka asks poll() without a pause and takes a core. A full batch does not wait for it.
+_LINGER_MS = 30_000
+# Small, since what is queued when the time is up still has to be sent, and waits for nothing then.
+_LEAST_QUEUE_BYTES = 4_000_000
+# One in flight, one that is being filled.
+_BATCHES_PER_PARTITION = 2
 _NO_COUNT_LIMIT = 1_000_000
 
 
-def producer_config(bootstrap: str, batch_bytes: int, batch_records: int, compression: str) -> dict[str, Any]:
+def producer_config(
+    bootstrap: str, partitions: int, batch_bytes: int, batch_records: int, compression: str
+) -> dict[str, Any]:
     """A producer for throughput: idempotent, batches of `batch_bytes` (before compression).
 
     A batch leaves as soon as it has `batch_records`, which must fit. `batch_bytes` up to 1,000,000 stays
     under the default limits of librdkafka and of the broker.
     """
+    queue_bytes = max(_LEAST_QUEUE_BYTES, _BATCHES_PER_PARTITION * partitions * batch_bytes)
     return {
         **_QUIET,
         "bootstrap.servers": bootstrap,
@@ -28,7 +34,7 @@ def producer_config(bootstrap: str, batch_bytes: int, batch_records: int, compre
         "batch.size": batch_bytes,
         "batch.num.messages": batch_records,
         "linger.ms": _LINGER_MS,
-        "queue.buffering.max.kbytes": _QUEUE_KIB,
+        "queue.buffering.max.kbytes": queue_bytes // 1024,
         "queue.buffering.max.messages": _NO_COUNT_LIMIT,
         "delivery.report.only.error": True,
     }

@@ -65,7 +65,7 @@ def produce(spec: ProduceSpec) -> ProduceResult:
     """
     deliveries = _Deliveries()
     per_batch = max(1, spec.batch_bytes // (spec.value_bytes + RECORD_OVERHEAD_BYTES))
-    config = producer_config(spec.bootstrap, spec.batch_bytes, per_batch, spec.compression)
+    config = producer_config(spec.bootstrap, spec.partitions, spec.batch_bytes, per_batch, spec.compression)
     producer = Producer({**config, "on_delivery": deliveries})
     values = make_values(spec.value_bytes)
     _warm_up(producer, spec, values[0])
