@@ -1,0 +1,32 @@
+"""What importing the client loads: Spark's workers have no event loop and want none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"asyncio", "click", "cramjam", "lz4", "pytest", "rich", "trio", "zstandard"}
+
+
+@pytest.mark.parametrize(
+    ("program", "loaded"),
+    [
+        ("import tidelog.plugins.client", set[str]()),
+        ("from tidelog.plugins.client import BlockingClient; BlockingClient('a:1')", set[str]()),
+        ("import tidelog.plugins.topic_commands", set[str]()),
+        ("from tidelog.plugins.client import TrioClient", {"trio"}),
+    ],
+)
+def test_only_who_asks_for_an_event_loop_gets_one(program: str, loaded: set[str]) -> None:
+    whole = f"{program}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == loaded
+
+
+def test_a_name_that_is_not_there_is_an_error_as_usual() -> None:
+    import tidelog.plugins.client as client
+
+    with pytest.raises(AttributeError, match="no attribute 'AsyncioClient'"):
+        _ = client.AsyncioClient  # pyright: ignore[reportAttributeAccessIssue]

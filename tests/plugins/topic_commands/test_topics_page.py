@@ -1,0 +1,29 @@
+"""docs/topics.md: every example does what the page says, one after the other, on one broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.docs.examples import Example, examples_of, run_example
+from tests.peers import running_tidelog
+
+EXAMPLES = examples_of("topics.md")
+USUAL_ADDRESS = "127.0.0.1:9092"
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker without topics, which the page's examples fill."""
+    with running_tidelog(tmp_path_factory.mktemp("topics_page")) as broker:
+        yield broker.bootstrap
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_the_example_works(example: Example, bootstrap: str, tmp_path: Path) -> None:
+    text = re.sub(r"(tidelog topics \w+)", rf"\1 --bootstrap-server {bootstrap}", example.text)
+    run_example(attrs.evolve(example, text=text.replace(USUAL_ADDRESS, bootstrap)), tmp_path)
