@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from tests.peers import KafkaServer, TidelogServer, find_kafka, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
-AGAINST_VARIABLE = "TIDELOG_CLIENTS_AGAINST"
+AGAINST_VARIABLE = "CLIENTS_AGAINST"
 AGAINST_KAFKA = os.environ.get(AGAINST_VARIABLE) == "kafka"
 
 Broker: TypeAlias = KafkaServer | TidelogServer
 
 
 @contextmanager
-def running_broker(work_dir: Path, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
+def running_broker(work_dir: Path, settings: Mapping[str, str] | None = None) -> Generator[Broker]:
     """A broker that can be stopped, killed and started again at the same address."""
     broker = _broker(work_dir, dict(settings or {}))
     broker.start()
