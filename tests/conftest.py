@@ -1,4 +1,6 @@
-"""What holds for every test: a peer that this machine lacks skips the test that asks for it, except in CI."""
+"""What holds for every test: examples may take their time, and a peer that this machine lacks skips the test
+that asks for it, except in CI.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from hypothesis import settings
 
 from tests.peers import PeerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+# Machines differ in speed and may be shared: how long an example takes proves nothing.
+settings.register_profile("any speed", settings(), deadline=None)
+settings.load_profile("any speed")
 
 
 def only_cause(error: BaseException) -> BaseException:
