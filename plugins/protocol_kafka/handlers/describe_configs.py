@@ -1,0 +1,149 @@
+"""DescribeConfigs (API 32): how topics and this broker are configured, and where each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelog.kernel.config import Config, ConfigKey, TopicConfigEntry, topic_config_entries
+from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.topics import check_topic_name
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
+SOURCES = {"topic": TOPIC_SOURCE, "broker": BROKER_SOURCE, "default": DEFAULT_SOURCE}
+SOURCES_SINCE = 1
+UNKNOWN_TYPE = 0
+TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
+"""Kafka's numbers for the types of keys; a type that Kafka does not have is told as unknown."""
+
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Each resource by itself: one that is unknown does not hinder the others."""
+    return DescribeConfigsResponse(
+        results=[_describe(context, request, resource) for resource in request.resources]
+    )
+
+
+def _describe(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    code, message = 0, None
+    configs: list[DescribeConfigsResourceResult] = []
+    try:
+        wanted = resource.configuration_keys
+        found = [entry for entry in _entries(context, resource) if wanted is None or entry.name in wanted]
+        configs = [_trimmed(entry, request, context.api_version) for entry in found]
+    except BrokerError as error:
+        code, message = error_code(error), error_message(error)
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def _entries(
+    context: RequestContext, resource: DescribeConfigsResource
+) -> Iterable[DescribeConfigsResourceResult]:
+    config, name = context.broker.config, resource.resource_name
+    if resource.resource_type == TOPIC_RESOURCE:
+        check_topic_name(name)
+        overrides = context.broker.topics.get(name).overrides
+        return (_topic_entry(config, entry) for entry in topic_config_entries(config, overrides))
+    if resource.resource_type == BROKER_RESOURCE:
+        node_id = context.broker.cluster.node_id
+        if name not in ("", str(node_id)):
+            raise InvalidRequest(f"this is broker {node_id}, not broker {name!r}")
+        return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
+    raise InvalidRequest(f"resources of type {resource.resource_type} have no configuration here")
+
+
+def _trimmed(
+    entry: DescribeConfigsResourceResult, request: DescribeConfigsRequest, version: int
+) -> DescribeConfigsResourceResult:
+    """Without what was not asked for, and what the version does not have."""
+    if version >= SOURCES_SINCE:
+        entry.is_default = False
+    if not request.include_synonyms:
+        entry.synonyms = []
+    if not request.include_documentation:
+        entry.documentation = None
+    return entry
+
+
+def _topic_entry(config: Config, entry: TopicConfigEntry) -> DescribeConfigsResourceResult:
+    key = config.keys.find(entry.name, "topic")
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=True,
+        is_default=entry.source != "topic",
+        config_source=SOURCES[entry.source],
+        is_sensitive=entry.secret,
+        synonyms=_topic_synonyms(config, entry),
+        config_type=UNKNOWN_TYPE if key is None else TYPES.get(key.type.name, UNKNOWN_TYPE),
+        documentation=None if key is None else key.documentation,
+    )
+
+
+def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeConfigsSynonym]:
+    """What would count in turn: the topic's own value, the broker's setting, the default."""
+    synonyms: list[DescribeConfigsSynonym] = []
+    if entry.source == "topic":
+        synonyms.append(DescribeConfigsSynonym(name=entry.name, value=entry.value, source=TOPIC_SOURCE))
+    default = config.topic_defaults.get(entry.name)
+    if default is None:
+        return synonyms
+    key = default.key
+    if default.broker_key is not None:
+        synonyms.append(
+            DescribeConfigsSynonym(
+                name=default.broker_key.name,
+                value=None if key.secret else key.type.format(default.value),
+                source=BROKER_SOURCE,
+            )
+        )
+    name = key.broker_defaults[0].key.name if key.broker_defaults else key.name
+    value = None if key.secret else key.type.format(key.default)
+    synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=DEFAULT_SOURCE))
+    return synonyms
+
+
+def _broker_entry(config: Config, key: ConfigKey[object]) -> DescribeConfigsResourceResult:
+    is_set = config.is_set(key)
+    value = None if key.secret else key.type.format(config[key])
+    return DescribeConfigsResourceResult(
+        name=key.name,
+        value=value,
+        read_only=True,
+        is_default=not is_set,
+        config_source=BROKER_SOURCE if is_set else DEFAULT_SOURCE,
+        is_sensitive=key.secret,
+        synonyms=_broker_synonyms(key, value, is_set=is_set),
+        config_type=TYPES.get(key.type.name, UNKNOWN_TYPE),
+        documentation=key.documentation,
+    )
+
+
+def _broker_synonyms(
+    key: ConfigKey[object], value: str | None, *, is_set: bool
+) -> list[DescribeConfigsSynonym]:
+    default = DescribeConfigsSynonym(
+        name=key.name, value=None if key.secret else key.type.format(key.default), source=DEFAULT_SOURCE
+    )
+    if not is_set:
+        return [default]
+    return [DescribeConfigsSynonym(name=key.name, value=value, source=BROKER_SOURCE), default]

@@ -1,0 +1,77 @@
+"""Configurations as a real admin client sees them: values, where they come from, what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, NewTopic
+
+from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
+
+TIMEOUT_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ThreadedBroker]:
+    with broker_in_thread({"log.segment.bytes": 2000000, "node.id": 7}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(broker: ThreadedBroker) -> AdminClient:
+    client = AdminClient({"bootstrap.servers": broker.bootstrap})
+    topic = NewTopic("orders", 1, 1, config={"max.message.bytes": "4321"})
+    client.create_topics([topic])["orders"].result(TIMEOUT_SECONDS)
+    return client
+
+
+def describe(admin: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, ConfigEntry]:
+    resource = ConfigResource(kind, name)
+    return admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
+
+
+def test_a_topic_tells_its_own_values_the_brokers_and_the_defaults(admin: AdminClient) -> None:
+    found = describe(admin, ConfigResource.Type.TOPIC, "orders")
+    told = {
+        name: (found[name].value, ConfigSource(found[name].source))
+        for name in ("max.message.bytes", "segment.bytes", "index.interval.bytes")
+    }
+    assert told == {
+        "max.message.bytes": ("4321", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        "segment.bytes": ("2000000", ConfigSource.STATIC_BROKER_CONFIG),
+        "index.interval.bytes": ("4096", ConfigSource.DEFAULT_CONFIG),
+    }
+
+
+def test_synonyms_stand_in_the_order_in_which_they_count(admin: AdminClient) -> None:
+    entry = describe(admin, ConfigResource.Type.TOPIC, "orders")["max.message.bytes"]
+    assert [(name, synonym.value) for name, synonym in entry.synonyms.items()] == [
+        ("max.message.bytes", "4321"),
+        ("message.max.bytes", "1048588"),
+    ]
+
+
+def test_the_broker_tells_every_key(admin: AdminClient, broker: ThreadedBroker) -> None:
+    found = describe(admin, ConfigResource.Type.BROKER, "7")
+    assert set(found) == {key.name for key in broker.broker.config.keys.of_scope("broker")}
+    assert found["log.segment.bytes"].value == "2000000"
+    assert ConfigSource(found["log.segment.bytes"].source) is ConfigSource.STATIC_BROKER_CONFIG
+    assert ConfigSource(found["fetch.max.bytes"].source) is ConfigSource.DEFAULT_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (ConfigResource.Type.TOPIC, "no-such-topic", "UNKNOWN_TOPIC_OR_PART"),
+        (ConfigResource.Type.TOPIC, "no/topic", "TOPIC_EXCEPTION"),
+        (ConfigResource.Type.GROUP, "some-group", "INVALID_REQUEST"),
+    ],
+)
+def test_what_has_no_configuration_is_refused(
+    admin: AdminClient, kind: ConfigResource.Type, name: str, code: str
+) -> None:
+    with pytest.raises(KafkaException) as refused:
+        describe(admin, kind, name)
+    assert refused.value.args[0].name() == code
