@@ -43,7 +43,7 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
     Raises LoadFailedError when it fails or takes longer than `timeout_s`.
     """
     command = [sys.executable, "-m", "benchmarks.load", load.name, json.dumps(attrs.asdict(spec))]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -51,13 +51,15 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
         text=True,
         cwd=_CHECKOUT,
         start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise LoadFailedError(f"the load {load.name} did not end within {timeout_s:g} s: {spec}") from error
-    finally:
-        _end(process)
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise LoadFailedError(
+                f"the load {load.name} did not end within {timeout_s:g} s: {spec}"
+            ) from error
+        finally:
+            _end(process)
     if process.returncode != 0:
         raise LoadFailedError(f"the load {load.name} failed: {spec}\n{errors.strip()[-3000:]}")
     return load.result(**json.loads(output.splitlines()[-1]))
