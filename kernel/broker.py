@@ -8,6 +8,7 @@ partitions are closed, the storage flushed, checkpointed and marked as cleanly s
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -146,6 +147,9 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
     async with trio.open_nursery() as nursery:
         await nursery.start(_obey_signals, broker)
         async with broker.running():
+            # What start-up made lives as long as the process: going through it at every full collection
+            # would hold up all requests for tens of milliseconds.
+            gc.freeze()
             on_ready(broker)
             await broker.wait_stop_requested()
         nursery.cancel_scope.cancel()
