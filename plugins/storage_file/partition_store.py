@@ -6,10 +6,7 @@ fetch-by-offset path".
 
 from __future__ import annotations
 
-import threading
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
@@ -20,6 +17,7 @@ from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, c
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, SEGMENT_SUFFIXES
 from tidelog.plugins.storage_file.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segment import Segment
+from tidelog.plugins.storage_file.segment_list import SegmentList
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
 
@@ -27,19 +25,18 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader, Buffer
 
-_base_offset = attrgetter("base_offset")
+
+def _max_timestamp_if_filled(segment: Segment) -> tuple[bool, int]:
+    return segment.size > 0, segment.max_timestamp
 
 
 class FilePartitionStore:
     """One partition in files; see `PartitionStore` for what each method promises.
 
-    `append` runs on the event loop only. The tuple of segments is replaced as a whole under `_changing`,
-    which is never held across a file operation, so that readers take a consistent view without any lock.
+    `append` runs on the event loop only.
     """
 
     __slots__ = (
-        "_active",
-        "_changing",
         "_config",
         "_durability",
         "_log_start",
@@ -68,44 +65,42 @@ class FilePartitionStore:
         self.directory = directory
         self._config = config
         self._services = services
-        self._segments = tuple(loaded.segments)
-        self._active = self._segments[-1]
+        self._segments = SegmentList(loaded.segments)
         self._side_files = side_files
         self._log_start = log_start_offset
         self._durability = durability
         self._policy = RollPolicy.of(config)
-        self._changing = threading.Lock()
         self._touched = loaded.changed
 
     @property
     def log_start_offset(self) -> int:
         """The first offset that is still there."""
-        return max(self._log_start, self._segments[0].base_offset)
+        return max(self._log_start, self._segments.all[0].base_offset)
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next batch gets."""
-        return self._active.next_offset
+        return self._segments.active.next_offset
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches."""
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.size for segment in self._segments.all)
 
     @property
     def recovery_point(self) -> int:
         """The offset from which the log has to be checked after a crash."""
-        return self._durability.recovery_point(self._segments)
+        return self._durability.recovery_point(self._segments.all)
 
     @property
     def first_segment_offset(self) -> int:
         """Base offset of the oldest segment."""
-        return self._segments[0].base_offset
+        return self._segments.all[0].base_offset
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """See `PartitionStore.append`."""
         size = len(batch)
-        segment = self._active
+        segment = self._segments.active
         if (
             segment.size + size > segment.byte_limit
             or max_timestamp > segment.roll_after
@@ -119,7 +114,7 @@ class FilePartitionStore:
     def _append_with_care(
         self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> bool:
-        segment = self._active
+        segment = self._segments.active
         self._durability.check()
         if size > self._config.segment_bytes:
             raise BatchTooLarge(
@@ -163,7 +158,7 @@ class FilePartitionStore:
         Raises:
             OSError: the disk refused; the old segment goes on.
         """
-        old = self._active
+        old = self._segments.active
         new = create_segment(self.directory, base_offset, self._settings())
         try:
             old.close_indexes()
@@ -174,9 +169,7 @@ class FilePartitionStore:
         old.become_inactive()
         self._durability.files_created()
         self._policy = RollPolicy.of(self._config)
-        with self._changing:
-            self._segments = (*self._segments, new)
-            self._active = new
+        self._segments.add(new)
         self._services.in_thread(f"flush {self.topic_partition}", self._flush_inactive)
         return new
 
@@ -193,13 +186,12 @@ class FilePartitionStore:
         """See `PartitionStore.read`."""
         if offset >= limit_offset:
             return EMPTY_SLICE
-        segment = self._active
-        if offset >= segment.base_offset:
-            return segment.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
-        segments = self._segments
+        active = self._segments.active
+        if offset >= active.base_offset:
+            return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
         try:
-            for index in range(self._floor(segments, offset), len(segments)):
-                found = segments[index].read(offset, max_bytes, limit_offset, wait)
+            for segment in self._segments.from_offset(offset):
+                found = segment.read(offset, max_bytes, limit_offset, wait)
                 if found is not None:
                     return found
         except FileNotFoundError:
@@ -209,35 +201,50 @@ class FilePartitionStore:
             raise
         return EMPTY_SLICE
 
-    def _floor(self, segments: Sequence[Segment], offset: int) -> int:
-        return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
-
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
         """See `PartitionStore.batch_at_timestamp`."""
-        for segment in self._segments:
-            place = segment.find_timestamp(timestamp_ms)
-            if place is not None:
-                return segment.read_batch(place)
-        return None
+
+        def look(segments: Sequence[Segment]) -> bytes | None:
+            for segment in segments:
+                place = segment.find_timestamp(timestamp_ms)
+                if place is not None:
+                    return segment.read_batch(place)
+            return None
+
+        return self._look_at_what_is_left(look)
 
     def batch_of_max_timestamp(self) -> bytes | None:
         """See `PartitionStore.batch_of_max_timestamp`."""
-        filled = [segment for segment in self._segments if segment.size]
-        if not filled:
-            return None
-        segment = max(filled, key=attrgetter("max_timestamp"))
-        place = segment.find(segment.max_timestamp_offset, segment.size, wait=True)
-        return None if place is None else segment.read_batch(place)
+
+        def look(segments: Sequence[Segment]) -> bytes | None:
+            segment = max(segments, key=_max_timestamp_if_filled)
+            place = segment.find(segment.max_timestamp_offset, segment.size, wait=True)
+            return None if place is None else segment.read_batch(place)
+
+        return self._look_at_what_is_left(look)
+
+    def _look_at_what_is_left(self, look: Callable[[Sequence[Segment]], bytes | None]) -> bytes | None:
+        """Look at all segments, again when one was deleted before its file could be opened."""
+        while True:
+            segments = self._segments.all
+            try:
+                return look(segments)
+            except FileNotFoundError:
+                if self._segments.all is segments:
+                    raise
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
         """See `PartitionStore.headers`."""
-        segments = self._segments
-        for segment in segments[self._floor(segments, from_offset) :]:
-            yield from segment.headers(max(from_offset, segment.base_offset))
+        for segment in self._segments.from_offset(from_offset):
+            try:
+                yield from segment.headers(max(from_offset, segment.base_offset))
+            except FileNotFoundError:
+                if not segment.removed:
+                    raise
 
     def segments(self) -> Sequence[SegmentView]:
         """See `PartitionStore.segments`."""
-        segments = self._segments
+        segments = self._segments.all
         last = len(segments) - 1
         return [segment.view(active=index == last) for index, segment in enumerate(segments)]
 
@@ -245,52 +252,39 @@ class FilePartitionStore:
         """See `PartitionStore.configure`."""
         self._config = config
         self._policy = RollPolicy.of(config)
-        self._active.configure(config.segment_index_bytes)
+        self._segments.active.configure(config.segment_index_bytes)
 
     def truncate_to(self, offset: int) -> None:
         """See `PartitionStore.truncate_to`."""
-        segments = self._segments
-        if offset >= segments[-1].next_offset:
+        if offset >= self.log_end_offset:
             return
         self._touched = True
-        if offset < segments[0].base_offset:
+        if offset < self.first_segment_offset:
             new = create_segment(self.directory, offset, self._settings())
             self._durability.files_created()
-            self._drop_from((new, *segments), 1)
+            dropped = self._segments.begin_anew(new)
         else:
-            # The segments behind go first, the newest of them first: a crash in between leaves no hole.
-            self._drop_from(segments, bisect_right(segments, offset, key=_base_offset))
-            self._active.truncate_to(offset)
+            dropped = self._segments.take_after(offset)
+        # The newest goes first: a crash in between leaves no hole.
+        for segment in reversed(dropped):
+            segment.remove_files()
+        self._segments.active.truncate_to(offset)
         self._log_start = min(self._log_start, self.log_end_offset)
         self._durability.truncated(self.log_end_offset)
         disk.sync_directory(self.directory)
 
-    def _drop_from(self, segments: tuple[Segment, ...], count: int) -> None:
-        """Keep the first `count` segments; the last of them becomes the active one."""
-        with self._changing:
-            self._segments = segments[:count]
-            self._active = segments[count - 1]
-        for segment in reversed(segments[count:]):
-            segment.remove_files()
-
     def delete_segments_before(self, offset: int) -> int:
         """See `PartitionStore.delete_segments_before`."""
-        with self._changing:
-            segments = self._segments
-            count = 0
-            while count < len(segments) - 1 and segments[count + 1].base_offset <= offset:
-                count += 1
-            self._segments = segments[count:]
-        for index, segment in enumerate(segments[:count]):
+        taken = self._segments.take_before(offset)
+        for index, segment in enumerate(taken):
             try:
                 self._mark_deleted(segment)
             except OSError:
-                with self._changing:
-                    self._segments = segments[index:count] + self._segments
+                self._segments.put_back(taken[index:])
                 raise
-        if count:
+        if taken:
             disk.sync_directory(self.directory)
-        return count
+        return len(taken)
 
     def _mark_deleted(self, segment: Segment) -> None:
         segment.removed = True
@@ -310,17 +304,17 @@ class FilePartitionStore:
 
     def flush(self) -> int:
         """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
-        return self._flush(self._segments, growing=True)
+        return self._flush(self._segments.all, growing=True)
 
     def _flush_inactive(self) -> None:
-        self._flush(self._segments[:-1], growing=False)
+        self._flush(self._segments.all[:-1], growing=False)
 
     def _flush(self, segments: tuple[Segment, ...], *, growing: bool) -> int:
         try:
             return self._durability.flush(segments, self.directory, growing=growing)
         except OSError:
             # The next append goes the careful way and learns of it there.
-            self._active.byte_limit = ALWAYS
+            self._segments.active.byte_limit = ALWAYS
             raise
 
     def side_files(self) -> Sequence[str]:
@@ -341,7 +335,7 @@ class FilePartitionStore:
 
     def release_idle(self) -> None:
         """Let go of descriptors and mappings of segments that were not used since the last call."""
-        for segment in self._segments:
+        for segment in self._segments.all:
             segment.sleep_if_idle()
 
     def retire(self) -> None:
@@ -352,17 +346,17 @@ class FilePartitionStore:
     def delete_later(self, path: str) -> None:
         """Remove the partition's directory, which was renamed to `path`, after the topic's delay."""
         self._services.delete_later([path], self._config.file_delete_delay_ms)
-        for segment in self._segments:
+        for segment in self._segments.all:
             segment.sleep()
 
     def close(self) -> None:
         """See `PartitionStore.close`."""
-        active = self._active
+        active = self._segments.active
         if self._touched:
             active.close_indexes()
             active.trim_log()
             active.indexes_durable = False
             self._touched = False
-        self._flush(self._segments, growing=False)
-        for segment in self._segments:
+        self._flush(self._segments.all, growing=False)
+        for segment in self._segments.all:
             segment.sleep()

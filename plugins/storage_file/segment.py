@@ -7,32 +7,25 @@ plus indexes" and "Writing into the segment & the sparse index".
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import NO_TIMESTAMP, BatchHeader, Buffer
-from tidelog.kernel.storage import FileRegion, LogSlice, SegmentView, WouldBlock
+from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch
+from tidelog.plugins.storage_file.batch_scan import iter_headers
 from tidelog.plugins.storage_file.index_builder import IndexBuilder
 from tidelog.plugins.storage_file.log_file import LogFile
-from tidelog.plugins.storage_file.names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
+from tidelog.plugins.storage_file.names import SEGMENT_SUFFIXES
 from tidelog.plugins.storage_file.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.readable_segment import ReadableSegment
 from tidelog.plugins.storage_file.recovery import SegmentScan
 from tidelog.plugins.storage_file.rolling import ALWAYS, MAX_RELATIVE_OFFSET, RollPolicy
 from tidelog.plugins.storage_file.time_index import TimeIndex
 
 _log = logging.getLogger(__name__)
 
-_ASTRAY = BatchPlace(-1, 0, 0, 0)
 
-
-class Segment:
-    """One segment of a partition.
-
-    Only the active segment is appended to, by one thread. Any thread may read: `next_offset` is published
-    before `size`, and a reader takes `size` first, so it never sees a batch that it does not know of.
+class Segment(ReadableSegment):
+    """One segment of a partition; only the active one is appended to, by one thread.
 
     A segment is asleep until it is used: it holds no descriptor and no mapping, and its limits make the first
     append come through `wake`. `byte_limit`, `offset_limit` and `roll_after` are what an append may reach
@@ -40,30 +33,18 @@ class Segment:
     """
 
     __slots__ = (
-        "_boundary",
-        "_directory",
         "_fd",
         "_since_index",
         "_size_at_last_look",
         "_writer",
-        "base_offset",
         "byte_limit",
         "created_ms",
         "first_timestamp",
         "index_interval_bytes",
         "indexes_durable",
-        "log",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "modified_ms",
-        "next_offset",
         "offset_limit",
-        "offsets",
         "removed",
         "roll_after",
-        "size",
-        "times",
-        "touched",
     )
 
     def __init__(
@@ -76,41 +57,19 @@ class Segment:
         index_interval_bytes: int,
     ) -> None:
         """An empty segment over files that are there; `created_ms` is the clock's time in milliseconds."""
-        self._directory = directory
+        super().__init__(directory, base_offset, offsets, times)
         self._fd = -1
         self._writer: LogFile | None = None
         self._since_index = 0
         self._size_at_last_look = 0
-        self._boundary = (base_offset, 0)
-        self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.size = 0
         self.first_timestamp = NO_TIMESTAMP
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
         self.created_ms = created_ms
-        self.modified_ms: int | None = None
         self.index_interval_bytes = index_interval_bytes
-        self.offsets = offsets
-        self.times = times
-        self.log: LogFile | None = None
         self.indexes_durable = True
-        self.touched = False
         self.removed = False
         self.offset_limit = base_offset + MAX_RELATIVE_OFFSET
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS
-
-    def path(self, suffix: str = LOG_SUFFIX) -> str:
-        """One of the segment's files."""
-        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
-
-    def open_log(self) -> LogFile:
-        """The open `.log` file."""
-        log = self.log
-        if log is None:
-            self.log = log = LogFile(self.path(), os.O_RDWR)
-        return log
 
     def wake(self, policy: RollPolicy) -> int:
         """Make ready for appends, and set the limits that an append may reach by the rolling rules.
@@ -205,101 +164,6 @@ class Segment:
             # Harmless: the next append writes over it, and closing or recovering cuts it off.
             _log.error("%s could not be cut back to %d bytes: %s", self.path(), size, error)
 
-    def read(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice | None:
-        """As `PartitionStore.read` within this segment; None when it has no batch from `offset` on.
-
-        Raises:
-            WouldBlock: the position cannot be found without waiting (never with `wait`).
-        """
-        size = self.size
-        whole = limit_offset >= self.next_offset
-        self.touched = True
-        boundary_offset, position = self._boundary
-        first_size = 0
-        if offset != boundary_offset:
-            place = self.find(offset, size, wait)
-            if place is None or place.base_offset >= limit_offset:
-                return None
-            position, first_size = place.position, place.size
-        end = size if whole else self._end_below(limit_offset, size, wait)
-        count = end - position
-        if count <= 0:
-            return None
-        log = self.open_log()
-        if count > max_bytes:
-            if not first_size:
-                first_size = self._batch_at(log, position, size, wait).size
-            count = min(count, max(max_bytes, first_size))
-        elif whole:
-            # A reader that keeps up asks next for exactly this offset.
-            self._boundary = (limit_offset, end)
-        return LogSlice((FileRegion(log, position, count),), count)
-
-    def find(self, offset: int, size: int, wait: bool) -> BatchPlace | None:
-        """The first batch that holds `offset` or lies beyond it, in the first `size` bytes; None without one.
-
-        Raises:
-            WouldBlock: it cannot be found without waiting (never with `wait`).
-            CorruptBatch: the log itself is damaged.
-        """
-        if offset >= self.next_offset:
-            return None
-        log = self.open_log()
-        start = self.offsets.floor_position(offset, wait)
-        if not start:
-            return find_batch(log, 0, size, offset, wait)
-        place = self._find_from(log, start, size, offset, wait)
-        if place is not _ASTRAY:
-            return place
-        if not wait:
-            raise WouldBlock
-        _log.error("%s leads astray, to byte %d; its segment is scanned instead", self.offsets.path, start)
-        return find_batch(log, 0, size, offset, wait)
-
-    def _find_from(self, log: LogFile, start: int, size: int, offset: int, wait: bool) -> BatchPlace | None:
-        """As `find`, from where the index leads; `_ASTRAY` when that cannot be right."""
-        if not 0 < start < self.size:
-            return _ASTRAY
-        try:
-            place = find_batch(log, start, size, offset, wait)
-        except CorruptBatch:
-            return _ASTRAY
-        if place is not None and place.position == start and place.base_offset > offset:
-            return _ASTRAY
-        return place
-
-    def read_batch(self, place: BatchPlace) -> bytes:
-        """Blocking: a whole batch."""
-        return self.open_log().read_exactly(place.position, place.size)
-
-    def find_timestamp(self, timestamp_ms: int) -> BatchPlace | None:
-        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later."""
-        if self.max_timestamp < timestamp_ms:
-            return None
-        size = self.size
-        place = self.find(self.times.floor_offset(timestamp_ms), size, wait=True)
-        if place is None:
-            return None
-        for position, header in iter_headers(self.open_log(), place.position, size):
-            if header.max_timestamp >= timestamp_ms:
-                return BatchPlace(position, header.size, header.base_offset, header.last_offset)
-        return None
-
-    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Blocking: headers of the batches from the one that holds `from_offset` on."""
-        size = self.size
-        place = self.find(from_offset, size, wait=True)
-        if place is not None:
-            for _, header in iter_headers(self.open_log(), place.position, size):
-                yield header
-
-    def view(self, *, active: bool) -> SegmentView:
-        """What policies may know of it."""
-        modified_ms = self.modified_ms
-        if modified_ms is None or active:
-            self.modified_ms = modified_ms = disk.stat(self.path()).st_mtime_ns // 1_000_000
-        return SegmentView(self.base_offset, self.next_offset, self.size, self.max_timestamp, modified_ms)
-
     def load_tail(self) -> None:
         """Blocking: learn end offset and largest timestamp from the indexes and the batches behind them.
 
@@ -371,15 +235,3 @@ class Segment:
         self.removed = True
         for suffix in SEGMENT_SUFFIXES:
             disk.remove_if_there(self.path(suffix))
-
-    def _end_below(self, limit_offset: int, size: int, wait: bool) -> int:
-        place = self.find(limit_offset, size, wait)
-        if place is None:
-            return size
-        return place.position + (place.size if place.base_offset < limit_offset else 0)
-
-    def _batch_at(self, log: LogFile, position: int, size: int, wait: bool) -> BatchPlace:
-        place = find_batch(log, position, size, -1, wait)
-        if place is None:
-            raise not_a_batch(log, position)
-        return place

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut, overwrite
+from tests.plugins.storage_file.files import LogDirectoryScene, append_to, batches_in, cut, overwrite
 from tidelog.kernel.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import START_MS
@@ -122,7 +122,10 @@ class CrashingLog(RuleBasedStateMachine):
             self.open()
             return
         path = data.draw(st.sampled_from(paths), label="file")
-        position = data.draw(st.integers(0, path.stat().st_size - 1), label="byte")
+        start, header = data.draw(st.sampled_from(batches_in(path)), label="batch")
+        # The CRC does not cover the base offset. Its upper half would lead to where indexes cannot follow,
+        # which has a test of its own.
+        position = start + data.draw(st.integers(5, header.size - 1), label="byte")
         self.damage(path, position, 1 << data.draw(st.integers(0, 7), label="bit"))
 
     @rule(suffix=st.sampled_from([".index", ".timeindex"]), how=st.sampled_from(["remove", "empty", "grow"]))
