@@ -154,6 +154,21 @@ class UnsendableRequest(ClientError):
         super().__init__(f"the request cannot be sent to {peer}: {reason}")
 
 
+class ProducerInDoubt(ClientError):
+    """A batch of an idempotent producer may or may not be in the log, so its next sequence number is unknown.
+
+    Under a wrong number the broker would take new records for a repetition and drop them.
+    """
+
+    reached_broker = False
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(
+            f"whether this producer's last batch for {where} was appended is not known; go on with a new one"
+        )
+
+
 class CorruptRecords(ClientError):
     """Fetched bytes are not record batches, or a batch's CRC is wrong; `where` names topic and partition."""
 

@@ -10,12 +10,12 @@ import click
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient, CreatedTopic, NewTopic
 from tidelog.plugins.client.cluster import TopicMetadata
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
 from tidelog.plugins.client.operations.topics import BROKER_DEFAULT
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.connecting import json_option, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid
-from tidelog.plugins.topic_commands.words import creation_failed
+from tidelog.plugins.topic_commands.words import creation_failed, in_doubt
 
 _EPILOG = """\b
 Examples:
@@ -75,7 +75,7 @@ def command(
 ) -> None:
     """Create the topic NAME."""
     new = NewTopic(name, partitions or BROKER_DEFAULT, replication_factor or BROKER_DEFAULT, configs)
-    outcome = client.create_topics([new], validate_only=validate_only)[name]
+    outcome = _outcome_of(client, new, validate_only)
     if isinstance(outcome, CreatedTopic):
         verdict = "could be created" if validate_only else "created"
         _show(_Outcome.of_created(outcome, verdict), as_json=as_json)
@@ -86,6 +86,15 @@ def command(
         raise creation_failed(name, outcome) from outcome
     else:
         raise outcome
+
+
+def _outcome_of(client: BlockingClient, new: NewTopic, validate_only: bool) -> CreatedTopic | ClientError:
+    try:
+        return client.create_topics([new], validate_only=validate_only)[new.name]
+    except (BrokerClosed, RequestTimedOut) as error:
+        if validate_only:
+            raise
+        raise in_doubt(f"topic {new.name!r} was created", error) from error
 
 
 @attrs.frozen

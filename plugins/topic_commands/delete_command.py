@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from tidelog.kernel.cli.tables import print_json
 from tidelog.plugins.client import BlockingClient
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.connecting import CommandFailed, json_option, with_broker
-from tidelog.plugins.topic_commands.words import deletion_failed, raise_all
+from tidelog.plugins.topic_commands.words import deletion_failed, in_doubt, raise_all
 
 _EPILOG = """\b
 Examples:
@@ -35,7 +35,7 @@ def command(
     wanted = list(dict.fromkeys(names))
     if not yes and sys.stdin.isatty():
         _confirm(wanted)
-    outcomes = client.delete_topics(wanted)
+    outcomes = _outcomes_of(client, wanted)
     if if_exists:
         outcomes = {name: outcome for name, outcome in outcomes.items() if not _is_missing(outcome)}
     deleted = [name for name, outcome in outcomes.items() if outcome is None]
@@ -47,6 +47,14 @@ def command(
     if failures:
         existing = client.metadata().topics
         raise_all([deletion_failed(name, error, existing) for name, error in failures.items()])
+
+
+def _outcomes_of(client: BlockingClient, names: Sequence[str]) -> Mapping[str, ClientError | None]:
+    try:
+        return client.delete_topics(names)
+    except (BrokerClosed, RequestTimedOut) as error:
+        what = f"{', '.join(map(repr, names))} {'was' if len(names) == 1 else 'were'} deleted"
+        raise in_doubt(what, error) from error
 
 
 def _confirm(names: Sequence[str]) -> None:

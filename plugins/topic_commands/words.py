@@ -33,6 +33,11 @@ def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
     return CommandFailed(text)
 
 
+def in_doubt(what: str, error: ClientError) -> CommandFailed:
+    """The broker may or may not have acted."""
+    return CommandFailed(f"Whether {what} is not known: {error}. `tidelog topics list` tells.")
+
+
 def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> CommandFailed:
     """Why a topic was not deleted."""
     if not isinstance(error, ErrorResponse):

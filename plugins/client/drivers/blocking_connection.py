@@ -37,9 +37,9 @@ class BlockingConnection:
         self._answers: dict[int, Any] = {}
         try:
             self._until(lambda: self._link.wire.ready, deadline, timeout_s)
-        except ClientError as error:
+        except BaseException as error:
             self.close()
-            if error.retriable:
+            if isinstance(error, ClientError) and error.retriable:
                 raise BrokerUnreachable([(address, str(error))]) from error
             raise
 

@@ -49,13 +49,10 @@ class TrioConnection:
         try:
             await connection._until(lambda: connection._link.wire.ready)
             connection._raise_failure()
-        except ClientError as error:
+        except BaseException as error:
             connection.close()
-            if error.retriable:
+            if isinstance(error, ClientError) and error.retriable:
                 raise BrokerUnreachable([(address, str(error))]) from error
-            raise
-        except BaseException:
-            connection.close()
             raise
         return connection
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidelog.plugins.client.cluster import ClusterMetadata
-from tidelog.plugins.client.errors import ClientError, UnknownNode
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
 from tidelog.plugins.client.steps import Ask, Pause
-from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +66,10 @@ def refresh(
     """Ask any broker for metadata (by default of no topic, None: of all) and remember it."""
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
-    told = ClusterMetadata.told_by((yield from ask(session, request)))
+    answer: MetadataResponse = yield from ask(session, request)
+    if answer.error_code:
+        raise ErrorResponse(ErrorCode.of(answer.error_code), "metadata")
+    told = ClusterMetadata.told_by(answer)
     session.cluster.learn(told)
     return told
 

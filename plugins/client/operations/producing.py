@@ -9,7 +9,7 @@ import attrs
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.client.batches import NewRecord, ProducerStamp, build_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerInDoubt
 from tidelog.plugins.client.operations.asking import ask, retrying
 from tidelog.plugins.client.operations.leaders import forget_if_stale, leader_of
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -26,7 +26,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -42,6 +42,7 @@ _MAYBE_APPENDED: Final = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
 )
 
 
@@ -64,19 +65,39 @@ class Produced:
 
 @attrs.define
 class IdempotentProducer:
-    """A producer id with its epoch, and the next sequence number of each partition that it wrote to."""
+    """A producer id with its epoch, and the next sequence number of each partition that it wrote to.
+
+    Between `begin` and `appended` or `refused` a batch is in doubt. If it stays so, because the broker did
+    not answer, this producer has no more batches for the partition.
+    """
 
     producer_id: int
     producer_epoch: int
     _next: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
+    _in_doubt: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
 
-    def stamp(self, partition: TopicPartition) -> ProducerStamp:
-        """What marks the next batch for a partition."""
+    def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
+        """What marks the next batch for a partition.
+
+        Raises:
+            ProducerInDoubt: the last batch is still in doubt, or under way.
+        """
+        if partition in self._in_doubt:
+            raise ProducerInDoubt(str(partition))
         return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
 
+    def begin(self, partition: TopicPartition) -> None:
+        """The next batch is on its way."""
+        self._in_doubt.add(partition)
+
     def appended(self, partition: TopicPartition, records: int) -> None:
-        """A batch of so many records is in the log."""
+        """The batch, of so many records, is in the log."""
         self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
+        self._in_doubt.discard(partition)
+
+    def refused(self, partition: TopicPartition) -> None:
+        """The batch is surely not in the log."""
+        self._in_doubt.discard(partition)
 
 
 def init_producer(session: Session) -> Steps[IdempotentProducer]:
@@ -110,7 +131,6 @@ def produce(
     """Append records as one batch.
 
     Without a `producer` only what surely was not appended is sent again; with one, everything that may help.
-    One `producer` must not be used for two batches of the same partition at once.
 
     Args:
         session: of the client
@@ -122,21 +142,49 @@ def produce(
 
     Raises:
         ValueError: there is no record, no such compression, or acks do not go with the producer.
+        ProducerInDoubt: the producer's last batch for the partition may or may not have been appended.
         ClientError: the batch is not in the log; after `BrokerClosed` and `RequestTimedOut` it may be.
     """
     if producer is not None and acks != -1:
         raise ValueError(f"an idempotent producer needs acks -1, not {acks}")
-    stamp = producer.stamp(partition) if producer else None
+    stamp = producer.next_stamp(partition) if producer else None
     batch = build_batch(records, now_ms=session.now_ms(), compression=compression, stamp=stamp)
 
-    def may_retry(error: ClientError) -> bool:
-        return error.retriable and (producer is not None or _is_surely_not_appended(error))
+    def attempt() -> Steps[Produced]:
+        return _attempt(session, partition, batch, acks)
 
-    produced = yield from retrying(
-        session, lambda: _attempt(session, partition, batch, acks), may_retry=may_retry
-    )
     if producer is not None:
-        producer.appended(partition, len(records))
+        return (yield from _once_only(session, producer, partition, len(records), attempt))
+    return (
+        yield from retrying(
+            session, attempt, may_retry=lambda error: error.retriable and _is_surely_not_appended(error)
+        )
+    )
+
+
+def _once_only(
+    session: Session,
+    producer: IdempotentProducer,
+    partition: TopicPartition,
+    records: int,
+    attempt: Callable[[], Steps[Produced]],
+) -> Steps[Produced]:
+    """However this ends, the producer knows what became of the batch, or that nobody knows."""
+    doubtful: list[ClientError] = []
+
+    def may_retry(error: ClientError) -> bool:
+        if not _is_surely_not_appended(error):
+            doubtful.append(error)
+        return error.retriable
+
+    producer.begin(partition)
+    try:
+        produced = yield from retrying(session, attempt, may_retry=may_retry)
+    except ClientError as error:
+        if not doubtful and _is_surely_not_appended(error):
+            producer.refused(partition)
+        raise
+    producer.appended(partition, records)
     return produced
 
 

@@ -65,17 +65,11 @@ async def test_a_topic_lives_from_creation_to_deletion(connect: Any, real_broker
         assert gone[name].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_configuration_is_told_where_the_broker_tells_it(
-    connect: Any, real_broker: str, is_kafka: bool
-) -> None:
+async def test_a_topic_s_own_configuration_is_told(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         name = await new_topic(client, 1, {"max.message.bytes": "1000"})
         await client.call("list_offsets", [TopicPartition(name, 0)])
-        try:
-            values = or_raise(await client.call("describe_configs", [name]))[name]
-        except UnsupportedByBroker:
-            assert not is_kafka
-            return
+        values = or_raise(await client.call("describe_configs", [name]))[name]
     assert [(value.name, value.value) for value in values if value.is_own] == [("max.message.bytes", "1000")]
 
 

@@ -27,7 +27,13 @@ from tidelog.plugins.client import (
 )
 from tidelog.plugins.client.addresses import Address
 from tidelog.plugins.client.batches import build_batch
-from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ClientError, ErrorResponse
+from tidelog.plugins.client.errors import (
+    BrokerClosed,
+    BrokerUnreachable,
+    ClientError,
+    ErrorResponse,
+    ProducerInDoubt,
+)
 from tidelog.plugins.client.operations import fetch, init_producer, list_offsets, produce
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
@@ -258,13 +264,45 @@ def test_an_idempotent_producer_counts_its_records_and_repeats_a_batch_as_it_was
     assert batches[1] == batches[2]
 
 
+@pytest.mark.parametrize("failures", [[CLOSED] * 4, [CLOSED, produced(ErrorCode.MESSAGE_TOO_LARGE)]])
+def test_after_a_batch_in_doubt_the_producer_has_no_more_for_that_partition(failures: list[Any]) -> None:
+    """The broker would take new records under an old number for a repetition, and drop them."""
+    memory = driver(Produce=failures)
+    producer = IdempotentProducer(5, 0)
+    with pytest.raises(ClientError):
+        memory.run(produce, PARTITION, RECORDS, producer=producer)
+    with pytest.raises(ProducerInDoubt, match="last batch for orders-0 was appended is not known"):
+        memory.run(produce, PARTITION, RECORDS, producer=producer)
+    assert producer.next_stamp(TopicPartition("orders", 1)).base_sequence == 0
+
+
+def test_after_a_refusal_the_producer_goes_on_with_the_same_number() -> None:
+    memory = driver(Produce=[produced(ErrorCode.MESSAGE_TOO_LARGE), produced()])
+    producer = IdempotentProducer(5, 0)
+    with pytest.raises(ErrorResponse):
+        memory.run(produce, PARTITION, RECORDS, producer=producer)
+    with pytest.raises(ValueError, match="at least one record"):
+        memory.run(produce, PARTITION, [], producer=producer)
+    memory.run(produce, PARTITION, RECORDS, producer=producer)
+    assert producer.next_stamp(PARTITION).base_sequence == 2
+
+
+def test_a_producer_whose_batch_was_given_up_amid_the_way_is_in_doubt() -> None:
+    memory, producer = driver(), IdempotentProducer(5, 0)
+    steps = produce(memory.session, PARTITION, RECORDS, producer=producer)
+    next(steps)
+    steps.close()
+    with pytest.raises(ProducerInDoubt):
+        producer.next_stamp(PARTITION)
+
+
 def test_sequence_numbers_start_again_after_the_largest() -> None:
     producer = IdempotentProducer(5, 0)
     producer.appended(PARTITION, 0x7FFFFFFF)
-    assert producer.stamp(PARTITION).base_sequence == 0x7FFFFFFF
+    assert producer.next_stamp(PARTITION).base_sequence == 0x7FFFFFFF
     producer.appended(PARTITION, 2)
-    assert producer.stamp(PARTITION).base_sequence == 1
-    assert producer.stamp(TopicPartition("orders", 1)).base_sequence == 0
+    assert producer.next_stamp(PARTITION).base_sequence == 1
+    assert producer.next_stamp(TopicPartition("orders", 1)).base_sequence == 0
 
 
 def test_a_duplicate_is_a_success_without_an_offset() -> None:

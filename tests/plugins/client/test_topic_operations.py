@@ -96,6 +96,13 @@ def test_a_topic_that_never_gets_a_leader_is_given_up() -> None:
     assert len(memory.pauses) == HASTY.retries
 
 
+def test_a_broker_that_refuses_metadata_as_a_whole_is_told() -> None:
+    refusal = metadata_message({})
+    refusal.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+    with pytest.raises(ErrorResponse, match="metadata: REBOOTSTRAP_REQUIRED"):
+        driver(Metadata=refusal).run(metadata)
+
+
 def test_creating_tells_what_the_broker_made_of_it() -> None:
     memory = driver(CreateTopics=created())
     new = NewTopic("orders", 3, 1, {"a.key": "1"})

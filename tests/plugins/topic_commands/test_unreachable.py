@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.peers import free_port
-from tests.plugins.client.driven import Part, after_versions, honest, saying, server
+from tests.plugins.client.driven import Part, after_versions, honest, receive_request, saying, server
 from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
 from tests.plugins.topic_commands.running import topics
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -110,6 +110,32 @@ async def test_a_refusal_is_told_in_plain_words(
     assert done.stderr.endswith(sentence)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("create", "tidelog: Whether topic 'x' was created is not known: the connection to 127.0.0.1:"),
+        ("delete", "tidelog: Whether 'x' was deleted is not known: the connection to 127.0.0.1:"),
+    ],
+)
+async def test_a_change_that_was_not_answered_is_said_to_be_in_doubt(command: str, words: str) -> None:
+    """One connection does it all: versions, metadata, and the change that gets no answer."""
+
+    async def part(stream: trio.SocketStream) -> None:
+        host, port = stream.socket.getsockname()
+        told = metadata_message({})
+        told.brokers[0].host, told.brokers[0].port = host, port
+        fake = FakeBroker({"Metadata": told})
+        for _ in range(2):
+            await stream.send_all(fake.receive(await receive_request(stream)))
+        await receive_request(stream)
+
+    async with server(part) as address:
+        done = await run(address, command, "x")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(words)
+    assert done.stderr.endswith("`tidelog topics list` tells.\n")
+
+
 async def test_partitions_without_a_leader_are_shown_without_offsets() -> None:
     fake = FakeBroker({"Metadata": metadata_message({"x": [-1]})})
     fake.ranges = {key: versions for key, versions in ALL_VERSIONS.items() if key != 32}
@@ -117,4 +143,5 @@ async def test_partitions_without_a_leader_are_shown_without_offsets() -> None:
         done = await run(address, "describe", "x")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[2].split() == ["0", "none", "1", "1", "-", "-", "-"]
+    assert done.stdout.splitlines()[-1] == "configuration: this broker does not tell"
     assert "ListOffsetsRequest" not in [type(asked.message).__name__ for asked in fake.asked]
