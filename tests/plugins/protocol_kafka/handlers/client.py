@@ -1,0 +1,88 @@
+"""A client without a socket: encoded requests into a connection's protocol state, decoded answers out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Sequence
+from typing import Any, cast
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.storage import FileRegion
+from tidelog.kernel.wire import Parts, Peer
+from tidelog.plugins.protocol_kafka.codecs import decode
+from tidelog.plugins.protocol_kafka.connection import KafkaConnection
+from tidelog.plugins.protocol_kafka.messages.api import Api
+from tidelog.plugins.protocol_kafka.messages.frames import encode_request
+from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
+from tidelog.plugins.protocol_kafka.routes import SERVED
+
+PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
+CORRELATION_ID = 77
+
+Step = Parts | Awaitable[Parts]
+
+
+def versions_of(api: Api, first: int = 0, last: int | None = None) -> Sequence[int]:
+    """Every version of the API that is served, within these bounds."""
+    served = SERVED[api.key]
+    return range(max(first, served.min_version), min(served.max_version, 999 if last is None else last) + 1)
+
+
+def framed(api: Api, version: int, request: object, correlation_id: int = CORRELATION_ID) -> bytes:
+    """A request as it comes from the socket."""
+    parts = encode_request(api.key, version, correlation_id, "tests", request)
+    return b"".join(cast("list[bytes]", parts))
+
+
+def joined(parts: Parts) -> bytes:
+    """What would be sent."""
+    out = bytearray()
+    for part in parts:
+        assert not isinstance(part, FileRegion)
+        out += part
+    return bytes(out)
+
+
+class Client:
+    """One connection to a broker."""
+
+    def __init__(self, broker: Broker, peer: Peer = PEER) -> None:
+        self.broker = broker
+        self.wire = KafkaConnection(broker, peer)
+
+    def receive(self, data: bytes) -> None:
+        """These bytes come from the socket."""
+        rest = memoryview(data)
+        while rest:
+            room = self.wire.receive_buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            self.wire.bytes_received(count)
+            rest = rest[count:]
+
+    def start(self, api: Api, version: int, request: object) -> Step:
+        """The step that serves this request, not awaited yet."""
+        self.receive(framed(api, version, request))
+        step = self.wire.next_step()
+        assert step is not None
+        return step
+
+    async def finish(self, api: Api, version: int, step: Step) -> Any:
+        """The answer that a step leads to."""
+        parts = step if isinstance(step, list) else await step
+        return answer_in(api, version, joined(parts))
+
+    async def ask(self, api: Api, version: int, request: object) -> Any:
+        """Serve a request; its answer."""
+        answer = await self.finish(api, version, self.start(api, version, request))
+        assert self.wire.next_step() is None
+        return answer
+
+
+def answer_in(api: Api, version: int, frame: bytes, correlation_id: int = CORRELATION_ID) -> Any:
+    """The message in an answer's frame, whose size and header are checked."""
+    (size,) = struct.unpack_from(">i", frame)
+    assert size == len(frame) - 4
+    found, position = parse_response_header(api.key, version, memoryview(frame)[4:])
+    assert found == correlation_id
+    return decode(api.response_class, version, frame[4 + position :])

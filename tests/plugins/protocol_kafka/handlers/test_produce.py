@@ -1,0 +1,227 @@
+"""Produce: appended batches and every refusal, by name and by id, with and without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.partition import Isolation
+from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
+from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.message_set import encode_message
+from tidelog.kernel.records.record import Record
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.topics import Topic
+from tidelog.kernel.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+from .client import Client, versions_of
+from .topics import new_topic
+
+IDS_SINCE = 13
+
+
+def for_partitions(topic: Topic, batches: Mapping[int, Buffer | None], acks: int = -1) -> ProduceRequest:
+    """Batches for partitions of one topic."""
+    data = [
+        PartitionProduceData(index=index, records=None if batch is None else memoryview(batch))
+        for index, batch in batches.items()
+    ]
+    named = TopicProduceData(name=topic.name, topic_id=topic.topic_id.bytes, partition_data=data)
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[named])
+
+
+def one(response: Any) -> PartitionProduceResponse:
+    """The answer for the only partition."""
+    ((partition,),) = [topic.partition_responses for topic in response.responses]
+    assert isinstance(partition, PartitionProduceResponse)
+    return partition
+
+
+def packed(batch: bytearray, codec: int) -> bytearray:
+    """The batch, compressed."""
+    header = parse_header(batch)
+    return pack_batch(header._replace(attributes=codec), compress(codec, batch[HEADER_BYTES:]))
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+@pytest.mark.parametrize("acks", [-1, 1])
+async def test_every_version_appends(client: Client, broker: Broker, version: int, acks: int) -> None:
+    topic = await new_topic(broker)
+    for base in (0, 3, 6):
+        request = for_partitions(topic, {0: make_batch([b"value"] * 3)}, acks)
+        response = await client.ask(PRODUCE, version, request)
+        answer = one(response)
+        assert (answer.index, answer.error_code, answer.base_offset) == (0, 0, base)
+        assert answer.log_append_time_ms == -1
+        assert answer.log_start_offset == (0 if version >= 5 else -1)
+        if version >= IDS_SINCE:
+            assert response.responses[0].topic_id == topic.topic_id.bytes
+        else:
+            assert response.responses[0].name == "flights"
+    assert topic.partitions[0].log_end_offset == 9
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+async def test_acks_0_is_silent(client: Client, broker: Broker, version: int) -> None:
+    topic = await new_topic(broker)
+    assert client.start(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks=0)) == []
+    assert topic.partitions[0].log_end_offset == 1
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+async def test_an_error_with_acks_0_closes_the_connection(
+    client: Client, broker: Broker, version: int
+) -> None:
+    topic = await new_topic(broker)
+    with pytest.raises(ProtocolViolation, match=r"acks=0 failed for (flights|[0-9a-f]{32})-7"):
+        client.start(PRODUCE, version, for_partitions(topic, {7: make_batch()}, acks=0))
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+async def test_what_does_not_exist(client: Client, broker: Broker, version: int) -> None:
+    topic = await new_topic(broker)
+    await broker.topics.delete("flights")
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch()})))
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= IDS_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (answer.error_code, answer.base_offset) == (unknown, -1)
+    topic = await new_topic(broker, partitions=2)
+    for index in (2, -1):
+        answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {index: make_batch()})))
+        assert (answer.index, answer.error_code) == (index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+@pytest.mark.parametrize("acks", [2, -2, 2**15 - 1])
+async def test_acks_that_do_not_exist(client: Client, broker: Broker, version: int, acks: int) -> None:
+    topic = await new_topic(broker)
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks)))
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert topic.partitions[0].log_end_offset == 0
+
+
+async def test_each_partition_by_itself(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker, partitions=4)
+    broken = make_batch()
+    broken[-1] ^= 1
+    batches = {0: make_batch([b"v"] * 2), 1: broken, 9: make_batch(), 3: make_batch()}
+    response = await client.ask(PRODUCE, 8, for_partitions(topic, batches))
+    answers = {answer.index: answer for answer in response.responses[0].partition_responses}
+    assert {index: answer.error_code for index, answer in answers.items()} == {
+        0: ErrorCode.NONE,
+        1: ErrorCode.CORRUPT_MESSAGE,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        3: ErrorCode.NONE,
+    }
+    assert "CRC-32C" in (answers[1].error_message or "")
+    assert answers[0].error_message is None
+    assert [partition.log_end_offset for partition in topic.partitions] == [2, 0, 0, 1]
+
+
+def old_message(magic: int) -> bytearray:
+    """A message set of one message."""
+    out = bytearray()
+    encode_message(out, Record(0, 1000, None, b"value" * 20), magic)
+    return out
+
+
+def other_magic() -> bytearray:
+    """A batch of a format to come."""
+    batch = make_batch()
+    batch[16] = 3
+    return batch
+
+
+REFUSED: dict[str, tuple[Callable[[], Buffer | None], int, ErrorCode]] = {
+    "null": (lambda: None, 8, ErrorCode.INVALID_RECORD),
+    "nothing": (lambda: b"", 8, ErrorCode.INVALID_RECORD),
+    "half a batch": (lambda: make_batch()[:30], 8, ErrorCode.INVALID_RECORD),
+    "two batches": (lambda: make_batch() * 2, 8, ErrorCode.INVALID_RECORD),
+    "format 0 in a new version": (lambda: old_message(0), 8, ErrorCode.INVALID_RECORD),
+    "format 1 in a new version": (lambda: old_message(1), 8, ErrorCode.INVALID_RECORD),
+    "format 0": (lambda: old_message(0), 1, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "format 1": (lambda: old_message(1), 2, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "format 3": (other_magic, 8, ErrorCode.CORRUPT_MESSAGE),
+    "zstd before its version": (lambda: packed(make_batch(), 4), 6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "an unknown codec": (
+        lambda: pack_batch(parse_header(make_batch())._replace(attributes=5), b"x" * 20),
+        8,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ),
+    "too large": (lambda: make_batch([b"x" * 1_048_588]), 8, ErrorCode.MESSAGE_TOO_LARGE),
+    "from the future": (lambda: make_batch(timestamps=10**15), 8, ErrorCode.INVALID_TIMESTAMP),
+    "a control batch": (lambda: make_batch(control=True), 8, ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize(("make", "version", "code"), REFUSED.values(), ids=REFUSED)
+async def test_refused(
+    client: Client, broker: Broker, make: Callable[[], Buffer | None], version: int, code: ErrorCode
+) -> None:
+    topic = await new_topic(broker)
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make()})))
+    assert (answer.error_code, answer.base_offset) == (code, -1)
+    assert topic.partitions[0].log_end_offset == 0
+
+
+@pytest.mark.parametrize(("codec", "version"), [(1, 3), (2, 3), (3, 3), (4, 7), (4, 13), (0, 3)])
+async def test_compressed_batches_are_taken_as_they_are(
+    client: Client, broker: Broker, codec: int, version: int
+) -> None:
+    topic = await new_topic(broker)
+    batch = packed(make_batch([b"value"] * 100), codec)
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: batch})))
+    assert answer.error_code == 0
+    (region,) = topic.partitions[0].read(0, 10_000, Isolation.READ_UNCOMMITTED).regions
+    assert isinstance(region, bytes | memoryview)
+    assert bytes(region[HEADER_BYTES:]) == batch[HEADER_BYTES:]
+
+
+@pytest.mark.parametrize("version", versions_of(PRODUCE))
+async def test_log_append_time_is_told(
+    client: Client, broker: Broker, clock: FakeClock, version: int
+) -> None:
+    topic = await new_topic(broker, config={"message.timestamp.type": "LogAppendTime"})
+    answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch(timestamps=5)})))
+    assert answer.error_code == 0
+    assert answer.log_append_time_ms == (clock.now_ms if version >= 2 else -1)
+
+
+def idempotent(sequence: int, epoch: int = 0) -> bytearray:
+    """A batch of producer 5."""
+    return make_batch(producer_id=5, producer_epoch=epoch, base_sequence=sequence)
+
+
+async def test_idempotence_over_the_wire(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    outcomes: list[tuple[int, int]] = []
+    for sequence, epoch in ((0, 0), (1, 0), (0, 0), (1, 0), (3, 0), (0, 1), (2, 0), (2, 1)):
+        request = for_partitions(topic, {0: idempotent(sequence, epoch)})
+        answer = one(await client.ask(PRODUCE, 9, request))
+        outcomes.append((answer.error_code, answer.base_offset))
+    gap, fenced = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH
+    assert outcomes == [(0, 0), (0, 1), (0, 0), (0, 1), (gap, -1), (0, 2), (fenced, -1), (gap, -1)]
+
+
+async def test_a_request_without_topics_is_answered(client: Client) -> None:
+    response = await client.ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1, topic_data=[]))
+    assert response.responses == []
+
+
+async def test_many_topics_in_one_request(client: Client, broker: Broker) -> None:
+    first, second = await new_topic(broker, "first"), await new_topic(broker, "second")
+    request = for_partitions(first, {0: make_batch()})
+    request.topic_data.extend(for_partitions(second, {0: make_batch([b"v"] * 2)}).topic_data)
+    response = await client.ask(PRODUCE, 12, request)
+    assert [topic.name for topic in response.responses] == ["first", "second"]
+    assert [first.partitions[0].log_end_offset, second.partitions[0].log_end_offset] == [1, 2]
