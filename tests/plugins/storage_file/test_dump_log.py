@@ -18,7 +18,9 @@ from tidelog.kernel.testing.storage.scene import append
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 SETTINGS = {"segment_bytes": 20_000, "index_interval_bytes": 500}
 # A segment that begins above offset 0 is not consecutive to nothing, says the tool; that is no fault.
-FAULT = re.compile(r"mismatch|corrupt|invalid|isvalid: false|not a valid|Exception|out of order", re.IGNORECASE)
+FAULT = re.compile(
+    r"mismatch|corrupt|invalid|isvalid: false|not a valid|Exception|out of order", re.IGNORECASE
+)
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,7 @@ async def test_nobody_is_in_anybodys_way(scene: LogDirectoryScene) -> None:
                 if count % 50 == 0:
                     store.release_idle()
                     store.release_idle()
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
         finally:
             done = True
     assert store.flush() == store.log_end_offset
