@@ -3,7 +3,7 @@
     {"version":0,"brokerEpoch":13}
 
 It is removed as soon as it is seen, so that a crash while logs are opened counts as one. The broker epoch
-tells a controller whether this broker is the one that it knew; a broker without one writes -1.
+tells a controller whether this broker is the one that it knew, and that it lost nothing since.
 Source: seed 001, "Startup", point 2; the bytes as Apache Kafka 4.3.1 writes them.
 """
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from tidelog.plugins.storage_file import disk
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
-_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 
 def take_clean_mark(directory: Path) -> bool:
@@ -28,6 +27,7 @@ def take_clean_mark(directory: Path) -> bool:
     return True
 
 
-def put_clean_mark(directory: Path) -> None:
+def put_clean_mark(directory: Path, broker_epoch: int) -> None:
     """Blocking: note, durably, that everything in the directory is closed."""
-    disk.replace_file(directory / CLEAN_SHUTDOWN_FILE, _CONTENT)
+    content = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
+    disk.replace_file(directory / CLEAN_SHUTDOWN_FILE, content.encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.kernel.config import ConfigKey, comma_list, integer, nullable
+from tidelog.plugins.storage_file.kraft import keys as metadata_keys
 
 LOG_DIR = ConfigKey(
     name="log.dir",
@@ -19,7 +20,7 @@ LOG_DIRS = ConfigKey(
     default=None,
     documentation=(
         "Directories for the data, separated by commas. A new partition goes where the fewest are; the first "
-        "one also holds the registry of topics."
+        "one also holds the metadata log, unless `metadata.log.dir` is set."
     ),
     only_with=("storage", "file"),
 )
@@ -57,4 +58,5 @@ ALL: tuple[ConfigKey[Any], ...] = (
     NUM_RECOVERY_THREADS_PER_DATA_DIR,
     LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
     LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+    *metadata_keys.ALL,
 )

@@ -17,7 +17,7 @@ from tidelog.plugins.storage_file.checkpoints import (
     write_checkpoint,
 )
 from tidelog.plugins.storage_file.clean_shutdown import put_clean_mark, take_clean_mark
-from tidelog.plugins.storage_file.ids import new_id
+from tidelog.plugins.storage_file.ids import decode_uuid, new_id
 from tidelog.plugins.storage_file.lock import DirectoryLock
 from tidelog.plugins.storage_file.meta_properties import (
     META_PROPERTIES,
@@ -42,7 +42,8 @@ METADATA_LOG = "__cluster_metadata"
 class LogDirectory:
     """A log directory that this broker holds the lock of.
 
-    `stores` are its open partitions, `folders` all partitions that have a directory here, open or not.
+    `stores` are its open partitions, `folders` all partitions that have a directory here, open or not;
+    `id_bytes` is the directory's id. `failed`: not everything in it could be closed properly.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,10 +61,12 @@ class LogDirectory:
                 f"log directory {path} cannot be used: {error.strerror or error}; make it a directory that "
                 "this user may write to, or set log.dirs to another one"
             ) from None
+        self.id_bytes = bytes(16)
         self.stores: dict[TopicPartition, FilePartitionStore] = {}
         self.folders: set[TopicPartition] = set()
         self.leftovers: list[str] = []
         self.clean = False
+        self.failed = False
         self._released = False
         self._writing = threading.Lock()
         self._unchecked: set[TopicPartition] = set()
@@ -90,13 +93,24 @@ class LogDirectory:
                 )
         return ids.cluster_id or cluster_id
 
-    def load(self, cluster_id: str, node_id: int, now_ms: int) -> None:
-        """Blocking: take the clean-stop mark, read the checkpoints and list the partitions."""
+    def identify(self, cluster_id: str, node_id: int, now_ms: int) -> None:
+        """Blocking: give the directory the ids that it lacks, and list its partitions.
+
+        Raises:
+            ConfigError: the directory's id is none.
+        """
         ids = read_meta_properties(self.path)
+        directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()
         if ids is None or None in (ids.cluster_id, ids.node_id, ids.directory_id):
-            directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()
             write_meta_properties(self.path, MetaProperties(cluster_id, node_id, directory_id), now_ms)
+        try:
+            self.id_bytes = decode_uuid(directory_id).bytes
+        except ValueError as error:
+            raise ConfigError(f"{self.path / META_PROPERTIES}: directory.id: {error}") from None
         self._list()
+
+    def load(self) -> None:
+        """Blocking: take the clean-stop mark and read the checkpoints."""
         # A directory without any partition has nothing that a crash could have hurt.
         self.clean = take_clean_mark(self.path) or not self.folders
         self._unchecked = set() if self.clean else set(self.folders)
@@ -121,7 +135,12 @@ class LogDirectory:
         return f"{self.path}/{partition_directory(partition)}"
 
     def recover_from(self, partition: TopicPartition) -> int | None:
-        """The offset from which a partition has to be checked, None when it does not have to."""
+        """The offset from which a partition has to be checked, None when it does not have to.
+
+        The metadata log is checked whole, as Apache Kafka does: it is short, and everything hangs on it.
+        """
+        if partition.topic == METADATA_LOG:
+            return 0
         return self._recovery_points.get(partition, 0) if partition in self._unchecked else None
 
     def log_start(self, partition: TopicPartition) -> int:
@@ -169,7 +188,7 @@ class LogDirectory:
                 merged[key] = offset
         return merged
 
-    def mark_clean(self) -> None:
+    def mark_clean(self, broker_epoch: int) -> None:
         """Blocking: write the checkpoints and note the clean stop; every store has to be closed.
 
         The mark would also vouch for partitions that were never opened since an unclean stop, so with any of
@@ -181,7 +200,7 @@ class LogDirectory:
             names = ", ".join(sorted(map(str, self._unchecked)))
             _log.warning("%s is not marked clean: %s were not opened after a crash", self.path, names)
             return
-        put_clean_mark(self.path)
+        put_clean_mark(self.path, broker_epoch)
 
     def release(self) -> None:
         """Give the lock back."""

@@ -1,4 +1,4 @@
-"""The storage of one broker: its log directories, its registry of topics and its background work."""
+"""The storage of one broker: its log directories, its metadata log and its background work."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from tidelog.plugins.storage_file import disk, keys
 from tidelog.plugins.storage_file.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
 from tidelog.plugins.storage_file.deletion import DeletionQueue, remove_all
 from tidelog.plugins.storage_file.ids import new_id
+from tidelog.plugins.storage_file.kraft.home import MetadataHome
+from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.log_directory import LogDirectory
 from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory
 from tidelog.plugins.storage_file.opening import Placement
 from tidelog.plugins.storage_file.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.partition_metadata import decode_partition_metadata
-from tidelog.plugins.storage_file.registry import REGISTRY_FILE, TopicRegistry
 from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ DESCRIPTOR_SHARE = 0.6
 """Of the process's descriptors that many may be open before files of idle partitions are closed early."""
 STRANGERS_NAMED = 10
 """So many partitions of unknown topics are named in the log; their number is told anyway."""
+METADATA_INTERVAL_MS = 60_000
+"""How often it is looked whether a snapshot of the metadata is due, or some of it too old."""
 IDLE_CHECK_INTERVAL_MS = 60_000
 """Files of partitions that were used in neither of two such intervals are closed."""
 
@@ -49,7 +52,8 @@ class FileStorage:
     def __init__(self, context: StorageContext) -> None:
         self._context = context
         self._directories: list[LogDirectory] = []
-        self._registry: TopicRegistry | None = None
+        self._home: MetadataHome | None = None
+        self._metadata: KraftMetadata | None = None
         self._clean_start = False
         self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
@@ -63,10 +67,14 @@ class FileStorage:
 
     @property
     def metadata(self) -> MetadataStore:
-        """The registry; usable after `open`."""
-        if self._registry is None:
+        """The metadata log; usable after `open`."""
+        return self._opened_metadata
+
+    @property
+    def _opened_metadata(self) -> KraftMetadata:
+        if self._metadata is None:
             raise RuntimeError("the storage is not open")
-        return self._registry
+        return self._metadata
 
     @property
     def clean_start(self) -> bool:
@@ -75,29 +83,36 @@ class FileStorage:
 
     async def open(self) -> None:
         """See `Storage.open`."""
-        await trio.to_thread.run_sync(self._open)
+        try:
+            await trio.to_thread.run_sync(self._open)
+            await self._opened_metadata.lead()
+        except (OSError, StorageError) as error:
+            self.abandon()
+            raise ConfigError(f"the log directories cannot be opened: {error}") from error
+        except BaseException:
+            self.abandon()
+            raise
         for directory in self._directories:
             if directory.leftovers:
                 self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
         self._start_tasks()
 
     def _open(self) -> None:
-        try:
-            for path in self._paths():
-                self._directories.append(LogDirectory(path))
-            self._load_directories()
-        except OSError as error:
-            self.abandon()
-            raise ConfigError(f"the log directories cannot be opened: {error}") from error
-        except BaseException:
-            self.abandon()
-            raise
+        for path in self._paths():
+            self._directories.append(LogDirectory(path))
+        self._home = MetadataHome(self._context, self._directories)
+        self._load_directories(self._home)
 
     def abandon(self) -> None:
         """Let go of the directories as they are, as the end of the process would."""
-        for directory in self._directories:
+        for directory in self._with_home(self._directories):
             directory.release()
         self._directories = []
+
+    def _with_home(self, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
+        """Those directories, and that of the metadata log if it is apart from them."""
+        home = self._home
+        return [*directories, home.directory] if home is not None and home.is_apart else list(directories)
 
     def _paths(self) -> list[Path]:
         config = self._context.config
@@ -106,43 +121,34 @@ class FileStorage:
             raise ConfigError(f"log.dirs names a directory twice: {', '.join(map(str, paths))}")
         return paths
 
-    def _load_directories(self) -> None:
+    def _load_directories(self, home: MetadataHome) -> None:
         context = self._context
-        path = self._registry_path()
-        content = disk.read_file(path)
-        registry = TopicRegistry(path, "")
-        if content is not None:
-            registry.decode(content)
-        cluster_id = registry.cluster_id or None
-        for directory in self._directories:
+        everything = self._with_home(self._directories)
+        cluster_id: str | None = None
+        for directory in everything:
             cluster_id = directory.claim(cluster_id, context.node_id)
-        registry.cluster_id = cluster_id or new_id()
-        if content is None:
-            disk.replace_file(path, registry.encode())
+        cluster_id = cluster_id or new_id()
+        for directory in everything:
+            directory.identify(cluster_id, context.node_id, context.now_ms())
+        # Before the mark of a clean stop is taken: who else this directory belongs to finds it as it was.
+        self._metadata = metadata = home.open(cluster_id, self._services)
         for directory in self._directories:
-            directory.load(registry.cluster_id, context.node_id, context.now_ms())
+            directory.load()
         self._clean_start = all(directory.clean for directory in self._directories)
-        self._registry = registry
-        self._registered = frozenset(topic.topic_id for topic in registry.topics())
-        self._finish_deletions(registry)
-        self._warn_of_strangers(registry)
+        known = [*metadata.topics(), *metadata.to_adopt]
+        self._registered = frozenset(topic.topic_id for topic in known)
+        self._look_after_strangers({topic.name: topic.partitions for topic in known})
 
-    def _registry_path(self) -> Path:
-        """In the first log directory, unless another one has it already."""
-        paths = [directory.path / REGISTRY_FILE for directory in self._directories]
-        there = [path for path in paths if path.exists()]
-        if len(there) > 1:
-            names = " and ".join(map(str, there))
-            raise ConfigError(f"there are two registries of topics: {names}; only one broker's can be used")
-        return there[0] if there else paths[0]
-
-    def _finish_deletions(self, registry: TopicRegistry) -> None:
-        deleted = registry.deleted_topic_ids
+    def _look_after_strangers(self, known: dict[str, int]) -> None:
+        """Finish deletions that a crash came into, and tell of partitions that belong to no topic."""
+        deleted = self._opened_metadata.deleted_topic_ids
         for directory in self._directories:
-            for partition in sorted(directory.folders) if deleted else ():
-                if _topic_id_of(directory, partition) in deleted:
-                    directory.leftovers.append(self._set_aside(directory, partition))
-        registry.forget_deleted()
+            strangers = [key for key in sorted(directory.folders) if key.partition >= known.get(key.topic, 0)]
+            left = [key for key in strangers if _topic_id_of(directory, key) not in deleted]
+            for partition in set(strangers).difference(left):
+                directory.leftovers.append(self._set_aside(directory, partition))
+            if left:
+                _tell_of_strangers(directory, left)
 
     def _set_aside(self, directory: LogDirectory, partition: TopicPartition) -> str:
         """Rename a partition's directory so that its name is free; the new path."""
@@ -151,24 +157,11 @@ class FileStorage:
         directory.forget(partition)
         return target
 
-    def _warn_of_strangers(self, registry: TopicRegistry) -> None:
-        known = {topic.name: topic.partitions for topic in registry.topics()}
-        for directory in self._directories:
-            strangers = [key for key in directory.folders if key.partition >= known.get(key.topic, 0)]
-            if strangers:
-                names = ", ".join(map(str, sorted(strangers)[:STRANGERS_NAMED]))
-                _log.warning(
-                    "%s has partitions that the registry does not know (%d); they are left alone: %s%s",
-                    directory.path,
-                    len(strangers),
-                    names,
-                    ", ..." if len(strangers) > STRANGERS_NAMED else "",
-                )
-
     def _start_tasks(self) -> None:
         config = self._context.config
         self._every(DELETION_INTERVAL_MS, "delete files", self._deletions.run_due)
         self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
+        self._every(METADATA_INTERVAL_MS, "metadata snapshots", self._opened_metadata.keep_house)
         for key, name, write in (
             (_RECOVERY_POINTS_MS, "recovery points", LogDirectory.write_recovery_points),
             (_LOG_STARTS_MS, "log starts", LogDirectory.write_log_starts),
@@ -245,35 +238,61 @@ class FileStorage:
             StorageError: something could not be made durable; its directory is not marked clean.
         """
         directories, self._directories = self._directories, []
-        errors = await trio.to_thread.run_sync(_close_all, directories)
+        try:
+            errors = await trio.to_thread.run_sync(_close_stores, directories)
+            errors += await self._close_metadata(stopped_clean=not errors)
+            errors += await trio.to_thread.run_sync(self._mark_clean, directories)
+        finally:
+            for directory in self._with_home(directories):
+                directory.release()
         if errors:
             raise StorageError("not everything could be closed properly: " + "; ".join(errors))
 
+    async def _close_metadata(self, *, stopped_clean: bool) -> list[str]:
+        if self._metadata is None:
+            return []
+        try:
+            if stopped_clean:
+                await self._metadata.stop()
+            await trio.to_thread.run_sync(self._metadata.close)
+        except (OSError, StorageError) as error:
+            return [f"the metadata log: {error}"]
+        return []
 
-def _close_all(directories: Sequence[LogDirectory]) -> list[str]:
-    """Blocking: close everything, however much of it fails; what failed."""
+    def _mark_clean(self, directories: Sequence[LogDirectory]) -> list[str]:
+        errors: list[str] = []
+        for directory in directories:
+            if directory.failed or self._metadata is None:
+                continue
+            try:
+                directory.mark_clean(self._metadata.broker_epoch)
+            except OSError as error:
+                errors.append(f"{directory.path}: {error}")
+        return errors
+
+
+def _close_stores(directories: Sequence[LogDirectory]) -> list[str]:
+    """Blocking: close every partition, however many of them fail; what failed."""
     errors: list[str] = []
     for directory in directories:
-        try:
-            errors += _close(directory)
-        finally:
-            directory.release()
+        for store in directory.stores.values():
+            try:
+                store.close()
+            except OSError as error:
+                directory.failed = True
+                errors.append(f"{store.directory}: {error}")
     return errors
 
 
-def _close(directory: LogDirectory) -> list[str]:
-    errors: list[str] = []
-    for store in directory.stores.values():
-        try:
-            store.close()
-        except OSError as error:
-            errors.append(f"{store.directory}: {error}")
-    if not errors:
-        try:
-            directory.mark_clean()
-        except OSError as error:
-            errors.append(f"{directory.path}: {error}")
-    return errors
+def _tell_of_strangers(directory: LogDirectory, strangers: Sequence[TopicPartition]) -> None:
+    names = ", ".join(map(str, strangers[:STRANGERS_NAMED]))
+    _log.warning(
+        "%s has partitions that the metadata log does not know (%d); they are left alone: %s%s",
+        directory.path,
+        len(strangers),
+        names,
+        ", ..." if len(strangers) > STRANGERS_NAMED else "",
+    )
 
 
 def _topic_id_of(directory: LogDirectory, partition: TopicPartition) -> UUID | None:

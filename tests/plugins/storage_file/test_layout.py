@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import urlsafe_b64encode
 
@@ -75,9 +74,9 @@ async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) ->
     assert set(files) == {
         ".lock",
         CLEAN_MARK,
+        "bootstrap.checkpoint",
         "meta.properties",
         "recovery-point-offset-checkpoint",
-        "tidelog-topics.json",
     }
     assert files[".lock"].read_bytes() == b""
     assert files[CLEAN_MARK].read_bytes() == b'{"version":0,"brokerEpoch":-1}'
@@ -91,7 +90,6 @@ async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) ->
         rf"cluster\.id={scene.storage.metadata.cluster_id}\n",
         files["meta.properties"].read_text(),
     )
-    assert json.loads(files["tidelog-topics.json"].read_text())["topics"] == {}
 
 
 async def test_the_clean_mark_is_gone_while_the_storage_is_open(scene: LogDirectoryScene) -> None:

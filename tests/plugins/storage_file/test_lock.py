@@ -61,7 +61,7 @@ def test_a_second_broker_in_the_same_process_gets_it_too(tmp_path: Path) -> None
 
 async def test_a_storage_that_could_not_open_holds_no_lock(scene: LogDirectoryScene) -> None:
     await scene.storage.close()
-    (scene.log_dir / "tidelog-topics.json").write_text("{")
+    (scene.log_dir / "__cluster_metadata-0/quorum-state").write_text("{")
     with pytest.raises(ConfigError):
         await scene.new_storage().open()
     DirectoryLock(scene.log_dir).release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,12 @@ async def test_a_directory_of_another_node_is_refused(
         await scene.storage.open()
 
 
-async def test_a_directory_of_another_cluster_is_refused(scene: LogDirectoryScene) -> None:
-    await scene.storage.close()
+async def test_a_directory_of_another_cluster_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+    scene = scene_with(tmp_path, tasks, ["a", "b"])
+    await scene.storage.open()
+    await scene.close()
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
-    (scene.log_dir / "meta.properties").write_text(content)
+    (tmp_path / "b/meta.properties").write_text(content)
     with pytest.raises(ConfigError, match=f"says cluster.id={CLUSTER}"):
         await scene.new_storage().open()
 
@@ -109,7 +112,7 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
     await scene.storage.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 4))
     cluster_id = scene.storage.metadata.cluster_id
     await scene.close()
-    # In another order: the registry is found all the same.
+    # In another order: the metadata log is found all the same.
     other = scene_with(tmp_path, tasks, ["b", "a"])
     await other.storage.open()
     assert other.storage.metadata.cluster_id == cluster_id
@@ -118,12 +121,12 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
     await other.close()
 
 
-async def test_two_registries_are_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_two_metadata_logs_are_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     await scene.storage.open()
     await scene.close()
-    (tmp_path / "b/tidelog-topics.json").write_bytes((tmp_path / "a/tidelog-topics.json").read_bytes())
-    with pytest.raises(ConfigError, match="two registries"):
+    shutil.copytree(tmp_path / "a/__cluster_metadata-0", tmp_path / "b/__cluster_metadata-0")
+    with pytest.raises(ConfigError, match="there are several metadata logs"):
         await scene.new_storage().open()
 
 
@@ -142,7 +145,8 @@ async def test_unknown_partitions_are_left_alone(
 ) -> None:
     content = append(await scene.open_store())
     await scene.reopen()
-    assert "has partitions that the registry does not know (1); they are left alone: topic-0" in caplog.text
+    told = "has partitions that the metadata log does not know (1); they are left alone: topic-0"
+    assert told in caplog.text
     assert (scene.partition_dir / "00000000000000000000.log").read_bytes() == content
 
 
@@ -197,7 +201,7 @@ async def test_a_failed_opening_removes_what_it_created_and_nothing_else(scene: 
     (foreign / "precious").write_text("data")
     with pytest.raises(FileExistsError):
         await scene.storage.open_partitions([scene.spec(partition=number) for number in range(3)])
-    assert [path.name for path in scene.log_dir.iterdir() if path.is_dir()] == ["topic-1"]
+    assert [path.name for path in scene.log_dir.glob("topic-*")] == ["topic-1"]
     assert (foreign / "precious").read_text() == "data"
     # The others can still be created.
     await scene.storage.open_partitions([scene.spec(partition=0)])

@@ -1,0 +1,76 @@
+"""Configuration keys of the metadata log, with Kafka's names, defaults and ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.kernel.config import ConfigKey, integer, long, nullable, string
+
+METADATA_LOG_DIR = ConfigKey(
+    name="metadata.log.dir",
+    type=nullable(string(non_empty=True)),
+    default=None,
+    documentation="Directory for the metadata log; the first of `log.dirs` when it is not set.",
+    only_with=("storage", "file"),
+)
+METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS = ConfigKey(
+    name="metadata.log.max.record.bytes.between.snapshots",
+    type=long(1),
+    default=20 * 1024 * 1024,
+    documentation="Take a snapshot of the metadata when its log has grown by that many bytes.",
+    only_with=("storage", "file"),
+)
+METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = ConfigKey(
+    name="metadata.log.max.snapshot.interval.ms",
+    type=long(0),
+    default=60 * 60 * 1000,
+    documentation=(
+        "Take a snapshot of the metadata that late after the one before, in milliseconds, if anything "
+        "changed. 0: only when the log has grown enough."
+    ),
+    only_with=("storage", "file"),
+)
+METADATA_LOG_SEGMENT_BYTES = ConfigKey(
+    name="metadata.log.segment.bytes",
+    type=integer(8 * 1024 * 1024),
+    default=1024 * 1024 * 1024,
+    documentation="The largest segment of the metadata log, in bytes.",
+    only_with=("storage", "file"),
+)
+METADATA_LOG_SEGMENT_MS = ConfigKey(
+    name="metadata.log.segment.ms",
+    type=long(1),
+    default=7 * 24 * 60 * 60 * 1000,
+    documentation="How long a segment of the metadata log takes records, in milliseconds.",
+    only_with=("storage", "file"),
+)
+METADATA_MAX_RETENTION_BYTES = ConfigKey(
+    name="metadata.max.retention.bytes",
+    type=long(-1),
+    default=100 * 1024 * 1024,
+    documentation=(
+        "Remove old snapshots of the metadata, and the log before those that stay, beyond that many bytes of "
+        "both together. -1: no limit."
+    ),
+    only_with=("storage", "file"),
+)
+METADATA_MAX_RETENTION_MS = ConfigKey(
+    name="metadata.max.retention.ms",
+    type=long(-1),
+    default=7 * 24 * 60 * 60 * 1000,
+    documentation=(
+        "Remove old snapshots of the metadata, and the log before those that stay, after that many "
+        "milliseconds. The newest snapshot always stays. -1: no limit."
+    ),
+    only_with=("storage", "file"),
+)
+
+ALL: tuple[ConfigKey[Any], ...] = (
+    METADATA_LOG_DIR,
+    METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS,
+    METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS,
+    METADATA_LOG_SEGMENT_BYTES,
+    METADATA_LOG_SEGMENT_MS,
+    METADATA_MAX_RETENTION_BYTES,
+    METADATA_MAX_RETENTION_MS,
+)

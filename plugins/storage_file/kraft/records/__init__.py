@@ -1,0 +1,1 @@
+"""The records of Kafka's metadata log, declared once each; `types` lists them all."""

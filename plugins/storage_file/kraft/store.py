@@ -1,0 +1,244 @@
+"""The metadata store of a broker: topics, configuration, registration and producer ids, in Kafka's own log.
+
+Every change is one batch, so it is there whole or not at all; it is durable before it is answered, and in the
+image only once it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID, uuid4
+
+import trio
+
+from tidelog.kernel.storage import BrokerRegistration, TopicRecord
+from tidelog.plugins.storage_file.kraft.adopted_topics import AdoptedTopics
+from tidelog.plugins.storage_file.kraft.adoption import tell_of_adoption
+from tidelog.plugins.storage_file.kraft.batches import MAX_BATCH_BYTES, in_chunks
+from tidelog.plugins.storage_file.kraft.changes import Change, Changes, DirectoryOf
+from tidelog.plugins.storage_file.kraft.formatting import FORMAT_LEVELS
+from tidelog.plugins.storage_file.kraft.framing import frame, unframe
+from tidelog.plugins.storage_file.kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
+from tidelog.plugins.storage_file.kraft.image.dump import image_records
+from tidelog.plugins.storage_file.kraft.image.replay import apply_message, apply_record
+from tidelog.plugins.storage_file.kraft.image.state import MetadataImage, TopicImage
+from tidelog.plugins.storage_file.kraft.opening import MetadataPlace, OpenedMetadata, read_bootstrap
+from tidelog.plugins.storage_file.kraft.quorum_state import write_quorum_state
+from tidelog.plugins.storage_file.kraft.records import cluster, settings, topics
+from tidelog.plugins.storage_file.kraft.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+)
+from tidelog.plugins.storage_file.kraft.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+NO_BROKER_EPOCH = -1
+_MIN_INSYNC_REPLICAS = "min.insync.replicas"
+# Half of what a batch may have leaves room for what the records' own lengths and offsets take.
+_CHUNK_BYTES = MAX_BATCH_BYTES // 2
+
+
+class KraftMetadata:
+    """`MetadataStore` in Kafka's metadata log, which this broker leads alone."""
+
+    def __init__(
+        self,
+        place: MetadataPlace,
+        opened: OpenedMetadata,
+        limits: SnapshotLimits,
+        adopted: AdoptedTopics,
+        directory_of: DirectoryOf,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._place = place
+        self._log = opened.log
+        self._replay = opened.replay
+        self._epoch_before = opened.epoch
+        self._adopted = adopted
+        self._directory_of = directory_of
+        self._changes = Changes(opened.replay.image, place.node_id, directory_of)
+        self._snapshots = Snapshots(
+            place.directory, opened.log, opened.replay, opened.snapshots, limits, now_ms
+        )
+        self._snapshots.bytes_since = opened.bytes_since_snapshot
+        self._changing = trio.Lock()
+        self.to_adopt: Sequence[TopicRecord] = ()
+
+    @property
+    def cluster_id(self) -> str:
+        """See `MetadataStore.cluster_id`."""
+        return self._place.cluster_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the log adds up to; to look at, not to change."""
+        return self._replay.image
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch that this broker is registered with, -1 if it is not."""
+        broker = self.image.brokers.get(self._place.node_id)
+        return NO_BROKER_EPOCH if broker is None else broker.broker_epoch
+
+    @property
+    def deleted_topic_ids(self) -> frozenset[UUID]:
+        """Ids of topics that were deleted lately, whose directories may be there."""
+        return frozenset(UUID(bytes=topic_id) for topic_id in self.image.removed_topics)
+
+    def topics(self) -> Sequence[TopicRecord]:
+        """See `MetadataStore.topics`."""
+        return [self._record(topic) for topic in self.image.topics.values()]
+
+    def _record(self, topic: TopicImage) -> TopicRecord:
+        topic_id = UUID(bytes=topic.topic_id)
+        config = self.image.configs.get((settings.TOPIC_RESOURCE, topic.name), {})
+        epochs = tuple(topic.partitions[index].leader_epoch for index in range(len(topic.partitions)))
+        adopted = topic_id in self._adopted
+        return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
+
+    async def lead(self) -> None:
+        """Take the log over: begin a new epoch, finish what was left half done, lead every partition.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        async with self._changing:
+            await trio.to_thread.run_sync(self._begin_epoch)
+            self._count(self._log.append_control(self._leader_change()))
+            self._replay.voters_in_log = True
+            values: list[bytes] = []
+            if self._replay.transaction is not None:
+                values.append(frame(AbortTransactionRecord(reason="Controller failover")))
+                self._replay.transaction = None
+            if not self.image.metadata_version:
+                values += await trio.to_thread.run_sync(self._bootstrap_values)
+            await self._write(values)
+            for value in values:
+                apply_record(self.image, unframe(value))
+            await self._commit(self._changes.lead())
+
+    def _begin_epoch(self) -> None:
+        epoch = self._epoch_before + 1
+        place = self._place
+        write_quorum_state(place.directory, place.node_id, epoch, self._replay.kraft_version)
+        self._log.begin_epoch(epoch)
+
+    def _leader_change(self) -> list[object]:
+        """A new leader's first records; Kafka calls for the voters in the log itself, once."""
+        voter = LeaderChangeVoter(voter_id=self._place.node_id)
+        messages: list[object] = [
+            LeaderChangeMessage(leader_id=self._place.node_id, voters=[voter], granting_voters=[voter])
+        ]
+        replay = self._replay
+        if replay.kraft_version and replay.voters is not None and not replay.voters_in_log:
+            messages += [KRaftVersionRecord(kraft_version=replay.kraft_version), replay.voters]
+        return messages
+
+    def _bootstrap_values(self) -> list[bytes]:
+        """Blocking: the first records of a log, and the topics that were found without one.
+
+        They are a transaction, so that a crash leaves none or all of them.
+        """
+        bootstrap = read_bootstrap(self._place.root)
+        image = MetadataImage(features=dict(FORMAT_LEVELS)) if bootstrap is None else bootstrap.image
+        values = [frame(BeginTransactionRecord(name="Bootstrap records")), *image_records(image)]
+        if image.has_elr:
+            kind = settings.BROKER_RESOURCE
+            config = settings.ConfigRecord(
+                resource_type=kind, resource_name="", name=_MIN_INSYNC_REPLICAS, value="1"
+            )
+            values.append(frame(config))
+        values += self._adopted_values(image)
+        return [*values, frame(EndTransactionRecord())]
+
+    def _adopted_values(self, image: MetadataImage) -> list[bytes]:
+        if not self.to_adopt:
+            return []
+        # The mark comes first: without it a crash could leave topics whose data is deleted by a default.
+        self._adopted.add(self.to_adopt)
+        tell_of_adoption(self.to_adopt, self._adopted.path)
+        adopting = Changes(image, self._place.node_id, self._directory_of)
+        changes = (change for record in self.to_adopt for change in adopting.put_topic(record))
+        return [frame(message, version) for message, version in changes]
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """See `MetadataStore.register_broker`."""
+        async with self._changing:
+            directories = list(self._place.log_directory_ids)
+            await self._commit(
+                self._changes.register(registration, self._log.end_offset, uuid4().bytes, directories)
+            )
+
+    async def put_topic(self, record: TopicRecord) -> None:
+        """See `MetadataStore.put_topic`."""
+        async with self._changing:
+            before = self.image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
+            looked_at = record.topic_id in self._adopted and (before != record.config or not record.adopted)
+            await self._commit(self._changes.put_topic(record))
+            if record.adopted and not looked_at:
+                await trio.to_thread.run_sync(self._adopted.add, [record])
+            elif looked_at:
+                await trio.to_thread.run_sync(self._adopted.discard, record.topic_id)
+
+    async def remove_topic(self, name: str) -> None:
+        """See `MetadataStore.remove_topic`."""
+        async with self._changing:
+            topic = self.image.find_topic(name)
+            if topic is not None:
+                await self._commit([(topics.RemoveTopicRecord(topic_id=topic.topic_id), 0)])
+                await trio.to_thread.run_sync(self._adopted.discard, UUID(bytes=topic.topic_id))
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """See `MetadataStore.allocate_producer_ids`."""
+        async with self._changing:
+            first = self.image.next_producer_id
+            record = cluster.ProducerIdsRecord(
+                broker_id=self._place.node_id,
+                broker_epoch=self.broker_epoch,
+                next_producer_id=first + count,
+            )
+            await self._commit([(record, 0)])
+            return range(first, first + count)
+
+    async def keep_house(self) -> None:
+        """Take a snapshot if one is due, and let go of what is too old."""
+        async with self._changing:
+            await self._snapshot_if_due()
+            await trio.to_thread.run_sync(self._snapshots.clean)
+
+    async def stop(self) -> None:
+        """Note a clean stop: this broker leads nothing any more. Everything else has to be on disk."""
+        async with self._changing:
+            await self._commit(self._changes.leave(self.broker_epoch))
+            if self._snapshots.bytes_since >= CLOSING_BYTES:
+                await trio.to_thread.run_sync(self._snapshots.take)
+
+    def close(self) -> None:
+        """Blocking: make durable and close; also after a failure."""
+        self._log.close()
+
+    async def _commit(self, changes: Iterable[Change]) -> None:
+        """Write changes, durably, then take them into the image; those that fit a batch are one."""
+        made = list(changes)
+        await self._write([frame(message, version) for message, version in made])
+        for message, _ in made:
+            apply_message(self.image, message)
+        await self._snapshot_if_due()
+
+    async def _write(self, values: Sequence[bytes]) -> None:
+        if values:
+            for chunk in in_chunks(values, _CHUNK_BYTES):
+                self._count(self._log.append(chunk))
+            await trio.to_thread.run_sync(self._log.flush)
+
+    async def _snapshot_if_due(self) -> None:
+        if self._snapshots.is_due():
+            await trio.to_thread.run_sync(self._snapshots.take)
+            await trio.to_thread.run_sync(self._snapshots.clean)
+
+    def _count(self, appended_bytes: int) -> None:
+        self._snapshots.bytes_since += appended_bytes
