@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import MetadataStore
 
 BLOCK_SIZE = 1000
@@ -19,10 +20,20 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """The next id."""
+        """The next id.
+
+        Raises:
+            StorageError: the disk refused to remember that a further block is given out.
+        """
         async with self._lock:
             producer_id = next(self._block, None)
             if producer_id is None:
-                self._block = iter(await self._store.allocate_producer_ids(BLOCK_SIZE))
+                self._block = iter(await self._next_block())
                 producer_id = next(self._block)
             return producer_id
+
+    async def _next_block(self) -> range:
+        try:
+            return await self._store.allocate_producer_ids(BLOCK_SIZE)
+        except OSError as error:
+            raise StorageError(f"no producer ids can be given out: {error}") from error

@@ -108,8 +108,6 @@ def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
     partitions = topic.num_partitions
     if topic.assignments:
         partitions = _assigned_partitions(context, topic)
-    elif partitions == 0:
-        partitions = -2  # zero is no default: `Topics.check` refuses it like any other number below one
     names = Counter(entry.name for entry in topic.configs)
     if doubled := [name for name, count in names.items() if count > 1]:
         raise InvalidRequest(f"topic {topic.name!r} has {doubled[0]} more than once in its configuration")

@@ -1,0 +1,81 @@
+"""InitProducerId: ids that nobody else has."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.producer_ids import BLOCK_SIZE
+from tidelog.plugins.protocol_kafka.messages.api import INIT_PRODUCER_ID
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
+
+from .client import Client, versions_of
+
+
+def request(
+    transactional_id: str | None = None, producer_id: int = -1, producer_epoch: int = -1
+) -> InitProducerIdRequest:
+    """Ask for an id."""
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+@pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
+async def test_every_version_gets_ids_of_its_own(client: Client, broker: Broker, version: int) -> None:
+    other = Client(broker)
+    responses = [
+        await asker.ask(INIT_PRODUCER_ID, version, request()) for asker in (client, other, client, other)
+    ]
+    assert [(response.error_code, response.producer_epoch) for response in responses] == [(0, 0)] * 4
+    assert len({response.producer_id for response in responses}) == 4
+
+
+async def test_ids_go_on_over_the_end_of_a_block(client: Client) -> None:
+    ids = [(await client.ask(INIT_PRODUCER_ID, 4, request())).producer_id for _ in range(2 * BLOCK_SIZE + 5)]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID, 3))
+async def test_a_producer_that_starts_anew_gets_another_id(client: Client, version: int) -> None:
+    first = (await client.ask(INIT_PRODUCER_ID, version, request())).producer_id
+    again = await client.ask(INIT_PRODUCER_ID, version, request(None, first, 0))
+    assert (again.error_code, again.producer_epoch) == (0, 0)
+    assert again.producer_id != first
+
+
+@pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID, 3))
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 0)])
+async def test_an_id_without_its_epoch(client: Client, version: int, producer_id: int, epoch: int) -> None:
+    response = await client.ask(INIT_PRODUCER_ID, version, request(None, producer_id, epoch))
+    assert (response.error_code, response.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+@pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [("", ErrorCode.INVALID_REQUEST), ("payments", ErrorCode.COORDINATOR_NOT_AVAILABLE)],
+)
+async def test_transactions_need_a_coordinator(
+    client: Client, version: int, transactional_id: str, code: ErrorCode
+) -> None:
+    response = await client.ask(INIT_PRODUCER_ID, version, request(transactional_id))
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+
+async def test_a_disk_that_refuses_is_told_by_its_code(client: Client, broker: Broker) -> None:
+    async def fail(count: int) -> range:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = broker.storage.metadata
+    allocate, store.allocate_producer_ids = store.allocate_producer_ids, fail  # type: ignore[method-assign]
+    response = await client.ask(INIT_PRODUCER_ID, 4, request())
+    assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    store.allocate_producer_ids = allocate  # type: ignore[method-assign]
+    assert (await client.ask(INIT_PRODUCER_ID, 4, request())).error_code == 0
