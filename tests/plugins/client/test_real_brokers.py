@@ -7,10 +7,19 @@ import uuid
 from typing import Any
 
 import pytest
+import trio
 
 from tests.plugins.client.driven import Driven, trio_driven
 from tidelog.kernel.records import stamp_offset
-from tidelog.plugins.client import CreatedTopic, FetchLimits, NewRecord, NewTopic, TopicPartition, or_raise
+from tidelog.plugins.client import (
+    CreatedTopic,
+    FetchLimits,
+    FoundOffset,
+    NewRecord,
+    NewTopic,
+    TopicPartition,
+    or_raise,
+)
 from tidelog.plugins.client.batches import CODECS, ProducerStamp, build_batch
 from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
 from tidelog.plugins.client.requests import ByVersion
@@ -46,13 +55,22 @@ async def new_topic(client: Driven, partitions: int = 1, configs: dict[str, str]
     name = f"t-{uuid.uuid4()}"
     outcomes = await client.call("create_topics", [NewTopic(name, partitions, configs=configs or {})])
     assert isinstance(or_raise(outcomes)[name], CreatedTopic)
+    await there(client, [TopicPartition(name, index) for index in range(partitions)])
     return name
+
+
+async def there(client: Driven, partitions: list[TopicPartition]) -> None:
+    """Wait until the broker has heard of a new topic from its controller: Apache Kafka takes a while."""
+    with trio.fail_after(20):
+        while True:
+            outcomes = (await client.call("list_offsets", partitions)).values()
+            if all(isinstance(outcome, FoundOffset) for outcome in outcomes):
+                return
 
 
 async def test_a_topic_lives_from_creation_to_deletion(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         name = await new_topic(client, 3)
-        await client.call("list_offsets", [TopicPartition(name, 2)])
         topic = (await client.call("metadata", [name])).topics[name]
         assert [(part.index, part.leader, part.replicas, part.isr) for part in topic.partitions] == [
             (index, 1, (1,), (1,)) for index in range(3)
@@ -68,7 +86,6 @@ async def test_a_topic_lives_from_creation_to_deletion(connect: Any, real_broker
 async def test_a_topic_s_own_configuration_is_told(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         name = await new_topic(client, 1, {"max.message.bytes": "1000"})
-        await client.call("list_offsets", [TopicPartition(name, 0)])
         values = or_raise(await client.call("describe_configs", [name]))[name]
     assert [(value.name, value.value) for value in values if value.is_own] == [("max.message.bytes", "1000")]
 
@@ -193,7 +210,6 @@ async def test_without_acks_the_record_still_arrives(connect: Any, real_broker: 
 async def test_an_unanswered_fetch_waits_as_long_as_it_was_asked_to(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         partition = TopicPartition(await new_topic(client), 0)
-        await client.call("list_offsets", [partition])
         begun = time.monotonic()
         fetched = await client.call("fetch", partition, 0, FetchLimits(max_wait_ms=300))
         assert time.monotonic() - begun >= 0.3
