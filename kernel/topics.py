@@ -72,7 +72,7 @@ class NewTopic:
 
 
 class Topics:
-    """All topics of the broker."""
+    """All topics of the broker; once it is `closing`, nobody is to wait for records any more."""
 
     def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
         self._config = config
@@ -82,6 +82,7 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._changing = trio.Lock()
+        self.closing = False
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(tuple(self._by_name.values()))
@@ -128,7 +129,9 @@ class Topics:
         ]
         stores = await self._storage.open_partitions(specs, progress)
         partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
-        for partition, epoch in zip(partitions, chain.from_iterable(map(_leader_epochs, records)), strict=True):
+        for partition, epoch in zip(
+            partitions, chain.from_iterable(map(_leader_epochs, records)), strict=True
+        ):
             partition.leader_epoch = epoch
         await self._load_state(partitions)
         remaining = iter(partitions)
@@ -227,7 +230,8 @@ class Topics:
             yield from topic.partitions
 
     def wake_all_waiters(self) -> None:
-        """Let every long poll answer now: the broker stops."""
+        """Let every long poll answer now, and those that come yet: the broker stops."""
+        self.closing = True
         for partition in self.partitions():
             partition.abandon_waiters()
 

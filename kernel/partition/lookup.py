@@ -6,9 +6,10 @@ records, which is the one place where the broker decodes records for a client.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
@@ -24,15 +25,30 @@ class TimestampOffset(NamedTuple):
 
 
 def offset_for_timestamp(partition: Partition, timestamp_ms: int) -> TimestampOffset | None:
-    """The first record whose timestamp is `timestamp_ms` or later, None without one."""
-    batch = partition.store.batch_at_timestamp(timestamp_ms)
+    """The first record whose timestamp is `timestamp_ms` or later, None without one.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    batch = _found(partition, lambda: partition.store.batch_at_timestamp(timestamp_ms))
     return None if batch is None else _first_record_from(batch, timestamp_ms)
 
 
 def offset_of_max_timestamp(partition: Partition) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log, None in an empty log."""
-    batch = partition.store.batch_of_max_timestamp()
+    """The first record that has the largest timestamp of the log, None in an empty log.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    batch = _found(partition, partition.store.batch_of_max_timestamp)
     return None if batch is None else _first_record_from(batch, parse_header(batch).max_timestamp)
+
+
+def _found(partition: Partition, find: Callable[[], bytes | None]) -> bytes | None:
+    try:
+        return find()
+    except OSError as error:
+        raise StorageError(f"{partition.topic_partition} cannot be read: {error}") from error
 
 
 def segment_offsets_before(partition: Partition, timestamp_ms: int, max_offsets: int) -> list[int]:

@@ -243,7 +243,11 @@ class Partition:
             )
         if offset > limit:
             return EMPTY_SLICE
-        return store.read(offset, max_bytes, limit, wait=wait)
+        try:
+            return store.read(offset, max_bytes, limit, wait=wait)
+        except OSError as error:
+            _log.error("%s: read failed: %s", self.topic_partition, error)
+            raise StorageError(f"{self.topic_partition} cannot be read: {error}") from error
 
     def readable_end(self, isolation: Isolation) -> int:
         """The first offset that a reader of that isolation may not see yet."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
 from tidelog.kernel.records.record import iter_records
@@ -61,7 +62,10 @@ def _content(batches: LogSlice) -> memoryview:
 
 def _bytes_of(region: bytes | memoryview | FileRegion) -> bytes | memoryview:
     if isinstance(region, FileRegion):
-        return os.pread(region.file.fileno(), region.size, region.position)
+        try:
+            return os.pread(region.file.fileno(), region.size, region.position)
+        except OSError as error:
+            raise StorageError(f"batches cannot be read: {error}") from error
     return region
 
 

@@ -45,30 +45,39 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     try:
         response = read.once(wait=False)
     except WouldBlock:
-        return _read_slowly(read, request)
-    return response if read.is_enough() else _wait_and_read(read, request)
+        return _read_and_wait(read, request)
+    return response if read.is_enough() else _wait_and_read(read, request, response)
 
 
-async def _wait_and_read(read: _Read, request: FetchRequest) -> FetchResponse:
+async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
+    response = await trio.to_thread.run_sync(lambda: read.once(wait=True))
+    return response if read.is_enough() else await _wait_and_read(read, request, response)
+
+
+async def _wait_and_read(read: _Read, request: FetchRequest, response: FetchResponse) -> FetchResponse:
+    deadline = trio.current_time() + request.max_wait_ms / 1000
+    while read.is_outdated(response):  # something came before anybody waited for it
+        response = await _read_again(read)
+        if read.is_enough():
+            return response
     enough = trio.Event()
     waiter = AppendWaiter(request.min_bytes - read.size, enough.set)
     for partition in read.partitions:
         partition.add_waiter(waiter)
     try:
-        with trio.move_on_after(request.max_wait_ms / 1000):
+        with trio.move_on_at(deadline):
             await enough.wait()
     finally:
         for partition in read.partitions:
             partition.remove_waiter(waiter)
+    return await _read_again(read)
+
+
+async def _read_again(read: _Read) -> FetchResponse:
     try:
         return read.once(wait=False)
     except WouldBlock:
         return await trio.to_thread.run_sync(lambda: read.once(wait=True))
-
-
-async def _read_slowly(read: _Read, request: FetchRequest) -> FetchResponse:
-    response = await trio.to_thread.run_sync(lambda: read.once(wait=True))
-    return response if read.is_enough() else await _wait_and_read(read, request)
 
 
 class _Read:
@@ -88,7 +97,19 @@ class _Read:
         """Whether the last pass is to be answered at once: enough bytes, an error, or nothing to wait for."""
         request = self._request
         return (
-            self.size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed or not self.partitions
+            self.size >= request.min_bytes
+            or request.max_wait_ms <= 0
+            or self._failed
+            or not self.partitions
+            or self._topics.closing
+        )
+
+    def is_outdated(self, response: FetchResponse) -> bool:
+        """Whether another pass would give more than the last one, whose outcome `response` is."""
+        told = [part.high_watermark for topic in response.responses for part in topic.partitions]
+        return self._topics.closing or any(
+            partition.high_watermark != high_watermark or partition.offline is not None
+            for partition, high_watermark in zip(self.partitions, told, strict=True)
         )
 
     def once(self, *, wait: bool) -> FetchResponse:

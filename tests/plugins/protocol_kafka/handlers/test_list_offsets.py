@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -211,3 +212,16 @@ async def test_batches_that_cannot_be_read_do_not_break_the_answer(client: Clien
     topic.partitions[0].append(pack_batch(header._replace(attributes=4), b"not zstd at all"))
     part = await ask(client, 5, BASE)
     assert (part.error_code, part.timestamp, part.offset) == (0, BASE, 0)
+
+
+@pytest.mark.parametrize("time", [BASE, MAX_TIMESTAMP])
+async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Broker, time: int) -> None:
+    topic = await filled(broker)
+
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = topic.partitions[0].store
+    store.batch_at_timestamp = fail  # type: ignore[method-assign, assignment]
+    store.batch_of_max_timestamp = fail  # type: ignore[method-assign]
+    assert (await ask(client, 7, time)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
