@@ -1,0 +1,57 @@
+"""Small Java programs, compiled against the client library of one release."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from tests.peers import PeerUnavailableError, find_java, resolve_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMEOUT_S = 90.0
+_SOURCES = Path(__file__).parent / "java"
+# What a client logs is not what a test reads.
+_SLF4J = "org.slf4j:slf4j-nop:1.7.36"
+# A program lives for two seconds: it starts sooner without the optimizing compiler.
+_JVM_OPTIONS = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = "") -> str:
+    """What `program` of the folder `java` prints, run with kafka-clients of release `clients`.
+
+    Raises PeerUnavailableError without a JDK or the jars, AssertionError with the stack trace when it fails.
+    """
+    java = find_java("the Java client")
+    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", _SLF4J)
+    classpath = f"{_compiled(program, jars)}:{jars}/*"
+    ended = subprocess.run(
+        [java, *_JVM_OPTIONS, "-cp", classpath, program, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert ended.returncode == 0, ended.stderr or ended.stdout
+    return ended.stdout
+
+
+@cache
+def _compiled(program: str, jars: Path) -> Path:
+    javac = shutil.which("javac")
+    if javac is None:
+        raise PeerUnavailableError("the Java client", "no `javac` is on the PATH; install a JDK")
+    classes = Path(mkdtemp(prefix="tidelog-java-"))
+    ended = subprocess.run(
+        [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(_SOURCES / f"{program}.java")],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return classes

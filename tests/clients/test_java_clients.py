@@ -1,0 +1,97 @@
+"""The Java client of many ages, with the settings that it comes with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .brokers import AGAINST_KAFKA
+from .java_programs import run_java
+from .payloads import ODD_PAYLOADS, Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .brokers import Broker
+
+NEWEST = "4.3.1"
+OLD = pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka 4 refuses clients that are older than 2.1")
+# Those that speak record batches v2; idempotence is their default from 3.0 on.
+OLDER = ["2.8.2", pytest.param("1.1.1", marks=OLD), pytest.param("0.11.0.3", marks=OLD)]
+# The last one that speaks message format 1; those before wait for a group coordinator even without a group.
+BEFORE_BATCHES = "0.10.2.2"
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.mark.parametrize("release", [NEWEST, "3.9.1", *OLDER])
+def test_with_its_defaults(release: str, broker: Broker, topic: str) -> None:
+    _assert_round_trip(release, broker, topic)
+
+
+@pytest.mark.parametrize("release", OLDER)
+def test_an_older_one_with_idempotence(release: str, broker: Broker, topic: str) -> None:
+    _assert_round_trip(
+        release,
+        broker,
+        topic,
+        "enable.idempotence=true",
+        "acks=all",
+        "max.in.flight.requests.per.connection=1",
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec(codec: str, broker: Broker, topic: str) -> None:
+    _assert_round_trip(NEWEST, broker, topic, f"compression.type={codec}", "linger.ms=20")
+
+
+def test_without_acknowledgement_by_others(broker: Broker, topic: str) -> None:
+    _assert_round_trip(NEWEST, broker, topic, "acks=1", "enable.idempotence=false")
+
+
+@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+def test_the_admin_client_leads_a_topic_through_its_life(release: str, broker: Broker, topic: str) -> None:
+    assert run_java("Topics", release, [broker.bootstrap, topic]).splitlines() == [
+        "listed true",
+        "again TopicExistsException",
+        "partitions 3 with id true",
+        f"nodes [{broker.bootstrap}]",
+        "latest {0=0, 1=3}",
+        "earliest {0=0, 1=0}",
+        "at 2000 {0=-1, 1=1}",
+        "newest {0=-1, 1=2}",
+        "listed false",
+        "gone UnknownTopicOrPartitionException",
+    ]
+
+
+@OLD
+def test_a_client_from_before_record_batches_reads(broker: Broker, topic: str) -> None:
+    payloads = [Payload(f"key {n}".encode(), f"value {n}".encode(), (), 1000 + n) for n in range(100)]
+    _assert_round_trip(NEWEST, broker, topic, "compression.type=lz4", "linger.ms=20", payloads=payloads)
+    printed = run_java("Read", BEFORE_BATCHES, [broker.bootstrap, topic, "100"])
+    assert printed.splitlines() == [f"{n} key {n} value {n}" for n in range(100)]
+
+
+@OLD
+def test_a_client_from_before_record_batches_is_told_why_it_cannot_write(broker: Broker, topic: str) -> None:
+    printed = run_java("Write", BEFORE_BATCHES, [broker.bootstrap, topic])
+    assert printed.startswith("UnsupportedForMessageFormatException")
+
+
+def _assert_round_trip(
+    release: str, broker: Broker, topic: str, *settings: str, payloads: Sequence[Payload] = ODD_PAYLOADS
+) -> None:
+    lines = "".join(map(_line, payloads))
+    printed = run_java("RoundTrip", release, [broker.bootstrap, topic, *settings], lines)
+    assert printed == "".join(f"{offset} {offset} {_line(each)}" for offset, each in enumerate(payloads))
+
+
+def _line(payload: Payload) -> str:
+    headers = [f"{name.encode().hex()}={_hex(value)}" for name, value in payload.headers]
+    return " ".join([str(payload.timestamp_ms), _hex(payload.key), _hex(payload.value), *headers]) + "\n"
+
+
+def _hex(content: bytes | None) -> str:
+    return "null" if content is None else content.hex()
