@@ -1,0 +1,64 @@
+"""Routes: every API that is claimed has messages, codecs and a handler; all else is a violation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tidelog.kernel.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Served, find_route
+
+each_api = pytest.mark.parametrize("served", SERVED.values(), ids=[APIS[key].name for key in SERVED])
+
+
+@each_api
+def test_every_claimed_version_has_a_route(served: Served) -> None:
+    api = APIS[served.key]
+    for version in range(served.min_version, served.max_version + 1):
+        route = find_route(served.key, version)
+        assert (route.name, route.version) == (api.name, version)
+        assert route.response_class is api.response_class
+        assert callable(route.handle)
+        flexible = api.response_header_version(version) == 1
+        assert route.header_tags == (NO_TAGGED_FIELDS if flexible else b"")
+
+
+@each_api
+def test_every_version_from_the_first_to_the_newest_is_served(served: Served) -> None:
+    assert (served.min_version, served.max_version) == (0, APIS[served.key].newest_stable)
+
+
+@each_api
+def test_other_versions_are_a_violation_that_tells_which_are_served(served: Served) -> None:
+    api = APIS[served.key]
+    for version in (-1, served.max_version + 1, 2**15 - 1, -(2**15)):
+        if api.name == "ApiVersions":
+            assert find_route(served.key, version).version == 0
+            continue
+        with pytest.raises(
+            ProtocolViolation,
+            match=rf"version {version} of {api.name} is not served here, versions 0 to {served.max_version} are",
+        ):
+            find_route(served.key, version)
+
+
+@pytest.mark.parametrize("key", [-1, 4, 7, 999, 2**15 - 1, -(2**15)])
+def test_an_api_that_is_not_claimed_is_a_violation(key: int) -> None:
+    with pytest.raises(ProtocolViolation, match=f"API key {key} is not served here"):
+        find_route(key, 0)
+
+
+def test_the_answer_to_an_unknown_version_has_an_old_header() -> None:
+    assert find_route(18, 99).header_tags == find_route(18, 5).header_tags == b""
+
+
+def test_handlers_are_imported_when_first_asked_for() -> None:
+    code = (
+        "import sys; from tidelog.plugins.protocol_kafka import routes; "
+        "loaded = lambda: [m for m in sys.modules if m.startswith(routes.HANDLERS + '.')]; "
+        "assert not loaded(), loaded(); routes.find_route(18, 0); assert loaded()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
