@@ -23,7 +23,7 @@ from tidelog.plugins.storage_file.kraft.snapshots import SnapshotId, snapshot_ti
 
 _log = logging.getLogger(__name__)
 
-CLOSING_BYTES = 1024 * 1024
+CLOSING_BYTES = 128 * 1024
 """A stop takes a snapshot if the log has grown by that much: the next start then reads it in no time."""
 
 

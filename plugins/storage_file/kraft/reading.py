@@ -50,7 +50,7 @@ class MetadataReplay:
     transaction: list[FramedRecord] | None = None
     last_timestamp: int = 0
     last_epoch: int = 0
-    unknown: Counter[int] = attrs.field(factory=Counter)
+    unknown: Counter[int] = attrs.field(factory=Counter[int])
 
     def feed(self, header: BatchHeader, batch: Buffer, *, from_snapshot: bool = False) -> None:
         """Take in the next batch.

@@ -177,11 +177,9 @@ class KraftMetadata:
         """See `MetadataStore.put_topic`."""
         async with self._changing:
             before = self.image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
-            looked_at = record.topic_id in self._adopted and (before != record.config or not record.adopted)
+            looked_at = before != record.config
             await self._commit(self._changes.put_topic(record))
-            if record.adopted and not looked_at:
-                await trio.to_thread.run_sync(self._adopted.add, [record])
-            elif looked_at:
+            if looked_at:
                 await trio.to_thread.run_sync(self._adopted.discard, record.topic_id)
 
     async def remove_topic(self, name: str) -> None:

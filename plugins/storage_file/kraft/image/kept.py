@@ -66,7 +66,7 @@ KEPT_TYPES = frozenset(_SUBJECT_OF)
 class KeptRecords:
     """The kept records' values, framed as they lay in the log, by what they are about."""
 
-    _values: dict[Hashable, bytes] = attrs.field(factory=dict)
+    _values: dict[Hashable, bytes] = attrs.field(factory=dict[Hashable, bytes])
     _unknown: int = 0
 
     def values(self) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ def apply_record(image: MetadataImage, record: FramedRecord) -> None:
     Raises:
         UnreadableRecord: the record speaks of a topic, partition or broker that is not there.
     """
-    kind = type(record.message)
+    kind: type[Any] = type(record.message)
     apply = _APPLY.get(kind)
     if apply is not None:
         apply(image, record.message)

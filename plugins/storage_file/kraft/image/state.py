@@ -29,7 +29,7 @@ class TopicImage:
 
     name: str
     topic_id: Uuid
-    partitions: dict[int, PartitionRecord] = attrs.field(factory=dict)
+    partitions: dict[int, PartitionRecord] = attrs.field(factory=dict[int, "PartitionRecord"])
 
 
 @attrs.define(eq=True)
@@ -40,15 +40,17 @@ class MetadataImage:
     for but never loses. `removed_topics` are the ids of topics that were removed since the last snapshot.
     """
 
-    topics: dict[Uuid, TopicImage] = attrs.field(factory=dict)
-    topic_ids: dict[str, Uuid] = attrs.field(factory=dict)
-    configs: dict[Resource, dict[str, str]] = attrs.field(factory=dict)
-    features: dict[str, int] = attrs.field(factory=dict)
-    brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict)
-    controllers: dict[int, RegisterControllerRecord] = attrs.field(factory=dict)
+    topics: dict[Uuid, TopicImage] = attrs.field(factory=dict[bytes, TopicImage])
+    topic_ids: dict[str, Uuid] = attrs.field(factory=dict[str, bytes])
+    configs: dict[Resource, dict[str, str]] = attrs.field(factory=dict[Resource, dict[str, str]])
+    features: dict[str, int] = attrs.field(factory=dict[str, int])
+    brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict[int, "RegisterBrokerRecord"])
+    controllers: dict[int, RegisterControllerRecord] = attrs.field(
+        factory=dict[int, "RegisterControllerRecord"]
+    )
     next_producer_id: int = 0
     kept: KeptRecords = attrs.field(factory=KeptRecords)
-    removed_topics: set[Uuid] = attrs.field(factory=set, eq=False)
+    removed_topics: set[Uuid] = attrs.field(factory=set[bytes], eq=False)
 
     @property
     def metadata_version(self) -> int:
