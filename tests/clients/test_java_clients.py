@@ -8,6 +8,7 @@ import pytest
 
 from .brokers import AGAINST_KAFKA
 from .java_programs import run_java
+from .lines import lines_of, lines_read_back
 from .payloads import ODD_PAYLOADS, Payload
 
 if TYPE_CHECKING:
@@ -83,15 +84,5 @@ def test_a_client_from_before_record_batches_is_told_why_it_cannot_write(broker:
 def _assert_round_trip(
     release: str, broker: Broker, topic: str, *settings: str, payloads: Sequence[Payload] = ODD_PAYLOADS
 ) -> None:
-    lines = "".join(map(_line, payloads))
-    printed = run_java("RoundTrip", release, [broker.bootstrap, topic, *settings], lines)
-    assert printed == "".join(f"{offset} {offset} {_line(each)}" for offset, each in enumerate(payloads))
-
-
-def _line(payload: Payload) -> str:
-    headers = [f"{name.encode().hex()}={_hex(value)}" for name, value in payload.headers]
-    return " ".join([str(payload.timestamp_ms), _hex(payload.key), _hex(payload.value), *headers]) + "\n"
-
-
-def _hex(content: bytes | None) -> str:
-    return "null" if content is None else content.hex()
+    printed = run_java("RoundTrip", release, [broker.bootstrap, topic, *settings], lines_of(payloads))
+    assert printed == lines_read_back(payloads)

@@ -1,0 +1,56 @@
+"""Small Node programs with a client from the npm registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.peers import PeerUnavailableError, peers_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMEOUT_S = 60.0
+_SOURCES = Path(__file__).parent / "node"
+
+
+def run_node(program: str, package: str, arguments: Sequence[str], stdin: str) -> str:
+    """What `program` of the folder `node` prints, run with `package` (name@version).
+
+    Skips without Node; raises PeerUnavailableError without the package, AssertionError when the program
+    fails.
+    """
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("no `node` or no `npm` is on the PATH")
+    ended = subprocess.run(
+        [node, str(_SOURCES / program), *arguments],
+        env={**os.environ, "NODE_PATH": str(_installed(npm, package) / "node_modules")},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert ended.returncode == 0, ended.stderr or ended.stdout
+    return ended.stdout
+
+
+def _installed(npm: str, package: str) -> Path:
+    """The folder with the package, installed into the cache by the first who asks."""
+    folder = peers_cache() / f"npm-{package.replace('/', '-')}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as aside:
+        command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", aside, package]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+        if ended.returncode != 0:
+            raise PeerUnavailableError(package, f"npm failed: {ended.stderr.strip()}")
+        shutil.copytree(aside, folder, dirs_exist_ok=True)
+    return folder
