@@ -6,7 +6,6 @@ Source: seed 001, "Two-phase `.deleted` removal".
 from __future__ import annotations
 
 import logging
-import shutil
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +48,7 @@ def remove_all(paths: Sequence[str]) -> None:
     for path in paths:
         try:
             if Path(path).is_dir():
-                shutil.rmtree(path)
+                disk.remove_tree(path)
             else:
                 disk.remove_if_there(path)
         except OSError as error:

@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import resource
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ unlink = os.unlink
 stat = os.stat
 scandir = os.scandir
 mkdir = os.mkdir
+remove_tree = shutil.rmtree
 close = os.close
 
 NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
