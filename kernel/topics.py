@@ -47,13 +47,17 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @attrs.define(eq=False)
 class Topic:
-    """An open topic; `partitions[n]` is partition n."""
+    """An open topic; `partitions[n]` is partition n.
+
+    `adopted`: nothing of its data may be deleted by age or size, or compacted, before somebody looked at it.
+    """
 
     name: str
     topic_id: uuid.UUID
     overrides: Mapping[str, str]
     config: TopicConfig
     partitions: list[Partition]
+    adopted: bool = False
 
     @property
     def is_internal(self) -> bool:
@@ -245,7 +249,7 @@ class Topics:
                 closing.start_soon(trio.to_thread.run_sync, _close_all, partitions[share::THREADS_TO_CLOSE])
 
     def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
-        topic = Topic(record.name, record.topic_id, record.config, config, partitions)
+        topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
         return topic
 

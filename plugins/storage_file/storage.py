@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -249,13 +250,20 @@ class FileStorage:
             raise StorageError("not everything could be closed properly: " + "; ".join(errors))
 
     async def _close_metadata(self, *, stopped_clean: bool) -> list[str]:
-        if self._metadata is None:
+        metadata = self._metadata
+        if metadata is None:
             return []
         try:
             if stopped_clean:
-                await self._metadata.stop()
-            await trio.to_thread.run_sync(self._metadata.close)
+                await metadata.stop()
         except (OSError, StorageError) as error:
+            # What it holds is closed all the same; the second complaint would be the first one's.
+            with contextlib.suppress(OSError):
+                await trio.to_thread.run_sync(metadata.close)
+            return [f"the metadata log: {error}"]
+        try:
+            await trio.to_thread.run_sync(metadata.close)
+        except OSError as error:
             return [f"the metadata log: {error}"]
         return []
 

@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 CLOSING_BYTES = 128 * 1024
 """A stop takes a snapshot if the log has grown by that much: the next start then reads it in no time."""
+RETRY_AFTER_MS = 60_000
+"""A disk that refused a snapshot is left alone for that long."""
 
 
 @attrs.frozen
@@ -66,14 +68,21 @@ class Snapshots:
         self._limits = limits
         self._now_ms = now_ms
         self._taken_ms = now_ms()
+        self._not_before_ms = 0
         self.bytes_since = 0
 
     def is_due(self) -> bool:
         """Whether the log has grown enough since the newest snapshot, or long enough ago."""
+        if self._now_ms() < self._not_before_ms:
+            return False
         if self.bytes_since >= self._limits.bytes_between:
             return True
         interval = self._limits.interval_ms
         return bool(interval and self.bytes_since) and self._now_ms() - self._taken_ms >= interval
+
+    def postpone(self) -> None:
+        """Try again after a while."""
+        self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
 
     def take(self) -> None:
         """Write a snapshot of everything up to the log's end, then let go of what is too old."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from tidelog.kernel.errors import BrokerError, CorruptBatch
+from tidelog.kernel.errors import BrokerError, CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.plugins.protocol_kafka.codecs.compiled import decode
@@ -37,6 +37,8 @@ PART_SUFFIX = ".part"
 DELETED_SUFFIX = ".deleted"
 BATCH_BYTES = 1024 * 1024
 """Records go into batches of about this size, so that a reader never needs more memory than that."""
+PREAMBLE_BYTES = 4096
+"""More than the first batch of a single node's snapshot ever has."""
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part|\.deleted)?")
 
@@ -137,13 +139,18 @@ def snapshot_time(path: Path) -> int:
 
     Raises:
         CorruptBatch: it is damaged.
+        OSError: it cannot be read.
     """
-    header, batch = read_snapshot(path)[0]
-    value = next(iter_records(batch, header)).value or b""
+    fd = disk.open_file(path, os.O_RDONLY)
     try:
+        batch = disk.pread(fd, PREAMBLE_BYTES, 0)
+    finally:
+        disk.close(fd)
+    try:
+        value = next(iter_records(batch, parse_header(batch))).value or b""
         return decode(SnapshotHeaderRecord, 0, value).last_contained_log_timestamp
-    except CodecError as error:
-        raise CorruptBatch(str(error)) from None
+    except (CodecError, UnsupportedMessageFormat, StopIteration) as error:
+        raise CorruptBatch(f"{path.name}: {error}") from None
 
 
 def _first_control_type(header: BatchHeader, batch: bytes) -> int | None:

@@ -6,6 +6,7 @@ image only once it is durable.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID, uuid4
 
@@ -35,6 +36,8 @@ from tidelog.plugins.storage_file.kraft.records.transactions import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
+
+_log = logging.getLogger(__name__)
 
 NO_BROKER_EPOCH = -1
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -180,7 +183,7 @@ class KraftMetadata:
             looked_at = before != record.config
             await self._commit(self._changes.put_topic(record))
             if looked_at:
-                await trio.to_thread.run_sync(self._adopted.discard, record.topic_id)
+                await self._unmark(record.topic_id)
 
     async def remove_topic(self, name: str) -> None:
         """See `MetadataStore.remove_topic`."""
@@ -188,7 +191,7 @@ class KraftMetadata:
             topic = self.image.find_topic(name)
             if topic is not None:
                 await self._commit([(topics.RemoveTopicRecord(topic_id=topic.topic_id), 0)])
-                await trio.to_thread.run_sync(self._adopted.discard, UUID(bytes=topic.topic_id))
+                await self._unmark(UUID(bytes=topic.topic_id))
 
     async def allocate_producer_ids(self, count: int) -> range:
         """See `MetadataStore.allocate_producer_ids`."""
@@ -213,7 +216,7 @@ class KraftMetadata:
         async with self._changing:
             await self._commit(self._changes.leave(self.broker_epoch))
             if self._snapshots.bytes_since >= CLOSING_BYTES:
-                await trio.to_thread.run_sync(self._snapshots.take)
+                await trio.to_thread.run_sync(self._take_snapshot)
 
     def close(self) -> None:
         """Blocking: make durable and close; also after a failure."""
@@ -233,10 +236,25 @@ class KraftMetadata:
                 self._count(self._log.append(chunk))
             await trio.to_thread.run_sync(self._log.flush)
 
+    async def _unmark(self, topic_id: UUID) -> None:
+        """Take an adopted topic's mark away; the change itself is durable, so this must not fail it."""
+        try:
+            await trio.to_thread.run_sync(self._adopted.discard, topic_id)
+        except OSError as error:
+            _log.warning("%s cannot be written, a topic stays marked: %s", self._adopted.path, error)
+
     async def _snapshot_if_due(self) -> None:
         if self._snapshots.is_due():
-            await trio.to_thread.run_sync(self._snapshots.take)
-            await trio.to_thread.run_sync(self._snapshots.clean)
+            await trio.to_thread.run_sync(self._take_snapshot)
+
+    def _take_snapshot(self) -> None:
+        """Blocking: the log has everything, so a disk that refuses the snapshot fails nothing else."""
+        try:
+            self._snapshots.take()
+            self._snapshots.clean()
+        except OSError as error:
+            self._snapshots.postpone()
+            _log.warning("no snapshot of %s can be taken: %s", self._place.directory, error)
 
     def _count(self, appended_bytes: int) -> None:
         self._snapshots.bytes_since += appended_bytes

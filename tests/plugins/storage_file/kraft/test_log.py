@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from uuid import uuid4
 
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.storage_file.kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.ids import encode_uuid_bytes
+from tidelog.plugins.storage_file.kraft import housekeeping
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"
 REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
@@ -226,3 +231,59 @@ async def test_a_torn_tail_is_cut_off(scene: LogDirectoryScene, left: int) -> No
     await crashed.storage.open()
     assert [topic.name for topic in metadata_of(crashed).topics()] == ["t"]
     await crashed.close()
+
+
+async def test_a_disk_that_refuses_snapshots_fails_no_change(
+    tmp_path_factory: pytest.TempPathFactory,
+    tasks: BackgroundTasks,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = {"metadata.log.max.record.bytes.between.snapshots": 100}
+    scene = LogDirectoryScene(tmp_path_factory.mktemp("refused"), tasks, limits)
+    await scene.storage.open()
+    there = len(snapshots(scene))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(housekeeping, "write_snapshot", refuse)
+        for name in ("t", "u"):
+            await metadata_of(scene).put_topic(TopicRecord(name, uuid4(), 1))
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+    assert caplog.text.count("no snapshot of") == 1
+    assert len(snapshots(scene)) == there
+    scene.clock.advance(housekeeping.RETRY_AFTER_MS)
+    await metadata_of(scene).keep_house()
+    assert len(snapshots(scene)) == there + 1
+    await scene.reopen()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+    await scene.close()
+
+
+@pytest.mark.parametrize("name", ["pwrite", "sync_data"])
+async def test_a_change_that_the_disk_refuses_is_no_change(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, name, refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    if name == "sync_data":
+        # After a failed flush nobody knows what is on the disk, so nothing is promised before a restart.
+        with pytest.raises(OSError, match="an earlier flush failed"):
+            await metadata_of(scene).allocate_producer_ids(1)
+        with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
+            await scene.storage.close()
+        scene.storage = scene.new_storage()
+        await scene.storage.open()
+        assert [topic.name for topic in metadata_of(scene).topics()] in (["t"], ["t", "u"])
+    else:
+        await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
