@@ -120,6 +120,10 @@ class InvalidTransactionState(BrokerError):
     """A transactional batch outside a transaction that this broker coordinates."""
 
 
+class TransactionCoordinatorFenced(BrokerError):
+    """A newer coordinator has already decided about a transaction of this producer."""
+
+
 class FencedLeaderEpoch(BrokerError):
     """The client's leader epoch is older than the partition's."""
 

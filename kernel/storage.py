@@ -12,6 +12,7 @@ then the kernel calls them in a thread.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from uuid import UUID
@@ -71,13 +72,38 @@ Region: TypeAlias = bytes | memoryview | FileRegion
 
 @attrs.frozen
 class LogSlice:
-    """A run of the log's bytes, as one or more regions: whole batches, but the last may be cut short."""
+    """A run of the log's bytes, as one or more regions: whole batches, but the last may be cut short.
+
+    All offsets in it are below `end_offset`, which may be further than its last batch.
+    """
 
     regions: Sequence[Region]
     size: int
+    end_offset: int = 0
 
 
 EMPTY_SLICE = LogSlice((), 0)
+
+
+def region_bytes(region: Region) -> bytes | memoryview:
+    """Blocking: what a region stands for."""
+    if isinstance(region, FileRegion):
+        return os.pread(region.file.fileno(), region.size, region.position)
+    return region
+
+
+@attrs.frozen
+class AbortedTransaction:
+    """A transaction that was aborted: its producer, its first offset and that of its marker.
+
+    `last_stable_offset` is what it was when the marker had been written: no transaction that is decided later
+    has anything below it.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
 
 
 @attrs.frozen
@@ -113,6 +139,14 @@ class PartitionStore(Protocol):
         """Bytes of all batches."""
         ...
 
+    @property
+    def aborted_known_until(self) -> int:
+        """Of aborted transactions whose marker lies below this offset none is missing, after opening.
+
+        The kernel finds the others in the log and adds them again.
+        """
+        ...
+
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Add one batch whose header is stamped; its bytes are in the page cache when this returns.
 
@@ -135,6 +169,29 @@ class PartitionStore(Protocol):
 
         Raises:
             WouldBlock: the position cannot be found without waiting for the disk (never with `wait=True`).
+        """
+        ...
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Remember a transaction whose marker is in the log; markers come in the order of their offsets.
+
+        One that does not come behind the last one of its segment is known already and left out.
+
+        Raises:
+            OSError: the disk refused; nothing was added.
+        """
+        ...
+
+    def aborted_transactions(
+        self, from_offset: int, to_offset: int, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """Aborted transactions that overlap `[from_offset, to_offset)`, by the offsets of their markers.
+
+        An entry whose last stable offset is at or above `to_offset` ends the search: behind it there are
+        none. Truncating and deleting take with them what has its marker in what goes.
+
+        Raises:
+            WouldBlock: the disk has to be waited for (never with `wait=True`).
         """
         ...
 

@@ -26,6 +26,10 @@ class GroupCommit:
         self._under_way: trio.Event | None = None
         self._failure: OSError | None = None
 
+    def truncated(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now."""
+        self.durable_offset = min(self.durable_offset, end_offset)
+
     async def flush(self) -> None:
         """Wait for one flush: the one under way, or else a new one.
 

@@ -1,4 +1,4 @@
-"""Bringing a partition back: producers and leader epochs from side files and from the log above them.
+"""Bringing a partition back: producers, transactions, leader epochs from side files and the log above them.
 
 Source: seed 002, "Crash recovery & startup", step 5, and "ProducerStateManager".
 """
@@ -6,12 +6,24 @@ Source: seed 002, "Crash recovery & startup", step 5, and "ProducerStateManager"
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.errors import StorageError
+from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, NO_EPOCH, LeaderEpochs
-from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.partition.producers import ProducerEntry
-from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name, snapshot_offsets
+from tidelog.kernel.partition.snapshots import (
+    decode_snapshot,
+    remove_snapshots,
+    remove_stray_snapshots,
+    snapshot_name,
+    snapshot_offsets,
+)
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
+from tidelog.kernel.records.control import EndMarker, decode_marker
+from tidelog.kernel.storage import region_bytes
+
+if TYPE_CHECKING:
+    from tidelog.kernel.partition.partition import Partition
 
 _log = logging.getLogger(__name__)
 
@@ -60,32 +72,73 @@ def _load_epochs(partition: Partition) -> int | None:
 
 
 def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
-    """Take producers from the newest snapshot, and from the log above it what came after.
+    """Learn producers and transactions, and epochs whose checkpoint a crash came before.
 
-    That also tells of epochs whose checkpoint a crash came before. When the checkpoint is lost altogether,
-    the whole log is read.
+    When the checkpoint is lost altogether, or entries of the transaction index are, more of the log is read.
+    """
+    store, end = partition.store, partition.log_end_offset
+    remove_snapshots(store, below=partition.log_start_offset, above=end)
+    newest = min(end, store.aborted_known_until)
+    restore_producers(partition, newest_snapshot=newest, whole_log=epochs_lost)
+    remove_stray_snapshots(store)
+    partition.watermarks.set_back(partition.log_start_offset, end)
+
+
+def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: bool = False) -> None:
+    """Blocking: take producers from a snapshot at or below that offset, and from the log what came after.
+
+    Aborted transactions that the store does not know are added to it. With `whole_log` epochs are learned
+    from all of it.
     """
     store = partition.store
     log_start = snapshot_offset = partition.log_start_offset
-    snapshot = _newest_snapshot(partition)
-    if snapshot is not None:
-        snapshot_offset, partition.producers.entries = snapshot
-    from_offset = log_start if epochs_lost else max(snapshot_offset, log_start)
+    snapshot = _newest_snapshot(partition, newest_snapshot)
+    if snapshot is None:
+        partition.producers.restore({})
+    else:
+        snapshot_offset = snapshot[0]
+        partition.producers.restore(snapshot[1])
+    from_offset = log_start if whole_log else max(snapshot_offset, log_start)
     if from_offset >= partition.log_end_offset:
         return
     for header in store.headers(from_offset):
         partition.epochs.assign(header.leader_epoch, header.base_offset)
-        if header.base_offset >= snapshot_offset:
-            partition.producers.replay(header)
+        if header.base_offset >= snapshot_offset and header.producer_id != NO_PRODUCER_ID:
+            _replay(partition, header)
 
 
-def _newest_snapshot(partition: Partition) -> tuple[int, dict[int, ProducerEntry]] | None:
-    """The newest snapshot that can be read and is not beyond the log's end; the others beyond it go."""
+def _replay(partition: Partition, header: BatchHeader) -> None:
+    """Take in a producer's batch that is in the log; checks are not repeated."""
+    producers, offset = partition.producers, header.base_offset
+    if not header.is_control:
+        producers.update(header, offset)
+        return
+    marker = _read_marker(partition, header)
+    if marker is None:
+        return
+    aborted = producers.aborted_by(header, offset, marker)
+    if aborted is not None:
+        partition.store.add_aborted(aborted)
+    producers.end_transaction(header, offset, marker)
+
+
+def _read_marker(partition: Partition, header: BatchHeader) -> EndMarker | None:
+    """The marker in a control batch, None without one; one that cannot be read is told and passed over."""
+    offset = header.base_offset
+    found = partition.store.read(offset, header.size, offset + 1, wait=True)
+    try:
+        return decode_marker(b"".join(map(region_bytes, found.regions)), header)
+    except BrokerError as error:
+        _log.error("%s: the control batch at offset %d: %s", partition.topic_partition, offset, error)
+        return None
+
+
+def _newest_snapshot(partition: Partition, newest: int) -> tuple[int, dict[int, ProducerEntry]] | None:
+    """The newest snapshot at or below an offset that can be read; those that cannot go."""
     store = partition.store
     for offset in reversed(snapshot_offsets(store.side_files())):
         name = snapshot_name(offset)
-        if offset > partition.log_end_offset:
-            store.delete_side_file(name)
+        if offset > newest:
             continue
         content = store.read_side_file(name)
         try:

@@ -3,14 +3,15 @@
     log start ≤ last stable ≤ high watermark ≤ log end
 
 `append` has no checkpoint between reading the log end offset and the bytes reaching the page cache: on one
-event loop that makes it atomic without a lock. Sources: seed 002, "The append path", "Offset boundaries".
+event loop that makes it atomic without a lock. What a follower does is in `following`. Sources: seed 002,
+"The append path", "Offset boundaries".
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,21 +26,31 @@ from tidelog.kernel.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.partition import following
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
-from tidelog.kernel.partition.snapshots import encode_snapshot, snapshot_name
+from tidelog.kernel.partition.snapshots import encode_snapshot, remove_snapshots, snapshot_name
 from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
+from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     stamp_append_time,
     stamp_create_time,
     stamp_offset,
 )
-from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, PartitionStore, TopicPartition
+from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.storage import (
+    EMPTY_SLICE,
+    AbortedTransaction,
+    LogSlice,
+    PartitionStore,
+    TopicPartition,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -67,18 +78,18 @@ class AppendResult(NamedTuple):
 
 
 class Partition:
-    """One partition of a topic, open and led by this broker."""
+    """One partition of a topic, open; led by this broker unless `follows` is set.
+
+    Where another broker leads, only `advance_high_watermark` moves the high watermark.
+    """
 
     __slots__ = (
         "_clock",
         "_in_thread",
-        "_unseen_bytes",
-        "_waiters",
         "commit",
         "config",
         "epochs",
-        "high_watermark",
-        "last_stable_offset",
+        "follows",
         "leader_epoch",
         "log_end_offset",
         "offline",
@@ -86,6 +97,7 @@ class Partition:
         "store",
         "topic_id",
         "topic_partition",
+        "watermarks",
     )
 
     def __init__(
@@ -105,13 +117,15 @@ class Partition:
         self.producers = ProducerStates()
         self.epochs = LeaderEpochs()
         self.leader_epoch = 0
-        self.log_end_offset = self.high_watermark = self.last_stable_offset = store.log_end_offset
+        self.follows = False
+        self.log_end_offset = store.log_end_offset
+        self.watermarks = Watermarks(
+            store.log_start_offset, store.log_end_offset, self.producers.transactions
+        )
         self.offline: BrokerError | None = None
         self._clock = clock
         self._in_thread = in_thread
         self.commit = GroupCommit(store.log_end_offset, store.flush)
-        self._unseen_bytes = 0
-        self._waiters: set[AppendWaiter] = set()
 
     @property
     def log_start_offset(self) -> int:
@@ -119,16 +133,29 @@ class Partition:
         return self.store.log_start_offset
 
     @property
+    def high_watermark(self) -> int:
+        """What lies below is committed: every replica that counts has it, or it will never be lost."""
+        return self.watermarks.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What lies below belongs to no transaction, or to one that is decided."""
+        return self.watermarks.last_stable_offset
+
+    @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
         return self.commit.durable_offset < self.log_end_offset
 
-    def append(self, batch: bytearray | memoryview) -> AppendResult:
+    def append(self, batch: bytearray | memoryview, *, in_transaction: bool = False) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
         A retry of one of the producer's last five batches is answered with the offsets that it got then.
+        `in_transaction`: a coordinator vouches that the partition is part of the producer's transaction.
 
         Raises:
+            InvalidTransactionState: a transactional batch that nobody vouches for, or one outside of the
+                transaction that its producer has open.
             BrokerError: the batch is refused (see `validate_batch`, `validate_timestamps`, `ProducerStates`).
             StorageError: the disk refused; the log is as before.
         """
@@ -136,8 +163,10 @@ class Partition:
             raise self.offline.with_traceback(None)
         config = self.config
         header = validate_batch(batch, config)
-        if header.is_transactional:
-            raise InvalidTransactionState("no plugin coordinates transactions on this broker")
+        if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+            raise InvalidTransactionState(
+                f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
+            )
         if header.producer_id != NO_PRODUCER_ID:
             sent = self.producers.check(header)
             if sent is not None:
@@ -153,17 +182,70 @@ class Partition:
                 stamp_create_time(batch, header)
         return self._append_stamped(batch, header, append_time)
 
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        commit: bool,
+        transaction_version: int = 1,
+    ) -> AppendResult:
+        """End the producer's transaction here: write the control batch, and let committed readers go on.
+
+        Without an open transaction the marker is written all the same, as Kafka does when a coordinator
+        repeats itself; it then only fences older epochs. `flush_due` holds as for `append`.
+
+        Raises:
+            InvalidProducerEpoch, TransactionCoordinatorFenced: see `ProducerStates.check_marker`.
+            StorageError: the disk refused.
+        """
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        marker, now_ms = EndMarker(commit, coordinator_epoch), self._clock()
+        batch, header = marker_batch(producer_id, producer_epoch, marker, now_ms)
+        append_time = NO_TIMESTAMP
+        if self.config.message_timestamp_type == LOG_APPEND_TIME:
+            append_time = now_ms
+            stamp_append_time(batch, header, append_time)
+        return self._append_stamped(batch, header, append_time, marker)
+
     def _as_answered_then(self, sent: SentBatch) -> AppendResult:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
         time = sent.timestamp if stamped else NO_TIMESTAMP
         return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self._flush_is_due())
 
     def _append_stamped(
-        self, batch: bytearray | memoryview, header: BatchHeader, append_time: int
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        append_time: int,
+        marker: EndMarker | None = None,
     ) -> AppendResult:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         stamp_offset(batch, base_offset, self.leader_epoch)
+        self.write(batch, header, base_offset, last_offset, self.leader_epoch, marker)
+        if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:
+            return AppendResult(base_offset, last_offset, append_time, flush_due=True)
+        self.watermarks.advance(last_offset + 1)
+        return AppendResult(base_offset, last_offset, append_time)
+
+    def write(
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        marker: EndMarker | None,
+    ) -> None:
+        """Put a batch that was checked and stamped at the log's end, and keep what is derived from the log.
+
+        Raises:
+            StorageError: the disk refused.
+        """
         try:
             rolled = self.store.append(batch, base_offset, last_offset, header.max_timestamp)
         except OSError as error:
@@ -171,16 +253,27 @@ class Partition:
             raise StorageError(f"{self.topic_partition}: the disk refused the batch: {error}") from error
         if rolled:
             self._snapshot_soon(base_offset)
-        if self.leader_epoch > self.epochs.latest:
-            self._begin_epoch(base_offset)
-        if header.producer_id != NO_PRODUCER_ID:
+        if leader_epoch > self.epochs.latest:
+            self._begin_epoch(leader_epoch, base_offset)
+        if marker is not None:
+            self._end_transaction(header, base_offset, marker)
+        elif header.producer_id != NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
-        self.log_end_offset = end_offset = last_offset + 1
-        self._unseen_bytes += len(batch)
-        if end_offset - self.commit.durable_offset >= self.config.flush_messages:
-            return AppendResult(base_offset, last_offset, append_time, flush_due=True)
-        self._show_up_to(end_offset)
-        return AppendResult(base_offset, last_offset, append_time)
+        self.log_end_offset = last_offset + 1
+        self.watermarks.unseen_bytes += len(batch)
+
+    def _end_transaction(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
+        aborted = self.producers.aborted_by(header, base_offset, marker)
+        if aborted is not None:
+            try:
+                self.store.add_aborted(aborted)
+            except OSError as error:
+                # The log has the marker and the index does not. Nothing that is remembered goes beyond the
+                # marker then, so the next start finds it in the log and adds the entry.
+                failure = StorageError(f"{self.topic_partition}: no entry in the transaction index: {error}")
+                self.take_offline(failure)
+                raise failure from error
+        self.producers.end_transaction(header, base_offset, marker)
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until `flush.messages` allows to acknowledge the record at `offset`; then readers see it.
@@ -191,6 +284,10 @@ class Partition:
         while self.commit.durable_offset <= offset and self._flush_is_due():
             await self._flush_once()
         self._show_up_to(self.commit.durable_offset if self._flush_is_due() else self.log_end_offset)
+
+    def _show_up_to(self, offset: int) -> None:
+        if not self.follows:
+            self.watermarks.advance(offset)
 
     async def flush(self) -> None:
         """Make everything appended so far durable.
@@ -213,14 +310,56 @@ class Partition:
     def _flush_is_due(self) -> bool:
         return self.log_end_offset - self.commit.durable_offset >= self.config.flush_messages
 
-    def _show_up_to(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, and wake those who wait for it."""
-        if offset <= self.high_watermark:
+    def append_as_follower(self, batches: bytearray | memoryview) -> None:
+        """Append batches of the leader as they are; one that is cut short at the end is left out.
+
+        Nothing is appended unless all of them are sound. Readers see them after `advance_high_watermark`.
+
+        Raises:
+            CorruptBatch: a CRC or a length is wrong.
+            InvalidRecord: offsets do not grow, or are in the log already.
+            StorageError: the disk refused; the batches before the one it refused are in the log.
+        """
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
+        self.follows = True
+        following.append_verbatim(self, batches)
+
+    def truncate_to(self, offset: int) -> None:
+        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it told.
+
+        Producers come back from the newest snapshot that is left and the log above it; open transactions,
+        epochs and watermarks are those of the shorter log. Nothing is appended meanwhile.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        following.cut_back(self, offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see what lies below `offset`, which the leader calls committed; it never goes back."""
+        self.watermarks.advance(min(offset, self.log_end_offset))
+
+    def raise_log_start(self, offset: int) -> None:
+        """Let the log begin at `offset` (DeleteRecords); where it begins behind that already, it stays.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition}: the log cannot begin at {offset}, its high watermark is "
+                f"{self.high_watermark}"
+            )
+        if offset <= self.log_start_offset:
             return
-        self.high_watermark = self.last_stable_offset = offset
-        size, self._unseen_bytes = self._unseen_bytes, 0
-        if self._waiters:
-            self._wake_waiters(size)
+        self.store.raise_log_start(offset)
+        self.watermarks.raise_log_start(offset)
+        if self.epochs.truncate_from_start(offset):
+            self._write_soon("epochs", CHECKPOINT_NAME, self.epochs.encode())
+        self._in_thread(
+            f"snapshots {self.topic_partition}", lambda: remove_snapshots(self.store, below=offset)
+        )
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.
@@ -249,9 +388,21 @@ class Partition:
             _log.error("%s: read failed: %s", self.topic_partition, error)
             raise StorageError(f"{self.topic_partition} cannot be read: {error}") from error
 
+    def aborted_transactions(
+        self, offset: int, found: LogSlice, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """What a reader of committed records has to leave out of the slice that `read` gave for `offset`.
+
+        Raises:
+            WouldBlock: as for `read`.
+        """
+        if not found.size:
+            return ()
+        return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
+
     def readable_end(self, isolation: Isolation) -> int:
         """The first offset that a reader of that isolation may not see yet."""
-        return self.last_stable_offset if isolation else self.high_watermark
+        return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Compare the epoch that a client believes in with the partition's; -1 is not checked.
@@ -265,17 +416,18 @@ class Partition:
         described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"
         raise FencedLeaderEpoch(described) if epoch < self.leader_epoch else UnknownLeaderEpoch(described)
 
-    def add_waiter(self, waiter: AppendWaiter) -> None:
-        """Tell `waiter` of every append from now on."""
-        self._waiters.add(waiter)
+    def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
+        """Tell `waiter` from now on whenever there is more for readers of that isolation."""
+        (self.watermarks.committed_waiters if isolation else self.watermarks.waiters).add(waiter)
 
     def remove_waiter(self, waiter: AppendWaiter) -> None:
         """Tell it no longer."""
-        self._waiters.discard(waiter)
+        self.watermarks.waiters.discard(waiter)
+        self.watermarks.committed_waiters.discard(waiter)
 
     def abandon_waiters(self) -> None:
         """Wake all who wait here: there is nothing to wait for any more."""
-        for waiter in tuple(self._waiters):
+        for waiter in (*self.watermarks.waiters, *self.watermarks.committed_waiters):
             waiter.abandon()
 
     def take_offline(self, reason: BrokerError | None = None) -> None:
@@ -305,22 +457,18 @@ class Partition:
                 error,
             )
 
-    def _wake_waiters(self, size_bytes: int) -> None:
-        for waiter in tuple(self._waiters):
-            waiter.grew(size_bytes)
-
     def _snapshot_soon(self, offset: int) -> None:
-        self._write_soon("snapshot", snapshot_name(offset), encode_snapshot(self.producers.entries))
+        self._write_soon("snapshot", snapshot_name(offset), encode_snapshot(self.producers.entries), offset)
 
-    def _begin_epoch(self, start_offset: int) -> None:
-        self.epochs.assign(self.leader_epoch, start_offset)
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+        self.epochs.assign(epoch, start_offset)
         self._write_soon("epochs", CHECKPOINT_NAME, self.epochs.encode())
 
-    def _write_soon(self, what: str, name: str, content: bytes) -> None:
+    def _write_soon(self, what: str, name: str, content: bytes, of_offset: int = 0) -> None:
         def write() -> None:
-            if (
-                self.offline is None
-            ):  # a topic that was deleted meanwhile may already have a successor of its name
+            # A topic that was deleted meanwhile may already have a successor of its name, and what a
+            # truncation took is not to be described.
+            if self.offline is None and of_offset <= self.log_end_offset:
                 self.store.write_side_file(name, content)
 
         self._in_thread(f"{what} {self.topic_partition}", write)

@@ -2,22 +2,33 @@
 
 For each producer id the last five batches are remembered (seed 002, "ProducerStateManager"): a batch whose
 first and last sequence equal one of them is a retry and is answered with the offsets that it got then; any
-other batch has to follow the last one.
+other batch has to follow the last one. A transactional batch opens a transaction, which a marker ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import attrs
 
-from tidelog.kernel.errors import InvalidProducerEpoch, OutOfOrderSequence
-from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
+from tidelog.kernel.errors import (
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from tidelog.kernel.partition.transactions import Transactions
+from tidelog.kernel.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+from tidelog.kernel.records.control import EndMarker
+from tidelog.kernel.storage import AbortedTransaction
 
 BATCHES_TO_RETAIN = 5
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
+FENCED_BY_ITS_OWN_EPOCH_SINCE = 2
+"""Transaction version from which on every transaction has an epoch of its own (KIP-890)."""
 
 
 class SentBatch(NamedTuple):
@@ -47,10 +58,20 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """All producers that a partition remembers."""
+    """All producers that a partition remembers, and their transactions."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.transactions = Transactions()
+
+    def restore(self, entries: Mapping[int, ProducerEntry]) -> None:
+        """Start over with the producers of a snapshot."""
+        self.entries = dict(entries)
+        self.transactions.restore(
+            (entry.current_txn_first_offset, producer_id)
+            for producer_id, entry in entries.items()
+            if entry.current_txn_first_offset != NO_OFFSET
+        )
 
     def check(self, header: BatchHeader) -> SentBatch | None:
         """Whether a batch may be appended; the earlier one when it is a retry of it.
@@ -58,18 +79,23 @@ class ProducerStates:
         Raises:
             InvalidProducerEpoch: a newer epoch of this producer was seen.
             OutOfOrderSequence: the batch does not follow the last one.
+            InvalidTransactionState: the producer has a transaction open, and this batch is outside of it.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry)
-            return None
-        last_sequence = header.last_sequence
-        for sent in entry.batches:
-            if sent.base_sequence == header.base_sequence and sent.last_sequence == last_sequence:
-                return sent
-        _check_follows(header, entry)
+        else:
+            last_sequence = header.last_sequence
+            for sent in entry.batches:
+                if sent.base_sequence == header.base_sequence and sent.last_sequence == last_sequence:
+                    return sent
+            _check_follows(header, entry)
+        if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_BIT:
+            raise InvalidTransactionState(
+                f"producer {header.producer_id} has a transaction open here and sent a batch outside of it"
+            )
         return None
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
@@ -91,11 +117,62 @@ class ProducerStates:
                     header.max_timestamp,
                 )
             )
+        if header.attributes & TRANSACTIONAL_BIT and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+            self.transactions.begin(base_offset, header.producer_id)
 
-    def replay(self, header: BatchHeader) -> None:
-        """Take in a batch found in the log while it is loaded; checks are not repeated."""
-        if header.producer_id != NO_PRODUCER_ID:
-            self.update(header, header.base_offset)
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Whether a coordinator may end a transaction of that producer; repeating the last marker is fine.
+
+        Raises:
+            InvalidProducerEpoch: a newer epoch of this producer was seen; or, from transaction version 2 on,
+                the open transaction has this very epoch, so the marker must be that of an earlier one.
+            TransactionCoordinatorFenced: a newer coordinator has ended one before.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        late = (
+            transaction_version >= FENCED_BY_ITS_OWN_EPOCH_SINCE
+            and producer_epoch == entry.epoch
+            and entry.current_txn_first_offset != NO_OFFSET
+        )
+        if producer_epoch < entry.epoch or late:
+            raise InvalidProducerEpoch(
+                f"producer {producer_id} has epoch {entry.epoch} here, the marker has {producer_epoch}"
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"a coordinator of epoch {entry.coordinator_epoch} has ended a transaction of producer "
+                f"{producer_id}, the marker is of epoch {coordinator_epoch}"
+            )
+
+    def aborted_by(
+        self, header: BatchHeader, base_offset: int, marker: EndMarker
+    ) -> AbortedTransaction | None:
+        """What the marker in that batch at `base_offset` aborts, None when it commits or nothing is open."""
+        entry = self.entries.get(header.producer_id)
+        if marker.commit or entry is None or entry.current_txn_first_offset == NO_OFFSET:
+            return None
+        first = entry.current_txn_first_offset
+        stable = self.transactions.stable_offset_after(first, base_offset)
+        return AbortedTransaction(header.producer_id, first, base_offset, stable)
+
+    def end_transaction(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
+        """Remember a marker that is in the log at `base_offset`; with nothing open it only fences."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches.clear()
+        if entry.current_txn_first_offset != NO_OFFSET:
+            self.transactions.end(entry.current_txn_first_offset, base_offset)
+            entry.current_txn_first_offset = NO_OFFSET
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
 
     def expire(self, older_than_ms: int) -> int:
         """Forget producers whose last batch is older than that time and that have no open transaction."""

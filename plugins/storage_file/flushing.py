@@ -43,7 +43,7 @@ class Durability:
         A segment whose trimmed indexes may not be on disk is checked whole, however durable its log is.
         """
         for segment in segments[:-1]:
-            if not segment.indexes_durable:
+            if not (segment.indexes_durable and segment.aborted.durable):
                 return min(self._durable_offset, segment.base_offset)
         return self._durable_offset
 
@@ -94,6 +94,10 @@ class Durability:
                     self._sync_path(segment.offsets.path, disk.fsync)
                     self._sync_path(segment.times.path, disk.fsync)
                     segment.indexes_durable = True
+                if not segment.aborted.durable:
+                    # Before, so that an entry which is added meanwhile is not taken for durable.
+                    segment.aborted.durable = True
+                    self._sync_path(segment.aborted.path, disk.fsync)
             except FileNotFoundError:
                 if not segment.removed:
                     raise

@@ -17,12 +17,13 @@ from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.batch_scan import iter_headers
 from tidelog.plugins.storage_file.index_builder import IndexBuilder
 from tidelog.plugins.storage_file.log_file import LogFile
-from tidelog.plugins.storage_file.names import LOG_SUFFIX, segment_file
+from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
 from tidelog.plugins.storage_file.offset_index import OffsetIndex
 from tidelog.plugins.storage_file.recovery import scan_segment
 from tidelog.plugins.storage_file.segment import Segment
 from tidelog.plugins.storage_file.segment_files import SegmentFiles
 from tidelog.plugins.storage_file.time_index import TimeIndex
+from tidelog.plugins.storage_file.transaction_index import CorruptTransactionIndex
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +40,21 @@ class LoadSettings:
 
 @attrs.define
 class LoadedSegments:
-    """Segments in order, and whether any file was changed while opening them."""
+    """Segments in order, and whether any file was changed while opening them.
+
+    Entries of transaction indexes may be missing from `aborted_known_until` on, None: nowhere.
+    """
 
     segments: list[Segment]
     changed: bool = False
+    aborted_known_until: int | None = None
+
+    def forget_aborted(self, segment: Segment) -> None:
+        """Let the kernel find what was aborted in a segment, and in all behind it, in the log again."""
+        segment.aborted.discard()
+        segment.indexes_durable = False
+        if self.aborted_known_until is None:
+            self.aborted_known_until = segment.base_offset
 
 
 def create_segment(directory: str, base_offset: int, settings: LoadSettings) -> Segment:
@@ -118,8 +130,21 @@ class SegmentLoader:
             return False
         finally:
             segment.sleep()
+        self._load_aborted(loaded, segment)
         loaded.segments.append(segment)
         return True
+
+    def _load_aborted(self, loaded: LoadedSegments, segment: Segment) -> None:
+        if segment_file(segment.base_offset, TXN_INDEX_SUFFIX) not in self._files.names:
+            return
+        if loaded.aborted_known_until is not None:
+            loaded.forget_aborted(segment)
+            return
+        try:
+            segment.aborted.load(segment.next_offset)
+        except CorruptTransactionIndex as error:
+            _log.warning("%s: %s; it is made anew from the log", self._label, error)
+            loaded.forget_aborted(segment)
 
     def _open_active(self, segment: Segment) -> None:
         if segment.size:
@@ -164,6 +189,10 @@ class SegmentLoader:
             self._directory, base, offsets, times, settings.now_ms, settings.index_interval_bytes
         )
         segment.adopt(scan, builder)
+        if scan.has_markers:
+            loaded.forget_aborted(segment)
+        else:
+            segment.aborted.discard()
         segment.modified_ms = status.st_mtime_ns // 1_000_000
         segment.created_ms = min(segment.created_ms, segment.modified_ms)
         loaded.segments.append(segment)

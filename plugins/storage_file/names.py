@@ -4,6 +4,7 @@
         00000000000000000000.log            a segment: 20 digits of its base offset
         00000000000000000000.index          its offset index
         00000000000000000000.timeindex      its time index
+        00000000000000000000.txnindex       its aborted transactions, if there are any
         00000000000000000000.log.deleted    a file that waits for its removal
     <topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
 

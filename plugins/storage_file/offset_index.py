@@ -46,6 +46,26 @@ class OffsetIndex(MappedIndex):
         slot = self._floor(offset - self.base_offset, entries, mapped)
         return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
 
+    def offset_behind(self, position: int, offset: int) -> int:
+        """An offset above those of all batches that start before `position`, one of which holds `offset`.
+
+        0 when no entry tells, or the index is not mapped.
+        """
+        low, high = 0, self.entries
+        mapped = self._map
+        if not high or len(mapped) < high * 8:
+            return 0
+        entries = high
+        while low < high:
+            middle = (low + high) // 2
+            if _unpack_from(mapped, middle * 8)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        bound = self.base_offset + _unpack_from(mapped, low * 8)[0] if low < entries else 0
+        # Anything else leads astray.
+        return bound if bound > offset else 0
+
     def last_entry(self) -> tuple[int, int]:
         """Blocking: offset and position of the last entry, (base offset - 1, 0) without one."""
         if not self.entries:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
-from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, SegmentView, TopicPartition
+from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.flushing import Durability
 from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, create_segment
@@ -37,6 +37,7 @@ class FilePartitionStore:
     """
 
     __slots__ = (
+        "_aborted_known_until",
         "_config",
         "_durability",
         "_log_start",
@@ -71,6 +72,7 @@ class FilePartitionStore:
         self._durability = durability
         self._policy = RollPolicy.of(config)
         self._touched = loaded.changed
+        self._aborted_known_until = loaded.aborted_known_until
 
     @property
     def log_start_offset(self) -> int:
@@ -96,6 +98,12 @@ class FilePartitionStore:
     def first_segment_offset(self) -> int:
         """Base offset of the oldest segment."""
         return self._segments.all[0].base_offset
+
+    @property
+    def aborted_known_until(self) -> int:
+        """See `PartitionStore.aborted_known_until`."""
+        known = self._aborted_known_until
+        return self.log_end_offset if known is None else known
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """See `PartitionStore.append`."""
@@ -200,6 +208,28 @@ class FilePartitionStore:
                 raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
             raise
         return EMPTY_SLICE
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """See `PartitionStore.add_aborted`."""
+        segment = self._segments.from_offset(aborted.last_offset)[0]
+        if segment.aborted.append(aborted):
+            self._durability.files_created()
+
+    def aborted_transactions(
+        self, from_offset: int, to_offset: int, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """See `PartitionStore.aborted_transactions`."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments.from_offset(from_offset):
+            if segment.aborted.last_offset < from_offset:
+                continue
+            try:
+                if not segment.aborted.search(from_offset, to_offset, found, wait=wait):
+                    break
+            except FileNotFoundError:
+                if not segment.removed:
+                    raise
+        return found
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
         """See `PartitionStore.batch_at_timestamp`."""

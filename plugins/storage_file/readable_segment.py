@@ -98,9 +98,12 @@ class ReadableSegment:
             if not first_size:
                 first_size = self._batch_at(log, position, size, wait).size
             count = min(count, max(max_bytes, first_size))
-        elif whole:
-            self._boundary = (limit_offset, end)
-        return LogSlice((FileRegion(log, position, count),), count)
+            bound = self.offsets.offset_behind(position + count, offset) or self.next_offset
+        else:
+            bound = self.next_offset
+            if whole:
+                self._boundary = (limit_offset, end)
+        return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))
 
     def find(self, offset: int, size: int, wait: bool) -> BatchPlace | None:
         """The first batch that holds `offset` or lies beyond it, in the first `size` bytes; None without one.

@@ -15,15 +15,22 @@ import attrs
 from crc32c import crc32c
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.records.batch import CRC_COVERS_FROM, HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MAGIC_V2
+from tidelog.kernel.records.batch import (
+    CONTROL_BIT,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
+    MAGIC_V2,
+)
 from tidelog.plugins.storage_file.index_builder import IndexBuilder
 from tidelog.plugins.storage_file.log_file import LogFile
 
 CHUNK_BYTES = 1024 * 1024
 """Read at once: large enough to amortise the call, small enough to stay in the processor's cache."""
 
-# baseOffset, batchLength, magic, crc, lastOffsetDelta and maxTimestamp of a batch header.
-_FIELDS = Struct(">qi4xbI2xi8xq")
+# baseOffset, batchLength, magic, crc, attributes, lastOffsetDelta and maxTimestamp of a batch header.
+_FIELDS = Struct(">qi4xbIhi8xq")
 _unpack_fields = _FIELDS.unpack_from
 
 MAX_OFFSET = 2**63 - 1
@@ -34,12 +41,16 @@ _MIN_LEGACY_BYTES = 26
 
 @attrs.define
 class SegmentScan:
-    """What checking a segment found: its first `valid_bytes` are good batches up to `next_offset`."""
+    """What checking a segment found: its first `valid_bytes` are good batches up to `next_offset`.
+
+    `has_markers`: there are control batches among them.
+    """
 
     valid_bytes: int
     next_offset: int
     first_timestamp: int
     batches: int
+    has_markers: bool = False
 
 
 def scan_segment(
@@ -96,7 +107,7 @@ class _Scanner:
         start = scan.valid_bytes
         at = 0
         while at + HEADER_BYTES <= available:
-            base_offset, length, magic, crc, delta, max_timestamp = _unpack_fields(view, at)
+            base_offset, length, magic, crc, attributes, delta, max_timestamp = _unpack_fields(view, at)
             end = at + length + LOG_OVERHEAD_BYTES
             if not self._plausible(start + at, base_offset, length, magic, delta):
                 break
@@ -105,6 +116,8 @@ class _Scanner:
             if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:
                 self._intact = False
                 break
+            if attributes & CONTROL_BIT:
+                scan.has_markers = True
             add(base_offset + delta, start + at, max_timestamp)
             self._accept(base_offset + delta, max_timestamp)
             at = end
@@ -132,7 +145,7 @@ class _Scanner:
     def _check_large_batch(self) -> None:
         """Check one batch that is larger than the buffer, whose header is at the buffer's start."""
         scan = self._scan
-        base_offset, length, _, crc, delta, max_timestamp = _unpack_fields(self._view, 0)
+        base_offset, length, _, crc, _, delta, max_timestamp = _unpack_fields(self._view, 0)
         position, end = scan.valid_bytes, scan.valid_bytes + LOG_OVERHEAD_BYTES + length
         if self._checksum(position + CRC_COVERS_FROM, end, crc32c) != crc:
             self._intact = False

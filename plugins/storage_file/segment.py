@@ -20,6 +20,7 @@ from tidelog.plugins.storage_file.readable_segment import ReadableSegment
 from tidelog.plugins.storage_file.recovery import SegmentScan
 from tidelog.plugins.storage_file.rolling import ALWAYS, MAX_RELATIVE_OFFSET, RollPolicy
 from tidelog.plugins.storage_file.time_index import TimeIndex
+from tidelog.plugins.storage_file.transaction_index import TransactionIndex
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Segment(ReadableSegment):
         "_since_index",
         "_size_at_last_look",
         "_writer",
+        "aborted",
         "byte_limit",
         "created_ms",
         "first_timestamp",
@@ -62,6 +64,7 @@ class Segment(ReadableSegment):
         self._writer: LogFile | None = None
         self._since_index = 0
         self._size_at_last_look = 0
+        self.aborted = TransactionIndex(directory, base_offset)
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = created_ms
         self.index_interval_bytes = index_interval_bytes
@@ -208,6 +211,7 @@ class Segment(ReadableSegment):
         place = self.find(offset, self.size, wait=True)
         self.sleep()
         self._boundary = (self.base_offset, 0)
+        self.aborted.truncate_to(offset)
         if place is not None:
             self.offsets.truncate_to(offset)
             self.times.truncate_to(offset)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
-from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, SegmentView
+from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -29,12 +29,13 @@ class _Batch(NamedTuple):
 class _Segment:
     """Batches in order; like a file's segment it has a fixed first offset and ends by its successor."""
 
-    __slots__ = ("base_offset", "batches", "max_timestamp", "modified_ms", "next_offset", "size")
+    __slots__ = ("aborted", "base_offset", "batches", "max_timestamp", "modified_ms", "next_offset", "size")
 
     def __init__(self, base_offset: int, now_ms: int) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.batches: list[_Batch] = []
+        self.aborted: list[AbortedTransaction] = []
         self.size = 0
         self.max_timestamp = NO_TIMESTAMP
         self.modified_ms = now_ms
@@ -48,6 +49,7 @@ class _Segment:
 
     def truncate_to(self, offset: int) -> None:
         del self.batches[bisect_left(self.batches, offset, key=_last_offset) :]
+        del self.aborted[bisect_left(self.aborted, offset, key=_last_offset) :]
         self.size = sum(len(batch.data) for batch in self.batches)
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=NO_TIMESTAMP)
         self.next_offset = self.batches[-1].last_offset + 1 if self.batches else self.base_offset
@@ -79,6 +81,11 @@ class MemoryPartitionStore:
         """Bytes of all batches."""
         return sum(segment.size for segment in self._segments)
 
+    @property
+    def aborted_known_until(self) -> int:
+        """See `PartitionStore.aborted_known_until`."""
+        return self.log_end_offset
+
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """See `PartitionStore.append`."""
         size, limit = len(batch), self._config.segment_bytes
@@ -102,7 +109,7 @@ class MemoryPartitionStore:
         """See `PartitionStore.read`; never raises `WouldBlock`."""
         del wait
         regions: list[bytes | memoryview] = []
-        size = 0
+        size = end_offset = 0
         for batch in self._batches_from(offset):
             if batch.base_offset >= limit_offset or offset >= limit_offset:
                 break
@@ -113,7 +120,8 @@ class MemoryPartitionStore:
             data = batch.data if not regions or len(batch.data) <= room else memoryview(batch.data)[:room]
             regions.append(data)
             size += len(data)
-        return LogSlice(tuple(regions), size) if regions else EMPTY_SLICE
+            end_offset = batch.last_offset + 1
+        return LogSlice(tuple(regions), size, end_offset) if regions else EMPTY_SLICE
 
     def _batches_from(self, offset: int) -> Iterator[_Batch]:
         segments = self._segments
@@ -122,6 +130,29 @@ class MemoryPartitionStore:
             batches = segment.batches
             for index in range(bisect_left(batches, offset, key=_last_offset), len(batches)):
                 yield batches[index]
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """See `PartitionStore.add_aborted`."""
+        segments = self._segments
+        index = max(bisect_right(segments, aborted.last_offset, key=_base_offset) - 1, 0)
+        entries = segments[index].aborted
+        if not entries or entries[-1].last_offset < aborted.last_offset:
+            entries.append(aborted)
+
+    def aborted_transactions(
+        self, from_offset: int, to_offset: int, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """See `PartitionStore.aborted_transactions`; never raises `WouldBlock`."""
+        del wait
+        found: list[AbortedTransaction] = []
+        for segment in self._segments:
+            entries = segment.aborted
+            for entry in entries[bisect_left(entries, from_offset, key=_last_offset) :]:
+                if entry.first_offset < to_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= to_offset:
+                    return found
+        return found
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
         """See `PartitionStore.batch_at_timestamp`."""

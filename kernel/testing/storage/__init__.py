@@ -11,6 +11,7 @@ import pytest
 
 # Before the modules are imported, so that a failing assertion shows its values.
 PARTS = (
+    "aborting",
     "appending",
     "lifecycle",
     "lookups",

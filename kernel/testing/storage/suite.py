@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage.aborting import Aborting
 from tidelog.kernel.testing.storage.appending import Appending
 from tidelog.kernel.testing.storage.lifecycle import Lifecycle, Remembering
 from tidelog.kernel.testing.storage.lookups import Lookups
@@ -21,7 +22,7 @@ from tidelog.kernel.testing.storage.side_files import SideFileKeeping
 
 
 class StorageConformance(
-    Appending, Reading, Lookups, Removing, SideFileKeeping, Lifecycle, Remembering, RandomWalk
+    Appending, Reading, Aborting, Lookups, Removing, SideFileKeeping, Lifecycle, Remembering, RandomWalk
 ):
     """Everything that the kernel relies on; `plugin` is the module with the hooks of the backend to prove.
 

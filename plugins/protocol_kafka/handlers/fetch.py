@@ -12,7 +12,7 @@ import trio
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.partition import AppendWaiter, Partition
+from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -21,6 +21,7 @@ from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -63,7 +64,7 @@ async def _wait_and_read(read: _Read, request: FetchRequest, response: FetchResp
     enough = trio.Event()
     waiter = AppendWaiter(request.min_bytes - read.size, enough.set)
     for partition in read.partitions:
-        partition.add_waiter(waiter)
+        partition.add_waiter(waiter, read.isolation)
     try:
         with trio.move_on_at(deadline):
             await enough.wait()
@@ -88,7 +89,7 @@ class _Read:
         self._max_bytes = min(request.max_bytes, context.broker.config[keys.FETCH_MAX_BYTES])
         self._version = context.api_version
         self._request = request
-        self._isolation = isolation_of(request.isolation_level)
+        self.isolation = isolation_of(request.isolation_level)
         self._failed = False
         self.size = 0
         self.partitions: list[Partition] = []
@@ -106,10 +107,14 @@ class _Read:
 
     def is_outdated(self, response: FetchResponse) -> bool:
         """Whether another pass would give more than the last one, whose outcome `response` is."""
-        told = [part.high_watermark for topic in response.responses for part in topic.partitions]
+        told = [
+            part.last_stable_offset if self.isolation else part.high_watermark
+            for topic in response.responses
+            for part in topic.partitions
+        ]
         return self._topics.closing or any(
-            partition.high_watermark != high_watermark or partition.offline is not None
-            for partition, high_watermark in zip(self.partitions, told, strict=True)
+            partition.readable_end(self.isolation) != end or partition.offline is not None
+            for partition, end in zip(self.partitions, told, strict=True)
         )
 
     def once(self, *, wait: bool) -> FetchResponse:
@@ -142,6 +147,7 @@ class _Read:
             partition = topic.partitions[asked.partition]
             partition.check_leader_epoch(asked.current_leader_epoch)
             records = self._read(partition, asked, wait=wait)
+            aborted = self._aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
             self._failed = True
             return _failed(asked.partition, error_code(error))
@@ -153,9 +159,20 @@ class _Read:
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log_start_offset,
-            aborted_transactions=None,
+            aborted_transactions=aborted,
             records=records,
         )
+
+    def _aborted(
+        self, partition: Partition, offset: int, records: LogSlice, *, wait: bool
+    ) -> list[AbortedTransaction] | None:
+        """What a client has to leave out of these records, None when it wants to see all of them."""
+        if self.isolation is Isolation.READ_UNCOMMITTED:
+            return None
+        return [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in partition.aborted_transactions(offset, records, wait=wait)
+        ]
 
     def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
         """The partition's share: whole first batch for the first that has data, then only what still fits."""
@@ -165,14 +182,14 @@ class _Read:
             return EMPTY_SLICE
         if self._version < BATCHES_SINCE:
             return self._read_message_set(partition, asked.fetch_offset, allowed, wait=wait)
-        records = partition.read(asked.fetch_offset, allowed, self._isolation, wait=wait)
+        records = partition.read(asked.fetch_offset, allowed, self.isolation, wait=wait)
         return EMPTY_SLICE if self.size and records.size > allowed else records
 
     def _read_message_set(self, partition: Partition, offset: int, allowed: int, *, wait: bool) -> LogSlice:
         if not wait:
             raise WouldBlock
         messages = message_set(
-            lambda start: partition.read(start, max(allowed, 1), self._isolation, wait=True),
+            lambda start: partition.read(start, max(allowed, 1), self.isolation, wait=True),
             offset,
             allowed,
             self._version,

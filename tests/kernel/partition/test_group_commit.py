@@ -22,11 +22,13 @@ class Disk:
         self.flushes = 0
         self.failure: OSError | None = None
         self.may_end = threading.Semaphore(0)
+        self.begun = threading.Event()
         self._end = end
 
     def flush(self) -> int:
         end = self._end()
         self.flushes += 1
+        self.begun.set()
         assert self.may_end.acquire(timeout=10)
         if self.failure is not None:
             raise self.failure
@@ -63,7 +65,7 @@ async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.to_thread.run_sync(disk.begun.wait, 10)
         for _ in range(20):  # these come while the first flush is under way, which cannot hold them
             nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
         await trio.testing.wait_all_tasks_blocked()

@@ -80,7 +80,7 @@ def test_no_more_bytes_than_asked_for(extra: int) -> None:
 @pytest.mark.parametrize(("isolation", "found"), [(UNCOMMITTED, [0, 10, 20, 30]), (COMMITTED, [0, 10])])
 def test_isolation_bounds_what_is_seen(isolation: Isolation, found: list[int]) -> None:
     partition = filled()
-    partition.high_watermark, partition.last_stable_offset = 40, 20
+    partition.watermarks.high_watermark, partition.watermarks.last_stable_offset = 40, 20
     assert partition.readable_end(isolation) == found[-1] + 10
     assert offsets_in(partition.read(0, PLENTY, isolation)) == found
     assert partition.read(found[-1] + 10, PLENTY, isolation).size == 0
@@ -88,7 +88,7 @@ def test_isolation_bounds_what_is_seen(isolation: Isolation, found: list[int]) -
 
 def test_between_what_may_be_seen_and_the_log_end_there_is_nothing_yet() -> None:
     partition = filled()
-    partition.high_watermark = partition.last_stable_offset = 20
+    partition.watermarks.high_watermark = partition.watermarks.last_stable_offset = 20
     for offset in (20, 25, 49, 50):
         assert partition.read(offset, PLENTY, UNCOMMITTED).size == 0
     with pytest.raises(OffsetOutOfRange):

@@ -1,0 +1,66 @@
+"""The transactions of a partition that keep committed readers back.
+
+A transaction counts as open from its first batch to its marker, and as undecided for readers until the marker
+lies below the high watermark. Source: seed 002, "ProducerStateManager" (`ongoingTxns`, `unreplicatedTxns`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+
+class EndedTransaction(NamedTuple):
+    """The first offset of a transaction and the offset of its marker."""
+
+    first_offset: int
+    last_offset: int
+
+
+class Transactions:
+    """Open transactions, and ended ones whose marker not every replica has.
+
+    `open` maps first offsets, ascending, to producer ids; an ordered map, since its first entry is asked for
+    all the time. `ended` has what would keep readers back once nothing is open: its markers ascend, and so do
+    its first offsets, because a later marker of an earlier beginning outlasts whatever began after it.
+    """
+
+    __slots__ = ("ended", "open")
+
+    def __init__(self) -> None:
+        self.open: OrderedDict[int, int] = OrderedDict()
+        self.ended: deque[EndedTransaction] = deque()
+
+    def begin(self, first_offset: int, producer_id: int) -> None:
+        """A transaction's first batch is in the log, behind those of all others."""
+        self.open[first_offset] = producer_id
+
+    def end(self, first_offset: int, last_offset: int) -> None:
+        """A transaction's marker is in the log at `last_offset`."""
+        del self.open[first_offset]
+        ended = self.ended
+        while ended and ended[-1].first_offset > first_offset:
+            ended.pop()
+        ended.append(EndedTransaction(first_offset, last_offset))
+
+    def stable_offset_after(self, first_offset: int, last_offset: int) -> int:
+        """The last stable offset once the open transaction that began at `first_offset` ends: the next open
+        one's first offset, or what follows its marker at `last_offset`."""
+        others = (first for first in islice(self.open, 2) if first != first_offset)
+        return next(others, last_offset + 1)
+
+    def settle(self, high_watermark: int) -> int | None:
+        """Forget ended transactions below the high watermark; the first offset that is undecided then."""
+        ended = self.ended
+        while ended and ended[0].last_offset < high_watermark:
+            ended.popleft()
+        undecided = [ended[0].first_offset] if ended else []
+        undecided += islice(self.open, 1)
+        return min(undecided, default=None)
+
+    def restore(self, open_transactions: Iterable[tuple[int, int]]) -> None:
+        """Start over with these (first offset, producer id) open, in any order."""
+        self.open = OrderedDict(sorted(open_transactions))
+        self.ended.clear()
