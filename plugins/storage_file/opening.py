@@ -37,7 +37,7 @@ class Placement:
 def open_partition(placement: Placement, services: Services, *, registered: bool) -> FilePartitionStore:
     """Blocking: open a partition whose directory is there, recovering it if need be.
 
-    `registered`: the registry knew the topic when the storage was opened, so its files are expected.
+    `registered`: the metadata log knew the topic when the storage was opened, so its files are expected.
 
     Raises:
         OSError: the disk refused.

@@ -1,0 +1,39 @@
+"""docs/metadata.md keeps its word: its modules, its keys and its messages exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.examples import DOCS
+from tidelog.plugins.storage_file.kraft import keys
+
+PAGE = (DOCS / "metadata.md").read_text()
+PLUGIN = DOCS.parent / "plugins/storage_file"
+MESSAGES = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE, re.MULTILINE)
+MODULES = set(re.findall(r"`(\w+(?:\.py|/))`", PAGE))
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_that_it_names_exists(name: str) -> None:
+    assert (PLUGIN / "kraft" / name).exists()
+
+
+def test_every_module_is_named() -> None:
+    there = {path.name + "/" * path.is_dir() for path in (PLUGIN / "kraft").glob("[a-z]*")}
+    assert there - {"batches.py", "home.py", "keys.py", "reading.py"} == MODULES
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_that_it_explains_is_one_of_ours(message: str) -> None:
+    assert len(MESSAGES) == 7
+    sources = "".join(path.read_text() for path in PLUGIN.rglob("*.py"))
+    # What a message quotes from the directory is not in the sources.
+    for part in re.split(r"…|meta\.properties|metadata\.version|node\.id|: |=|\d+", message):
+        assert part.strip(" ,") in sources
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(metadata\.(?:log|max)\.[\w.]+)`", PAGE))))
+def test_a_key_that_it_names_exists(name: str) -> None:
+    assert name in {key.name for key in keys.ALL}
