@@ -17,11 +17,11 @@ def apply_record(image: MetadataImage, record: FramedRecord) -> None:
     Raises:
         UnreadableRecord: the record speaks of a topic, partition or broker that is not there.
     """
-    kind: type[Any] = type(record.message)
-    apply = _APPLY.get(kind)
+    message: object = record.message
+    apply = _APPLY.get(type(message))
     if apply is not None:
-        apply(image, record.message)
-    elif record.message is None or kind in KEPT_TYPES:
+        apply(image, message)
+    elif message is None or type(message) in KEPT_TYPES:
         image.kept.keep(record)
 
 
