@@ -34,9 +34,9 @@ def kafka_on(data: Path, work: Path, **settings: str) -> KafkaServer:
     return KafkaServer(find_kafka(), work, {**KAFKA_SETTINGS, **settings}, heap=HEAP, data_dir=data)
 
 
-def tidelog_on(data: Path, work: Path) -> TidelogServer:
+def tidelog_on(data: Path, work: Path, **settings: str) -> TidelogServer:
     """tidelog on that directory."""
-    return TidelogServer(work, {"node.id": "1", "num.partitions": "2"}, data_dir=data)
+    return TidelogServer(work, {"node.id": "1", **settings}, data_dir=data)
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ from tests.plugins.storage_file.kraft.hands import PATIENCE_S, Client, Seen, kaf
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIG = {"max.message.bytes": "2000000"}
+SNAPSHOT_ALWAYS = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 KAFKAS_CONFIG = {"cleanup.policy": "compact", "retention.ms": "1234567"}
 
 
@@ -95,7 +96,8 @@ def test_after_clean_stops_everything_is_there(tmp_path: Path) -> None:
 
 def test_after_kills_everything_is_there(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")
+    kafka = kafka_on(data, tmp_path / "kafka", **SNAPSHOT_ALWAYS)
+    tidelog = tidelog_on(data, tmp_path / "tidelog", **SNAPSHOT_ALWAYS)
     before: dict[str, Seen] = {}
     try:
         servers: list[KafkaServer | TidelogServer] = [kafka, tidelog, kafka, tidelog]
@@ -114,6 +116,32 @@ def test_after_kills_everything_is_there(tmp_path: Path) -> None:
         assert Client(tidelog.bootstrap).see() == before
     finally:
         kafka.kill()
+        tidelog.stop()
+
+
+def test_kafka_starts_from_a_snapshot_of_ours_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    kafka = kafka_on(data, tmp_path / "kafka")
+    tidelog = tidelog_on(data, tmp_path / "tidelog", **SNAPSHOT_ALWAYS)
+    try:
+        tidelog.start()
+        client = Client(tidelog.bootstrap)
+        client.create("orders", 2, CONFIG)
+        client.create("gone", 1)
+        client.delete("gone")
+        client.produce("orders", 0, [b"t1", b"t2"])
+        before = client.see()
+        tidelog.stop()
+        assert "Snapshot end offset" in dump_metadata(data)
+        for path in (data / "__cluster_metadata-0").glob("00000000000000000000.*"):
+            path.unlink()
+
+        kafka.start()
+        client = Client(kafka.bootstrap)
+        assert client.see() == before
+        assert client.topic_config("orders") == CONFIG
+    finally:
+        kafka.stop()
         tidelog.stop()
 
 
