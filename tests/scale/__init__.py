@@ -1,0 +1,1 @@
+"""Sizes that have to be comfortable: ceilings are generous, and only a blow-up reaches them."""

@@ -1,0 +1,134 @@
+"""2,000 partitions and 1,000 connections: memory, descriptors, and no record lost after any kind of end."""
+
+from __future__ import annotations
+
+import resource
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.bad_input.raw import RawConnection
+from tests.bad_input.requests import ask
+from tests.peers import TidelogServer, answers_api_versions, free_port
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+TOPICS = [f"topic-{number}" for number in range(200)]
+PARTITIONS_PER_TOPIC = 10
+PARTITIONS = [(topic, index) for topic in TOPICS for index in range(PARTITIONS_PER_TOPIC)]
+CONNECTIONS = 1_000
+NOBODY = ApiVersionsRequest()
+TIMEOUT_S = 60.0
+
+MAX_RESIDENT_MB = 150
+MAX_DESCRIPTORS_PER_PARTITION = 2
+MAX_OTHER_DESCRIPTORS = 100
+# Fifty times what it takes on a small machine that has nothing else to do.
+MAX_READY_S = 60.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[TidelogServer]:
+    """A broker that can be stopped, killed and started again at the same address."""
+    server = TidelogServer(tmp_path, requested_port=free_port())
+    server.start(MAX_READY_S)
+    yield server
+    server.stop(TIMEOUT_S)
+
+
+def test_two_thousand_partitions(broker: TidelogServer) -> None:
+    _create_topics(broker)
+    _produce_one_record_to_each(broker)
+    _assert_comfortable(broker)
+    _assert_each_has_its_record(broker)
+    broker.stop(TIMEOUT_S)
+    broker.start(MAX_READY_S)
+    _assert_comfortable(broker)
+    _assert_each_has_its_record(broker)
+    broker.kill()
+    broker.start(MAX_READY_S)
+    _assert_comfortable(broker)
+    _assert_each_has_its_record(broker)
+
+
+def test_a_thousand_connections(broker: TidelogServer) -> None:
+    before = _descriptors(broker)
+    with _many_descriptors(), ExitStack() as connections:
+        for _ in range(CONNECTIONS):
+            connection = connections.enter_context(RawConnection(broker.bootstrap))
+            connection.send(ask(API_VERSIONS, 0, NOBODY).data)
+            connection.frame()
+        assert answers_api_versions("127.0.0.1", broker.port)
+        _wait_for_descriptors(broker, before + CONNECTIONS)
+        assert _resident_mb(broker) < MAX_RESIDENT_MB
+    _wait_for_descriptors(broker, before)
+
+
+def _create_topics(broker: TidelogServer) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    topics = [NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in TOPICS]
+    for created in admin.create_topics(topics, operation_timeout=TIMEOUT_S).values():
+        created.result(TIMEOUT_S)
+
+
+def _produce_one_record_to_each(broker: TidelogServer) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+    for topic, partition in PARTITIONS:
+        producer.produce(topic, f"{topic}/{partition}", partition=partition)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _assert_each_has_its_record(broker: TidelogServer) -> None:
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for topic, index in PARTITIONS])
+    values: list[bytes | None] = []
+    while len(values) < len(PARTITIONS):
+        messages = consumer.consume(len(PARTITIONS) - len(values), TIMEOUT_S)
+        values += [message.value() for message in messages]
+        assert messages, f"{len(values)} of {len(PARTITIONS)} records came"
+    assert sorted(filter(None, values)) == sorted(f"{topic}/{index}".encode() for topic, index in PARTITIONS)
+    consumer.close()
+
+
+def _assert_comfortable(broker: TidelogServer) -> None:
+    assert _resident_mb(broker) < MAX_RESIDENT_MB
+    assert _descriptors(broker) < len(PARTITIONS) * MAX_DESCRIPTORS_PER_PARTITION + MAX_OTHER_DESCRIPTORS
+
+
+def _resident_mb(broker: TidelogServer) -> float:
+    status = Path(f"/proc/{broker.pid}/status").read_text(encoding="ascii")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _descriptors(broker: TidelogServer) -> int:
+    return len([*Path(f"/proc/{broker.pid}/fd").iterdir()])
+
+
+def _wait_for_descriptors(broker: TidelogServer, expected: int) -> None:
+    """Connections are accepted and given up a moment after the client sees it."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while abs(_descriptors(broker) - expected) > MAX_OTHER_DESCRIPTORS:
+        assert time.monotonic() < deadline, f"{_descriptors(broker)} descriptors instead of {expected}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def _many_descriptors() -> Generator[None]:
+    """This process needs one for each connection too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
