@@ -27,6 +27,8 @@ ROUNDS_BEFORE_YIELD = 8
 """Rounds of receive and answer without waiting, after which other connections get their turn."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
+REQUESTS_BEFORE_YIELD = 64
+"""Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
 
 
 class Connection:
@@ -78,16 +80,21 @@ class Connection:
     async def _answer_all(self) -> None:
         """Serve every request that arrived whole; what was answered before a violation is still sent."""
         pending: Parts = []
+        served = 0
         try:
             while (step := self._wire.next_step()) is not None:
                 if type(step) is not list:
-                    await self._send(pending)
-                    pending = await self._wait_for(step)  # type: ignore[arg-type]
+                    earlier, pending = pending, []
+                    pending = await self._wait_for(step, earlier)  # type: ignore[arg-type]
                 else:
                     pending += step
                 if len(pending) >= PARTS_BEFORE_SEND:
-                    await self._send(pending)
-                    pending = []
+                    earlier, pending = pending, []
+                    await self._send(earlier)
+                served += 1
+                if served == REQUESTS_BEFORE_YIELD:
+                    served = 0
+                    await trio.lowlevel.checkpoint()
         finally:
             await self._send(pending)
 
@@ -95,7 +102,14 @@ class Connection:
         if parts:
             await send_parts(self._socket, parts, self)
 
-    async def _wait_for(self, answer: Awaitable[Parts]) -> Parts:
+    async def _wait_for(self, answer: Awaitable[Parts], earlier: Parts) -> Parts:
+        try:
+            await self._send(earlier)
+        except BaseException:
+            with trio.CancelScope() as nobody_waits:
+                nobody_waits.cancel()
+                await answer
+            raise
         with trio.CancelScope() as self._wait_scope:
             try:
                 return await answer
@@ -106,7 +120,8 @@ class Connection:
     def sweep(self) -> bool:
         """Called about once a second; whether the connection did anything since the last call."""
         if self._wait_scope is not None:
-            if _has_hung_up(self._socket):
+            # While it finishes, its own end of the socket is shut, which looks as if the peer had left.
+            if not self._finishing and _has_hung_up(self._socket):
                 self._wait_scope.cancel()
             return True
         was_active, self.active_since_sweep = self.active_since_sweep, False

@@ -27,7 +27,6 @@ class ConnectionLimits:
     async def wait_for_room(self) -> None:
         """Wait until fewer than `max_connections` are open."""
         while self._total >= self.max_connections:
-            self._one_ended = trio.Event()
             await self._one_ended.wait()
 
     def refusal(self, host: str) -> str | None:
@@ -49,3 +48,4 @@ class ConnectionLimits:
         if not self._per_ip[host]:
             del self._per_ip[host]
         self._one_ended.set()
+        self._one_ended = trio.Event()

@@ -11,11 +11,16 @@ import trio
 
 from tidelog.kernel.config import Config, Listener, keys
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.logs import RateLimit
 
 _log = logging.getLogger(__name__)
 
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS = 0.1
+COMPLAINT_INTERVAL_SECONDS = 10.0
+IPV4_IN_IPV6 = "::ffff:"
+ACCEPTED_BEFORE_YIELD = 64
+"""Connections taken in a row before others have their turn, however many there are."""
 SYSTEM_DEFAULT = -1
 CLOSED = -1
 
@@ -31,6 +36,7 @@ class BoundListener:
         """
         self.listener = listener
         self._socket = _bind(listener, config)
+        self._complaints = RateLimit(COMPLAINT_INTERVAL_SECONDS)
         self.host, self.port = self._socket.getsockname()[:2]
 
     async def accept_forever(
@@ -40,6 +46,7 @@ class BoundListener:
 
         A lack of descriptors or memory is waited out.
         """
+        accepted = 0
         while True:
             await room()
             if self._socket.fileno() == CLOSED:
@@ -49,10 +56,13 @@ class BoundListener:
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._socket)
             except OSError as error:
-                await _recover_from(error)
+                await self._recover_from(error)
             else:
                 sock.setblocking(False)
-                handle(sock, address[:2])
+                handle(sock, (_plain(address[0]), address[1]))
+                accepted += 1
+                if accepted % ACCEPTED_BEFORE_YIELD == 0:
+                    await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Stop listening; connections that were accepted live on.
@@ -62,15 +72,20 @@ class BoundListener:
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
 
+    async def _recover_from(self, error: OSError) -> None:
+        """After a failed accept: a peer that left meanwhile is nothing, a lack of resources is waited out."""
+        if error.errno in OUT_OF_RESOURCES:
+            if self._complaints.admit("accept") is not None:
+                _log.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
+            await trio.sleep(PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS)
+        else:
+            _log.debug("an accept failed: %s", error)
+            await trio.lowlevel.checkpoint()
 
-async def _recover_from(error: OSError) -> None:
-    """After a failed accept: a peer that left meanwhile is nothing, a lack of resources is waited out."""
-    if error.errno in OUT_OF_RESOURCES:
-        _log.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
-        await trio.sleep(PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS)
-    else:
-        _log.debug("an accept failed: %s", error)
-        await trio.lowlevel.checkpoint()
+
+def _plain(host: str) -> str:
+    """An IPv4 address as everybody writes it, also when it comes in by a socket for IPv6."""
+    return host.removeprefix(IPV4_IN_IPV6) if "." in host else host
 
 
 def _bind(listener: Listener, config: Config) -> socket.socket:

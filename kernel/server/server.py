@@ -42,6 +42,7 @@ class Server:
         )
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
+        self._stopping = False
         self._listeners: list[BoundListener] = []
 
     def bind(self) -> dict[str, tuple[str, int]]:
@@ -64,6 +65,7 @@ class Server:
 
     async def finish(self) -> None:
         """Take no new connection, let every request under way be answered; returns when none is left."""
+        self._stopping = True
         self.close_listeners()
         for connection in tuple(self._idle_sweeps):
             connection.finish()
@@ -99,17 +101,25 @@ class Server:
             return
 
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
-        wire = self._codecs[peer.listener_name].connect(self._broker, peer)
-        connection = Connection(sock, wire, peer, self._broker.peer_warnings)
-        self._idle_sweeps[connection] = 0
         try:
-            await connection.run()
+            with sock:
+                await self._run(sock, peer)
         except Exception:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
         finally:
-            del self._idle_sweeps[connection]
             self._limits.closed(peer.host)
             self._one_ended.set()
+
+    async def _run(self, sock: socket.socket, peer: Peer) -> None:
+        wire = self._codecs[peer.listener_name].connect(self._broker, peer)
+        connection = Connection(sock, wire, peer, self._broker.peer_warnings)
+        self._idle_sweeps[connection] = 0
+        if self._stopping:
+            connection.finish()
+        try:
+            await connection.run()
+        finally:
+            del self._idle_sweeps[connection]
 
     async def _sweep_forever(self) -> None:
         while True:

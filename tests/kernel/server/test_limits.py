@@ -1,0 +1,85 @@
+"""How many connections may be open."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tidelog.kernel.server.limits import ConnectionLimits
+
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+
+
+def test_an_address_may_have_its_share() -> None:
+    limits = ConnectionLimits(100, 2, {})
+    for _ in range(2):
+        assert limits.refusal(HERE) is None
+        limits.opened(HERE)
+    refusal = limits.refusal(HERE)
+    assert refusal is not None
+    assert f"2 connections of {HERE} are open" in refusal
+    assert limits.refusal(THERE) is None
+    limits.closed(HERE)
+    assert limits.refusal(HERE) is None
+
+
+@pytest.mark.parametrize(("limit", "welcome"), [(0, False), (1, True)])
+def test_an_address_may_have_a_limit_of_its_own(limit: int, welcome: bool) -> None:
+    limits = ConnectionLimits(100, 5, {HERE: limit})
+    assert (limits.refusal(HERE) is None) == welcome
+    assert limits.refusal(THERE) is None
+
+
+async def test_room_comes_when_a_connection_ends() -> None:
+    limits = ConnectionLimits(2, 100, {})
+    for host in (HERE, THERE):
+        await limits.wait_for_room()
+        limits.opened(host)
+    waited = trio.Event()
+
+    async def wait() -> None:
+        await limits.wait_for_room()
+        waited.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        assert not waited.is_set()
+        limits.closed(THERE)
+        await waited.wait()
+
+
+async def test_every_listener_that_waits_for_room_learns_of_it() -> None:
+    limits = ConnectionLimits(1, 100, {})
+    limits.opened(HERE)
+    let_in: list[int] = []
+
+    async def accept(listener: int) -> None:
+        await limits.wait_for_room()
+        let_in.append(listener)
+
+    async with trio.open_nursery() as nursery:
+        for listener in range(3):
+            nursery.start_soon(accept, listener)
+        await wait_all_tasks_blocked()
+        assert let_in == []
+        limits.closed(HERE)
+        with trio.move_on_after(1):
+            await wait_all_tasks_blocked()
+        assert sorted(let_in) == [0, 1, 2]
+        nursery.cancel_scope.cancel()
+
+
+def test_addresses_that_left_are_forgotten() -> None:
+    limits = ConnectionLimits(10**6, 10**6, {})
+    for index in range(1000):
+        limits.opened(f"192.0.2.{index}")
+        limits.closed(f"192.0.2.{index}")
+    assert limits.refusal(HERE) is None
+    assert not vars_of(limits)
+
+
+def vars_of(limits: ConnectionLimits) -> object:
+    """What is counted for each address."""
+    return limits._per_ip  # pyright: ignore[reportPrivateUsage]

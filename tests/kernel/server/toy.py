@@ -1,0 +1,185 @@
+"""A toy protocol for the server: a word a line, so that tests say exactly what a request does.
+
+echo WORD     answered with the word
+big COUNT     answered with so many bytes
+wait          answered with "done" when `Toy.gate` opens
+silent        not answered
+wrong         a violation of the protocol
+crash         the handler fails
+hog COUNT     takes so many turns of a busy loop, and is not answered
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from typing import cast
+
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import Config
+from tidelog.kernel.peer_warnings import PeerWarnings
+from tidelog.kernel.server import Server
+from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
+
+ROOM_BYTES = 64 * 1024
+
+
+class ToyConnection:
+    """Protocol state of one client."""
+
+    def __init__(self, toy: Toy, peer: Peer) -> None:
+        self._toy = toy
+        self._data = bytearray()
+        self._room = memoryview(bytearray(ROOM_BYTES))
+        self.peer = peer
+        self.released = 0
+        self.closed = 0
+
+    def receive_buffer(self) -> memoryview:
+        """Room for the next bytes."""
+        return self._room
+
+    def bytes_received(self, count: int) -> None:
+        """So many came."""
+        self._data += self._room[:count]
+
+    def next_step(self) -> Parts | Awaitable[Parts] | None:
+        """Serve the next line."""
+        line, newline, rest = bytes(self._data).partition(b"\n")
+        if not newline:
+            return None
+        self._data[:] = rest
+        command, _, argument = line.decode().partition(" ")
+        self._toy.served += 1
+        match command:
+            case "echo":
+                return [f"{argument}\n".encode()]
+            case "big":
+                return [bytes(int(argument))]
+            case "wait":
+                return self._wait()
+            case "silent":
+                return []
+            case "hog":
+                sum(range(int(argument)))
+                return []
+            case "crash":
+                raise RuntimeError("the handler failed")
+            case _:
+                raise ProtocolViolation(f"{command!r} is no command")
+
+    async def _wait(self) -> Parts:
+        self._toy.waiting += 1
+        try:
+            await self._toy.gate.wait()
+        finally:
+            self._toy.waiting -= 1
+        return [b"done\n"]
+
+    def release_memory(self) -> None:
+        """Counted."""
+        self.released += 1
+
+    def close(self) -> None:
+        """Counted."""
+        self.closed += 1
+
+
+class Toy:
+    """The codec, and the part of a broker that a server asks."""
+
+    name = "toy"
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self.config = Config.from_mapping(
+            {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
+        )
+        self.peer_warnings = PeerWarnings()
+        self.plugins = self
+        self.gate = trio.Event()
+        self.waiting = 0
+        self.served = 0
+        self.fails_to_connect = False
+        self.connections: list[ToyConnection] = []
+
+    def wire_codec(self, name: str) -> Toy:
+        """There is but one."""
+        return self
+
+    def connect(self, broker: Broker, peer: Peer) -> WireConnection:
+        """Protocol state for a new connection."""
+        if self.fails_to_connect:
+            raise RuntimeError("no connection today")
+        self.connections.append(ToyConnection(self, peer))
+        return self.connections[-1]
+
+
+class Running:
+    """A server of the toy protocol and its addresses."""
+
+    def __init__(self, toy: Toy, server: Server) -> None:
+        self.toy = toy
+        self.server = server
+        self.bound = server.bind()
+        self._all = trio.CancelScope()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until `end`."""
+        with self._all:
+            await self.server.run(task_status=task_status)
+
+    def end(self) -> None:
+        """Cancel the server with all its connections, as at the deadline of a stop."""
+        self._all.cancel()
+
+    async def connect(self, listener: str = "PLAINTEXT") -> trio.SocketStream:
+        """A client's connection."""
+        host, port = self.bound[listener]
+        return await trio.open_tcp_stream(host, port)
+
+    async def wait_connections(self, count: int) -> None:
+        """Wait until so many are open on the server's side."""
+        while self.server.connection_count != count:
+            await trio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(**settings: object) -> AsyncGenerator[Running]:
+    """A server that runs until the block ends; underscores in keys stand for dots."""
+    toy = Toy({key.replace("_", "."): value for key, value in settings.items()})
+    server = Server(cast("Broker", toy))
+    async with trio.open_nursery() as nursery:
+        scene = Running(toy, server)
+        await nursery.start(scene.run)
+        try:
+            yield scene
+        finally:
+            server.close_listeners()
+            nursery.cancel_scope.cancel()
+
+
+async def line_from(stream: trio.SocketStream) -> bytes:
+    """The next line, or what there is before the end."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = await stream.receive_some(1)
+        if not byte:
+            break
+        line += byte
+    return bytes(line)
+
+
+async def ask(stream: trio.SocketStream, request: str) -> str:
+    """A request's answer."""
+    await stream.send_all(f"{request}\n".encode())
+    return (await line_from(stream)).decode().strip()
+
+
+async def is_closed(stream: trio.SocketStream) -> bool:
+    """Wait for the end of the connection; whether nothing came before it."""
+    try:
+        return await stream.receive_some(1) == b""
+    except trio.BrokenResourceError:
+        return True
