@@ -218,9 +218,9 @@ class PartitionStore(Protocol):
     def truncate_to(self, offset: int) -> None:
         """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment.
 
-        The log then ends behind the last batch of what is now its active segment, or where that segment begins
-        if it is empty. Below the first base offset, the log is emptied and begins anew at `offset`. Nothing is
-        appended meanwhile.
+        The log then ends behind the last batch of what is now its active segment, or where that segment
+        begins if it is empty. Below the first base offset, the log is emptied and begins anew at `offset`.
+        Nothing is appended meanwhile.
         """
         ...
 
