@@ -141,8 +141,8 @@ class Running:
 
     async def wait_connections(self, count: int) -> None:
         """Wait until so many are open on the server's side."""
-        while self.server.connection_count != count:
-            await trio.sleep(0.01)
+        while self.server.connection_count != count:  # noqa: ASYNC110 - the server tells nobody of an end
+            await trio.sleep(0.05)
 
 
 @asynccontextmanager
