@@ -42,7 +42,7 @@ def _describe(
     configs: list[DescribeConfigsResourceResult] = []
     try:
         wanted = resource.configuration_keys
-        found = [entry for entry in _entries(context, resource) if wanted is None or entry.name in wanted]
+        found = [entry for entry in _entries(context, resource) if not wanted or entry.name in wanted]
         configs = [_trimmed(entry, request, context.api_version) for entry in found]
     except BrokerError as error:
         code, message = error_code(error), error_message(error)

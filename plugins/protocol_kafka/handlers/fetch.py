@@ -146,6 +146,8 @@ class _Read:
                 raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")
             partition = topic.partitions[asked.partition]
             partition.check_leader_epoch(asked.current_leader_epoch)
+            # Before the read: what comes while a thread reads must not look as if it had been read.
+            high_watermark, last_stable = partition.high_watermark, partition.last_stable_offset
             records = self._read(partition, asked, wait=wait)
             aborted = self._aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
@@ -156,8 +158,8 @@ class _Read:
         return PartitionData(
             partition_index=asked.partition,
             error_code=0,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable,
             log_start_offset=partition.log_start_offset,
             aborted_transactions=aborted,
             records=records,

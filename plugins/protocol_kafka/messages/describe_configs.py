@@ -17,7 +17,7 @@ DYNAMIC_TOPIC_SOURCE: Final = 1
 
 @struct()
 class DescribeConfigsResource:
-    """What is asked about; keys of null are all of them."""
+    """What is asked about; no keys are all of them."""
 
     resource_type: int = int8()
     resource_name: str = string()

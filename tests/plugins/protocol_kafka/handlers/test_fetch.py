@@ -181,6 +181,16 @@ async def test_an_isolation_that_does_not_exist_ends_the_connection(
         client.start(FETCH, 11, fetch(topic, {0: 0}, isolation_level=level))
 
 
+@pytest.mark.parametrize(("level", "found"), [(0, [0, 1, 2]), (1, [0])])
+async def test_isolation(client: Client, broker: Broker, level: int, found: list[int]) -> None:
+    topic = await new_topic(broker)
+    fill(topic, 0, [1, 1, 1])
+    topic.partitions[0].watermarks.last_stable_offset = 1
+    (part,) = parts_of(await client.ask(FETCH, 11, fetch(topic, {0: 0}, isolation_level=level)))
+    assert offsets_of(part) == found
+    assert (part.high_watermark, part.last_stable_offset) == (3, 1)
+
+
 # How much
 
 
@@ -280,11 +290,18 @@ class Stopwatch:
         return round((trio.current_time() - self._start) * 1000)
 
 
+def be_patient_with_threads(clock: MockClock, version: int = 0) -> None:
+    """Message sets are made in a thread, and the clock must not jump while it works."""
+    if version < BATCHES_SINCE:
+        clock.autojump_threshold = 0.1
+
+
 @pytest.mark.parametrize("version", versions_of(FETCH))
 async def test_an_empty_partition_is_waited_at(
     autojump_clock: MockClock, client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
+    be_patient_with_threads(autojump_clock, version)
     watch = Stopwatch()
     (part,) = parts_of(await client.ask(FETCH, version, fetch(topic, {0: 0}, max_wait_ms=500)))
     assert watch.ms() == 500
@@ -343,6 +360,7 @@ async def test_an_append_ends_the_wait(
     autojump_clock: MockClock, client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
+    be_patient_with_threads(autojump_clock, version)
     watch = Stopwatch()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(produced_after, topic, [200])
@@ -504,6 +522,32 @@ async def test_a_cold_read_that_is_not_enough_waits_as_well(client: Client, brok
         nursery.start_soon(produced_after, topic, [50])
         (part,) = parts_of(await client.ask(FETCH, 12, request))
     assert offsets_of(part) == [0, 1]
+
+
+async def test_what_comes_during_a_cold_read_is_not_overlooked(
+    autojump_clock: MockClock, client: Client, broker: Broker
+) -> None:
+    """The thread has found the log's end when the loop appends behind it."""
+    topic = await new_topic(broker)
+    fill(topic, 0, [1])
+    make_slow(topic)
+    store = topic.partitions[0].store
+    read, late = store.read, [True]
+
+    def read_and_append(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        found = read(offset, max_bytes, limit_offset, wait=wait)
+        if late.pop():
+            trio.from_thread.run_sync(fill, topic, 0, [1])
+        late.append(False)
+        return found
+
+    store.read = read_and_append  # type: ignore[method-assign]
+    be_patient_with_threads(autojump_clock)
+    watch = Stopwatch()
+    request = fetch(topic, {0: 0}, max_wait_ms=60_000, min_bytes=2 * BATCH)
+    (part,) = parts_of(await client.ask(FETCH, 12, request))
+    assert offsets_of(part) == [0, 1]
+    assert watch.ms() == 0
 
 
 async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Broker) -> None:

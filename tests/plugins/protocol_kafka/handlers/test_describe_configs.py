@@ -1,0 +1,175 @@
+"""DescribeConfigs: values with their sources, of topics and of the broker, all of them or some."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CONFIGS
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+from .client import Client, versions_of
+from .topics import new_topic
+
+OF_TOPIC, OF_BROKER, DEFAULT = 1, 4, 5
+SETTINGS = {"message.max.bytes": 5000, "num.partitions": 3, "node.id": 1}
+
+
+@pytest.fixture
+async def broker() -> AsyncGenerator[Broker]:
+    """A broker with settings of its own, and a topic with others."""
+    async with running_broker(SETTINGS) as broker:
+        await new_topic(broker, config={"segment.bytes": "2000000", "max.message.bytes": "4000"})
+        await new_topic(broker, "plain")
+        yield broker
+
+
+def request(
+    kind: int, name: str, names: Sequence[str] | None = None, **include: bool
+) -> DescribeConfigsRequest:
+    """Ask for one resource."""
+    keys = None if names is None else list(names)
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+    return DescribeConfigsRequest(resources=[resource], **include)
+
+
+def only(response: Any) -> DescribeConfigsResult:
+    """The only resource of an answer."""
+    (result,) = response.results
+    assert isinstance(result, DescribeConfigsResult)
+    return result
+
+
+def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceResult]:
+    """Its keys."""
+    return {config.name: config for config in result.configs}
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
+async def test_a_topic(client: Client, version: int) -> None:
+    result = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights")))
+    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.resource_type, result.resource_name) == (TOPIC_RESOURCE, "flights")
+    configs = by_name(result)
+    found = {
+        name: (configs[name].value, configs[name].config_source, configs[name].is_default)
+        for name in ("segment.bytes", "max.message.bytes", "segment.ms")
+    }
+    if version == 0:
+        assert found == {
+            "segment.bytes": ("2000000", -1, False),
+            "max.message.bytes": ("4000", -1, False),
+            "segment.ms": ("604800000", -1, True),
+        }
+    else:
+        assert found == {
+            "segment.bytes": ("2000000", OF_TOPIC, False),
+            "max.message.bytes": ("4000", OF_TOPIC, False),
+            "segment.ms": ("604800000", DEFAULT, False),
+        }
+    assert not any(config.is_sensitive for config in result.configs)
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 1))
+async def test_what_the_broker_sets_for_its_topics(client: Client, version: int) -> None:
+    result = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "plain")))
+    config = by_name(result)["max.message.bytes"]
+    assert (config.value, config.config_source) == ("5000", OF_BROKER)
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
+@pytest.mark.parametrize("name", ["1", ""])
+async def test_the_broker(client: Client, version: int, name: str) -> None:
+    result = only(await client.ask(DESCRIBE_CONFIGS, version, request(BROKER_RESOURCE, name)))
+    assert result.error_code == 0
+    configs = by_name(result)
+    assert configs["num.partitions"].value == "3"
+    assert configs["message.max.bytes"].value == "5000"
+    if version >= 1:
+        assert configs["num.partitions"].config_source == OF_BROKER
+        assert configs["log.segment.bytes"].config_source == DEFAULT
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["segment.ms"], {"segment.ms"}),
+        (["segment.ms", "segment.bytes"], {"segment.ms", "segment.bytes"}),
+        (["no.such.key"], set[str]()),
+    ],
+)
+async def test_only_some_keys(client: Client, version: int, names: list[str], found: set[str]) -> None:
+    asked = request(TOPIC_RESOURCE, "flights", names)
+    result = only(await client.ask(DESCRIBE_CONFIGS, version, asked))
+    assert (result.error_code, set(by_name(result))) == (0, found)
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
+async def test_no_keys_mean_all_of_them(client: Client, version: int) -> None:
+    """So it is in Kafka, whether the list is null or empty."""
+    null = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights")))
+    empty = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights", [])))
+    assert set(by_name(empty)) == set(by_name(null)) != set()
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 1))
+async def test_synonyms_are_told_when_asked_for(client: Client, version: int) -> None:
+    for include in (False, True):
+        asked = request(TOPIC_RESOURCE, "flights", ["max.message.bytes"], include_synonyms=include)
+        (config,) = only(await client.ask(DESCRIBE_CONFIGS, version, asked)).configs
+        synonyms = [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms]
+        assert synonyms == (
+            [
+                ("max.message.bytes", "4000", OF_TOPIC),
+                ("message.max.bytes", "5000", OF_BROKER),
+                ("message.max.bytes", "1048588", DEFAULT),
+            ]
+            if include
+            else []
+        )
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 3))
+async def test_documentation_is_told_when_asked_for(client: Client, version: int) -> None:
+    for include in (False, True):
+        asked = request(TOPIC_RESOURCE, "flights", ["segment.bytes"], include_documentation=include)
+        (config,) = only(await client.ask(DESCRIBE_CONFIGS, version, asked)).configs
+        assert bool(config.documentation) == include
+        assert config.config_type == 3
+
+
+UNKNOWN: dict[str, tuple[int, str, ErrorCode]] = {
+    "a topic": (TOPIC_RESOURCE, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    "a topic that cannot be": (TOPIC_RESOURCE, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    "another broker": (BROKER_RESOURCE, "2", ErrorCode.INVALID_REQUEST),
+    "no broker": (BROKER_RESOURCE, "x", ErrorCode.INVALID_REQUEST),
+    "another kind": (3, "group", ErrorCode.INVALID_REQUEST),
+    "no kind": (-1, "flights", ErrorCode.INVALID_REQUEST),
+}
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
+@pytest.mark.parametrize(("kind", "name", "code"), UNKNOWN.values(), ids=UNKNOWN)
+async def test_what_does_not_exist(
+    client: Client, version: int, kind: int, name: str, code: ErrorCode
+) -> None:
+    asked = request(kind, name)
+    asked.resources.extend(request(TOPIC_RESOURCE, "flights").resources)
+    response = await client.ask(DESCRIBE_CONFIGS, version, asked)
+    unknown, known = response.results
+    assert (unknown.error_code, unknown.resource_name, unknown.configs) == (code, name, [])
+    assert unknown.error_message
+    assert known.error_code == 0
