@@ -1,4 +1,4 @@
-"""Both brokers, started once, each asked the same."""
+"""The brokers, started once, each asked the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.peers import TidelogServer, running_kafka, running_tidelog
+from tests.peers import OLD_PROTOCOLS_KAFKA, TidelogServer, running_kafka, running_tidelog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,4 +25,11 @@ def tidelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidelogServer]
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """Apache Kafka's newest release."""
     with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def older_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """Apache Kafka's last release that serves every version of the protocol."""
+    with running_kafka(tmp_path_factory.mktemp("older_kafka"), version=OLD_PROTOCOLS_KAFKA) as server:
         yield server

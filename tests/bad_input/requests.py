@@ -121,4 +121,5 @@ _CODES: dict[str, Callable[[Any], Iterable[int]]] = {
     "CreateTopics": lambda response: (topic.error_code for topic in response.topics),
     "DeleteTopics": lambda response: (topic.error_code for topic in response.responses),
     "InitProducerId": lambda response: [response.error_code],
+    "DescribeConfigs": lambda response: (result.error_code for result in response.results),
 }

@@ -12,6 +12,12 @@ from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
@@ -49,6 +55,7 @@ def served_versions() -> list[tuple[apis.Api, int]]:
 
 def sample(scene: Scene, api: apis.Api, version: int) -> object:
     """A new good request."""
+    assert api in _SAMPLES, f"{api.name} is served and has no sample here to be spoiled"
     return _SAMPLES[api](scene, version)
 
 
@@ -106,6 +113,14 @@ def _init_producer_id(scene: Scene, version: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 
 
+def _describe_configs(scene: Scene, version: int) -> DescribeConfigsRequest:
+    topic = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=scene.topic, configuration_keys=["retention.ms"]
+    )
+    broker = DescribeConfigsResource(resource_type=BROKER_RESOURCE, resource_name="", configuration_keys=None)
+    return DescribeConfigsRequest(resources=[topic, broker])
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -116,4 +131,5 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.CREATE_TOPICS: _create_topics,
     apis.DELETE_TOPICS: _delete_topics,
     apis.INIT_PRODUCER_ID: _init_producer_id,
+    apis.DESCRIBE_CONFIGS: _describe_configs,
 }

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from . import (
+    configs_table,
     coordinators_table,
     fetch_table,
     frames_table,
@@ -18,7 +19,7 @@ from . import (
     sequences_table,
     topics_table,
 )
-from .case import CLOSED, NOTHING, OK, SILENT, Case
+from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, SILENT, Case
 from .running import run
 from .scene import Scene
 
@@ -36,9 +37,16 @@ TABLES = {
     "offsets": offsets_table.CASES,
     "topics": topics_table.CASES,
     "coordinators": coordinators_table.CASES,
+    "configs": configs_table.CASES,
 }
 CASES = [
     pytest.param(table, case, id=f"{table}: {case.name}") for table, cases in TABLES.items() for case in cases
+]
+CASES_OF_OLD_VERSIONS = [
+    pytest.param(table, case, id=f"{table}: {case.name}")
+    for table, cases in TABLES.items()
+    for case in cases
+    if case.tidelog is not None and case.tidelog.why == ALL_VERSIONS
 ]
 REFUSALS_ARE_LOGGED = {"produce", "sequences"}
 LOGGED_WITHIN_S = 5.0
@@ -80,6 +88,14 @@ def kafka_scenes(kafka: KafkaServer) -> Iterator[Scenes]:
     scenes.close()
 
 
+@pytest.fixture(scope="module")
+def older_kafka_scenes(older_kafka: KafkaServer) -> Iterator[Scenes]:
+    """The scenes at an older Apache Kafka."""
+    scenes = Scenes(older_kafka.bootstrap)
+    yield scenes
+    scenes.close()
+
+
 @pytest.mark.parametrize(("table", "case"), CASES)
 def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: TidelogServer) -> None:
     scene = tidelog_scenes.of(table)
@@ -98,6 +114,13 @@ def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: Tidelo
 @pytest.mark.parametrize(("table", "case"), CASES)
 def test_apache_kafka(table: str, case: Case, kafka_scenes: Scenes) -> None:
     _run(case, kafka_scenes.of(table), of_tidelog=False)
+
+
+@pytest.mark.parametrize(("table", "case"), CASES_OF_OLD_VERSIONS)
+def test_old_versions_are_answered_as_by_the_last_kafka_that_did(
+    table: str, case: Case, older_kafka_scenes: Scenes
+) -> None:
+    _run(case, older_kafka_scenes.of(table), of_tidelog=True)
 
 
 @pytest.mark.parametrize("cases", TABLES.values(), ids=TABLES.keys())

@@ -50,12 +50,13 @@ def test_all_flights_are_read_back_before_and_after_a_restart_and_a_kill(broker:
     assert_read_back(broker.bootstrap, expected)
 
 
-def test_a_kill_while_flights_are_produced_loses_and_doubles_none(broker: Broker) -> None:
-    def kill_and_start() -> None:
-        broker.kill()
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_end_while_flights_are_produced_loses_and_doubles_none(broker: Broker, end: str) -> None:
+    def end_and_start() -> None:
+        getattr(broker, end)()
         broker.start()
 
-    expected = produce_flights(broker.bootstrap, halfway=kill_and_start, compression="lz4")
+    expected = produce_flights(broker.bootstrap, halfway=end_and_start, compression="lz4")
     assert_read_back(broker.bootstrap, expected)
 
 

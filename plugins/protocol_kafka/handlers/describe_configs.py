@@ -29,10 +29,19 @@ TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7,
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Each resource by itself: one that is unknown does not hinder the others."""
+    """Each resource by itself: one that is unknown does not hinder the others.
+
+    The same question asked again is answered once: a few bytes of it can be hundreds of kilobytes of answer.
+    """
+    each_once = {_question(resource): resource for resource in request.resources}
     return DescribeConfigsResponse(
-        results=[_describe(context, request, resource) for resource in request.resources]
+        results=[_describe(context, request, resource) for resource in each_once.values()]
     )
+
+
+def _question(resource: DescribeConfigsResource) -> tuple[object, ...]:
+    keys = resource.configuration_keys
+    return resource.resource_type, resource.resource_name, None if keys is None else tuple(keys)
 
 
 def _describe(
