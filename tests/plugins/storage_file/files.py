@@ -20,6 +20,16 @@ PARTITION = "topic-0"
 CLEAN_MARK = ".kafka_cleanshutdown"
 
 
+class IdleTasks(BackgroundTasks):
+    """Background work that never gets its turn: the worst that a crash can meet."""
+
+    def start(self, task: object) -> None:
+        """Never run it."""
+
+    def in_thread(self, name: str, job: object) -> None:
+        """Never run it."""
+
+
 class LogDirectoryScene(StorageScene):
     """A scene of the file backend."""
 

@@ -12,9 +12,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.plugins.storage_file.files import LogDirectoryScene, append_to, batches_in, cut, overwrite
+from tests.plugins.storage_file.files import (
+    IdleTasks,
+    LogDirectoryScene,
+    append_to,
+    batches_in,
+    cut,
+    overwrite,
+)
 from tidelog.kernel.storage import PartitionStore
-from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage import ModelLog
 from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes
@@ -23,16 +29,6 @@ SETTINGS = {"segment_bytes": 2500, "index_interval_bytes": 200, "segment_index_b
 NONSENSE = st.sampled_from(
     [b"\0", b"\0" * 500, b"\xff" * 300, bytes(range(200)), b"\0" * 7 + b"\x09\0\0\0\x40"]
 )
-
-
-class IdleTasks(BackgroundTasks):
-    """Background work that never gets its turn: the worst that a crash can meet."""
-
-    def start(self, task: object) -> None:
-        """Never run it."""
-
-    def in_thread(self, name: str, job: object) -> None:
-        """Never run it."""
 
 
 class CrashingLog(RuleBasedStateMachine):
