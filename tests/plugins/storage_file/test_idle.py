@@ -108,7 +108,7 @@ async def test_it_is_looked_for_idle_partitions_every_minute(
 @pytest.fixture
 def no_gaps() -> Iterator[None]:
     """A new descriptor's number is how many there are: what other tests closed is taken up."""
-    highest = max(int(number) for number in os.listdir("/proc/self/fd"))
+    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
     held: list[int] = []
     while not held or held[-1] <= highest:
         held.append(os.open(os.devnull, os.O_RDONLY))
