@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 from tidelog.kernel.config import Config, ConfigKey, TopicConfigEntry, topic_config_entries
 from tidelog.kernel.errors import BrokerError, InvalidRequest
@@ -33,10 +34,13 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
 
     The same question asked again is answered once: a few bytes of it can be hundreds of kilobytes of answer.
     """
+
+    @cache
+    def entries(kind: int, name: str) -> list[DescribeConfigsResourceResult]:
+        return [_trimmed(entry, request, context.api_version) for entry in _entries(context, kind, name)]
+
     each_once = {_question(resource): resource for resource in request.resources}
-    return DescribeConfigsResponse(
-        results=[_describe(context, request, resource) for resource in each_once.values()]
-    )
+    return DescribeConfigsResponse(results=[_describe(resource, entries) for resource in each_once.values()])
 
 
 def _question(resource: DescribeConfigsResource) -> tuple[object, ...]:
@@ -45,14 +49,15 @@ def _question(resource: DescribeConfigsResource) -> tuple[object, ...]:
 
 
 def _describe(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    resource: DescribeConfigsResource, entries: Callable[[int, str], list[DescribeConfigsResourceResult]]
 ) -> DescribeConfigsResult:
     code, message = 0, None
     configs: list[DescribeConfigsResourceResult] = []
     try:
-        wanted = resource.configuration_keys
-        found = [entry for entry in _entries(context, resource) if not wanted or entry.name in wanted]
-        configs = [_trimmed(entry, request, context.api_version) for entry in found]
+        configs = entries(resource.resource_type, resource.resource_name)
+        if resource.configuration_keys:
+            wanted = set(resource.configuration_keys)
+            configs = [entry for entry in configs if entry.name in wanted]
     except BrokerError as error:
         code, message = error_code(error), error_message(error)
     return DescribeConfigsResult(
@@ -64,20 +69,18 @@ def _describe(
     )
 
 
-def _entries(
-    context: RequestContext, resource: DescribeConfigsResource
-) -> Iterable[DescribeConfigsResourceResult]:
-    config, name = context.broker.config, resource.resource_name
-    if resource.resource_type == TOPIC_RESOURCE:
+def _entries(context: RequestContext, kind: int, name: str) -> Iterable[DescribeConfigsResourceResult]:
+    config = context.broker.config
+    if kind == TOPIC_RESOURCE:
         check_topic_name(name)
         overrides = context.broker.topics.get(name).overrides
         return (_topic_entry(config, entry) for entry in topic_config_entries(config, overrides))
-    if resource.resource_type == BROKER_RESOURCE:
+    if kind == BROKER_RESOURCE:
         node_id = context.broker.cluster.node_id
         if name not in ("", str(node_id)):
             raise InvalidRequest(f"this is broker {node_id}, not broker {name!r}")
         return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
-    raise InvalidRequest(f"resources of type {resource.resource_type} have no configuration here")
+    raise InvalidRequest(f"resources of type {kind} have no configuration here")
 
 
 def _trimmed(
