@@ -1,7 +1,7 @@
 """What tests and benchmarks measure tidelog against, and tidelog itself, as processes on loopback.
 
 Development only, never part of the wheel. Everything fetched lives in one cache folder outside the checkout
-(`TIDELOG_PEERS_CACHE` moves it). What cannot be had raises PeerUnavailableError, whose text is the reason.
+(`PEERS_CACHE` moves it). What cannot be had raises PeerUnavailableError, whose text is the reason.
 """
 
 from .cache import CACHE_VARIABLE, peers_cache

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-CACHE_VARIABLE = "TIDELOG_PEERS_CACHE"
+CACHE_VARIABLE = "PEERS_CACHE"
 
 
 def peers_cache() -> Path:
-    """Where fetched peers live: `$TIDELOG_PEERS_CACHE`, else `tidelog/peers` in the user's cache folder."""
+    """Where fetched peers live: `$PEERS_CACHE`, else `tidelog/peers` in the user's cache folder."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()

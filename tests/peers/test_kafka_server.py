@@ -45,9 +45,9 @@ def test_a_broken_jvm_is_told_with_what_it_printed(tmp_path: Path) -> None:
 
 
 def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDELOG_PEERS_CACHE", str(tmp_path))
+    monkeypatch.setenv("PEERS_CACHE", str(tmp_path))
     assert peers_cache() == tmp_path
-    monkeypatch.delenv("TIDELOG_PEERS_CACHE")
+    monkeypatch.delenv("PEERS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert peers_cache() == tmp_path / "tidelog" / "peers"
 

@@ -37,7 +37,7 @@ class FakeMaven:
         self.programs.mkdir()
         self.cache = folder / "cache"
         self._calls = folder / "calls"
-        monkeypatch.setenv("TIDELOG_PEERS_CACHE", str(self.cache))
+        monkeypatch.setenv("PEERS_CACHE", str(self.cache))
         monkeypatch.setenv("PATH", str(self.programs))
         monkeypatch.setattr(maven, "_failures", {})
 
