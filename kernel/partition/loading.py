@@ -42,10 +42,8 @@ def load_partition(partition: Partition, *, clean_start: bool) -> None:
     newest = max(NO_EPOCH if written_down is None else written_down, partition.epochs.latest)
     if clean_start or newest == NO_EPOCH:
         partition.leader_epoch = max(newest, wanted)
-    elif newest < wanted:
-        partition.leader_epoch = wanted
     else:
-        _lead_in_new_epoch(partition, newest + 1)
+        _lead_in_new_epoch(partition, max(newest, wanted) + 1)
 
 
 def _lead_in_new_epoch(partition: Partition, epoch: int) -> None:

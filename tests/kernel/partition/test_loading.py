@@ -12,13 +12,23 @@ from hypothesis import strategies as st
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import OutOfOrderSequence
 from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID
-from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
-from .parts import batch_of, new_store, offsets_in, open_partition, sent
+from .parts import (
+    TOPIC_ID,
+    TOPIC_PARTITION,
+    batch_of,
+    new_store,
+    offsets_in,
+    open_partition,
+    run_at_once,
+    sent,
+)
 
 CHECKPOINT = "leader-epoch-checkpoint"
 SMALL_SEGMENTS = TopicConfig(segment_bytes=400)
@@ -272,6 +282,18 @@ def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
     assert after.leader_epoch > lost
     assert after.epochs.epoch_for(24) == after.leader_epoch
     assert after.epochs.end_offset_for(lost, after.log_end_offset) == (0, 24)
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 5])
+def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) -> None:
+    """Nothing of it is in the log or in the checkpoint, but clients may have seen records of it."""
+    store = new_store()
+    used(store)
+    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, TopicConfig(), FakeClock(), run_at_once)
+    partition.leader_epoch = wanted
+    load_partition(partition, clean_start=False)
+    assert partition.leader_epoch == wanted + 1
+    assert partition.epochs.entries() == [(0, 0), (wanted + 1, 24)]
 
 
 def test_also_an_empty_log_that_lost_everything_gets_a_new_epoch() -> None:
