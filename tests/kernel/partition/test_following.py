@@ -1,0 +1,214 @@
+"""What a follower does: append the leader's batches as they are, be told what is committed, cut back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.kernel.partition.parts import (
+    batch_of,
+    changed,
+    content,
+    new_store,
+    offsets_in,
+    open_partition,
+    sent,
+)
+from tests.kernel.partition.test_markers import aborted, ends, write
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
+from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.testing import make_batch
+
+UNCOMMITTED = Isolation.READ_UNCOMMITTED
+SMALL_SEGMENTS = TopicConfig(segment_bytes=400)
+END = 10
+
+
+def leader(config: TopicConfig | None = None) -> Partition:
+    """A log with transactions of two producers, several epochs and a gap that compaction might leave."""
+    partition = open_partition(new_store(config), config)
+    partition.append(batch_of(3))
+    write(partition, 1, 0, 2)
+    partition.leader_epoch = 4
+    write(partition, 2, 0)
+    partition.append_marker(1, 0, 7, commit=False)
+    partition.leader_epoch = 5
+    write(partition, 2, 1)
+    partition.append_marker(2, 0, 7, commit=True)
+    write(partition, 1, 2)
+    return partition
+
+
+def all_of(partition: Partition) -> bytes:
+    """Every batch of a log."""
+    return content(partition.read(0, 1 << 30, UNCOMMITTED)) if partition.high_watermark else b""
+
+
+def state(partition: Partition) -> tuple[object, ...]:
+    """What is known of a log."""
+    entries = {
+        producer_id: (
+            entry.epoch,
+            list(entry.batches)[-1:],
+            entry.current_txn_first_offset,
+            entry.coordinator_epoch,
+        )
+        for producer_id, entry in partition.producers.entries.items()
+    }
+    return entries, partition.epochs.entries(), aborted(partition), partition.log_end_offset
+
+
+@pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
+def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
+    leading = leader(config)
+    following = open_partition(new_store(config), config)
+    following.append_as_follower(bytearray(all_of(leading)))
+    assert state(following) == state(leading)
+    assert following.leader_epoch == 5
+    assert ends(following) == (0, 0, END)
+    for offset in range(END + 1):
+        following.advance_high_watermark(offset)
+        assert following.high_watermark == offset
+    following.advance_high_watermark(4)
+    following.advance_high_watermark(400)
+    assert ends(following) == ends(leading)
+    assert all_of(following) == all_of(leading)
+
+
+def test_readers_of_committed_data_wait_until_the_marker_is_committed_itself() -> None:
+    following = open_partition()
+    following.append_as_follower(bytearray(all_of(leader())))
+    stable: list[int] = []
+    for offset in range(1, END + 1):
+        following.advance_high_watermark(offset)
+        stable.append(following.last_stable_offset)
+    # 1's data is at 3 and its marker at 6; 2's first at 5, its marker at 8; nothing is decided behind 9.
+    assert stable == [1, 2, 3, 3, 3, 3, 5, 5, 9, 9]
+
+
+async def test_nothing_but_the_leader_moves_the_high_watermark() -> None:
+    following = open_partition()
+    following.commit.durable_offset = 0
+    following.append_as_follower(batch_of(3))
+    await following.flush()
+    await following.wait_flushed(2)
+    assert (following.has_unflushed, following.high_watermark) == (False, 0)
+
+
+def test_a_batch_that_is_cut_short_comes_again() -> None:
+    leading = leader()
+    data = all_of(leading)
+    following = open_partition()
+    while following.log_end_offset < leading.log_end_offset:
+        found = content(leading.read(following.log_end_offset, 200, UNCOMMITTED))
+        following.append_as_follower(bytearray(found))
+    following.advance_high_watermark(100)
+    assert all_of(following) == data
+
+
+def test_gaps_of_a_compacted_log_are_taken_as_they_are() -> None:
+    following = open_partition()
+    following.append_as_follower(make_batch(base_offset=5, leader_epoch=2))
+    following.append_as_follower(make_batch([], 10, last_offset_delta=4, leader_epoch=2))
+    assert following.log_end_offset == 15
+    assert following.epochs.entries() == [(2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        (make_batch(base_offset=0), InvalidRecord),
+        (make_batch(base_offset=1)[:-1] + b"?", CorruptBatch),
+        (changed(make_batch(base_offset=1), last_offset_delta=-1), CorruptBatch),
+        (make_batch(base_offset=1)[:8] + b"\0\0\0\1" + make_batch()[12:], CorruptBatch),
+        (make_batch(base_offset=1)[:16] + b"\7" + make_batch()[17:], CorruptBatch),
+    ],
+    ids=["offsets do not grow", "wrong CRC", "negative delta", "impossible length", "unknown magic"],
+)
+def test_one_bad_batch_and_nothing_is_appended(second: bytearray, error: type[BrokerError]) -> None:
+    following = open_partition()
+    with pytest.raises(error):
+        following.append_as_follower(make_batch() + second)
+    assert following.log_end_offset == 0
+
+
+def test_what_is_there_already_is_refused() -> None:
+    following = open_partition()
+    following.append_as_follower(make_batch(base_offset=0))
+    with pytest.raises(InvalidRecord, match="is not at 1"):
+        following.append_as_follower(make_batch(base_offset=0))
+
+
+def test_waiters_are_woken_when_the_high_watermark_moves() -> None:
+    following, woken = open_partition(), list[int]()
+    following.add_waiter(AppendWaiter(1, partial(woken.append, 1)))
+    following.append_as_follower(batch_of(2))
+    assert woken == []
+    following.advance_high_watermark(2)
+    assert woken == [1]
+
+
+@pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
+@pytest.mark.parametrize("offset", range(END))
+def test_a_truncated_log_is_as_if_the_rest_had_never_come(config: TopicConfig, offset: int) -> None:
+    leading = leader(config)
+    data = all_of(leading)
+    leading.truncate_to(offset)
+    end = leading.log_end_offset
+    assert end <= offset
+    assert leading.high_watermark == end
+    shorter = bytearray(all_of(leading))
+    expected = open_partition(new_store(config), config)
+    expected.append_as_follower(shorter)
+    expected.advance_high_watermark(end)
+    assert state(leading) == state(expected)
+    assert ends(leading) == ends(expected)
+    leading.append_as_follower(bytearray(data[len(shorter) :]))
+    leading.advance_high_watermark(END)
+    assert all_of(leading) == data
+    assert max(snapshot_offsets(leading.store.side_files()), default=0) <= leading.log_end_offset
+
+
+def test_truncating_behind_the_end_changes_nothing() -> None:
+    leading = leader()
+    before = state(leading)
+    leading.truncate_to(END)
+    leading.truncate_to(1000)
+    assert state(leading) == before
+
+
+def test_producers_come_back_from_the_newest_snapshot_that_is_left() -> None:
+    partition = open_partition(new_store(SMALL_SEGMENTS), SMALL_SEGMENTS)
+    for sequence in range(20):
+        partition.append(sent(1, 0, sequence))
+    partition.truncate_to(11)
+    assert partition.producers.entries[1].last_sequence == 10
+    assert partition.append(sent(1, 0, 11)).base_offset == 11
+
+
+def test_the_log_start_is_raised() -> None:
+    partition = leader(SMALL_SEGMENTS)
+    partition.leader_epoch = 6
+    with pytest.raises(OffsetOutOfRange, match="high watermark is 10"):
+        partition.raise_log_start(END + 1)
+    partition.raise_log_start(7)
+    partition.raise_log_start(3)
+    assert partition.log_start_offset == 7
+    assert partition.epochs.entries() == [(5, 7)]
+    before_start = [offset for offset in snapshot_offsets(partition.store.side_files()) if offset < 7]
+    assert len(before_start) <= 1
+    assert offsets_in(partition.read(7, 1000, UNCOMMITTED)) == [7, 8, 9]
+
+
+def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
+    partition = open_partition()
+    write(partition, 1, 0, 3)
+    partition.append(batch_of(2))
+    assert ends(partition) == (0, 5, 5)
+    partition.raise_log_start(4)
+    assert ends(partition) == (4, 5, 5)
+    partition.append_marker(1, 0, 0, commit=False)
+    assert ends(partition) == (6, 6, 6)
