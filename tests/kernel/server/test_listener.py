@@ -1,0 +1,72 @@
+"""Listening sockets: where they are bound, and a clear word where they cannot be."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tidelog.kernel.config import Config
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.server.listener import BoundListener
+
+
+def bound(listeners: str, **settings: object) -> BoundListener:
+    """The first of these listeners, bound."""
+    values = {"listeners": listeners, **{key.replace("_", "."): value for key, value in settings.items()}}
+    config = Config.from_mapping(values)
+    return BoundListener(config.served_listeners()[0], config)
+
+
+async def test_port_0_is_a_free_one() -> None:
+    first, second = bound("PLAINTEXT://127.0.0.1:0"), bound("PLAINTEXT://127.0.0.1:0")
+    assert first.host == second.host == "127.0.0.1"
+    assert 0 < first.port != second.port > 0
+    first.close()
+    second.close()
+
+
+async def test_a_port_that_is_taken_is_told_with_the_remedy() -> None:
+    first = bound("PLAINTEXT://127.0.0.1:0")
+    with pytest.raises(
+        ConfigError, match=rf"listener PLAINTEXT cannot use 127\.0\.0\.1:{first.port}: .*another port"
+    ):
+        bound(f"PLAINTEXT://127.0.0.1:{first.port}")
+    first.close()
+
+
+async def test_a_port_is_free_again_after_closing() -> None:
+    first = bound("PLAINTEXT://127.0.0.1:0")
+    first.close()
+    again = bound(f"PLAINTEXT://127.0.0.1:{first.port}")
+    again.close()
+
+
+async def test_a_host_that_is_unknown_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"listener PLAINTEXT: host 'no-such-host\.invalid' is unknown"):
+        bound("PLAINTEXT://no-such-host.invalid:0")
+
+
+async def test_an_address_of_another_machine_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"listener PLAINTEXT cannot use 192\.0\.2\.1:"):
+        bound("PLAINTEXT://192.0.2.1:0")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+async def test_an_empty_host_is_every_address() -> None:
+    everywhere = bound("PLAINTEXT://:0")
+    for address in ("127.0.0.1", "::1"):
+        with socket.create_connection((address, everywhere.port), timeout=5):
+            pass
+    everywhere.close()
+
+
+async def test_buffers_are_as_large_as_configured() -> None:
+    """The system doubles what it is asked for, to have room for its own books."""
+    small = bound(
+        "PLAINTEXT://127.0.0.1:0", socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000
+    )
+    sock = small._socket  # pyright: ignore[reportPrivateUsage]
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 60_000
+    small.close()

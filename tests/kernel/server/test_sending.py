@@ -1,0 +1,177 @@
+"""Sending: bytes and file regions in order, by slow peers, cold files and files that end too early."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import IO
+
+import pytest
+import trio
+
+from tidelog.kernel.server.sending import SENDFILE_CHUNK_BYTES, send_parts
+from tidelog.kernel.storage import FileRegion
+from tidelog.kernel.wire import Parts
+
+CONTENT = bytes(index % 251 for index in range(3_000_000))
+
+
+class LogFile:
+    """A file that says whether it is in memory."""
+
+    def __init__(self, content: bytes, *, cold: bool = False) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._file.write(content)
+        self._file.flush()
+        self._cold = cold
+        self.asked: list[tuple[int, int]] = []
+        self.prefetched: list[tuple[int, int]] = []
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._file.fileno()
+
+    def resident(self, position: int, size: int) -> bool:
+        """Not when it is cold."""
+        self.asked.append((position, size))
+        return not self._cold
+
+    def prefetch(self, position: int, size: int) -> None:
+        """Noted."""
+        self.prefetched.append((position, size))
+
+    def close(self) -> None:
+        """Of no use any more."""
+        self._file.close()
+
+
+class Progress:
+    """Notes that the peer took something."""
+
+    active_since_sweep = False
+
+
+@contextmanager
+def a_file(content: bytes = CONTENT, *, cold: bool = False) -> Generator[LogFile]:
+    """A file for the length of a block."""
+    file = LogFile(content, cold=cold)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+@contextmanager
+def socket_pair() -> Generator[tuple[socket.socket, socket.socket]]:
+    """Two connected sockets with small buffers, neither of which blocks."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+        yield ours, theirs
+
+
+async def sent(parts: Parts, progress: Progress | None = None) -> bytes:
+    """What the peer of these parts receives."""
+    received = bytearray()
+
+    async def read_all(sock: socket.socket) -> None:
+        while True:
+            try:
+                chunk = sock.recv(50_000)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(sock)
+                continue
+            if not chunk:
+                return
+            received.extend(chunk)
+            await trio.lowlevel.checkpoint()
+
+    with socket_pair() as (ours, theirs):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read_all, theirs)
+            await send_parts(ours, parts, progress or Progress())
+            ours.shutdown(socket.SHUT_WR)
+    return bytes(received)
+
+
+async def test_nothing() -> None:
+    assert await sent([]) == b""
+
+
+async def test_bytes_of_any_kind() -> None:
+    assert await sent([b"one ", memoryview(b"two "), b"", b"three"]) == b"one two three"
+
+
+async def test_more_bytes_than_the_socket_takes_at_once() -> None:
+    assert await sent([b"head", memoryview(CONTENT), b"tail"]) == b"head" + CONTENT + b"tail"
+
+
+@pytest.mark.parametrize(
+    ("position", "size"), [(0, 0), (0, 1), (100, 5000), (0, len(CONTENT)), (77, 2_500_000)]
+)
+async def test_a_region_of_a_file(position: int, size: int) -> None:
+    with a_file() as file:
+        received = await sent([b"head", FileRegion(file, position, size), b"tail"])
+    assert received == b"head" + CONTENT[position : position + size] + b"tail"
+
+
+async def test_regions_and_bytes_in_their_order() -> None:
+    with a_file() as one, a_file(b"another file") as other:
+        parts: Parts = [
+            FileRegion(one, 10, 20),
+            b"a",
+            b"b",
+            FileRegion(other, 8, 4),
+            FileRegion(one, 0, 3),
+            b"c",
+        ]
+        assert await sent(parts) == CONTENT[10:30] + b"abfile" + CONTENT[:3] + b"c"
+
+
+async def test_a_file_that_is_in_memory_is_not_prefetched() -> None:
+    with a_file() as file:
+        await sent([FileRegion(file, 5, 2_500_000)])
+        assert file.prefetched == []
+
+
+async def test_a_cold_file_is_brought_into_memory_piece_by_piece() -> None:
+    """Off the event loop, and no more than is about to be sent."""
+    with a_file(cold=True) as file:
+        assert await sent([FileRegion(file, 5, 2_500_000)]) == CONTENT[5:2_500_005]
+        assert file.prefetched == [
+            (5, SENDFILE_CHUNK_BYTES),
+            (5 + SENDFILE_CHUNK_BYTES, SENDFILE_CHUNK_BYTES),
+            (5 + 2 * SENDFILE_CHUNK_BYTES, 2_500_000 - 2 * SENDFILE_CHUNK_BYTES),
+        ]
+
+
+async def test_a_file_that_ends_too_early_ends_the_connection() -> None:
+    with (
+        a_file(b"short") as file,
+        socket_pair() as (ours, _),
+        pytest.raises(OSError, match="a file ended at byte 5, 95 bytes short of what was promised"),
+    ):
+        await send_parts(ours, [FileRegion(file, 0, 100)], Progress())
+
+
+async def test_a_peer_that_takes_something_shows_progress() -> None:
+    quick, slow = Progress(), Progress()
+    await sent([b"small"], quick)
+    await sent([CONTENT], slow)
+    assert (quick.active_since_sweep, slow.active_since_sweep) == (False, True)
+    with a_file() as file:
+        slow = Progress()
+        await sent([FileRegion(file, 0, len(CONTENT))], slow)
+        assert slow.active_since_sweep
+
+
+async def test_a_peer_that_left_ends_the_sending() -> None:
+    with a_file() as file, socket_pair() as (ours, theirs):
+        theirs.close()
+        for parts in ([b"bytes" * 100_000], [FileRegion(file, 0, len(CONTENT))]):
+            with pytest.raises(OSError, match=r"Broken pipe|reset"):
+                await send_parts(ours, list(parts), Progress())
