@@ -5,7 +5,7 @@ set -euo pipefail
 
 missing=()
 command -v kcat >/dev/null || missing+=(kcat)
-command -v java >/dev/null || missing+=(default-jre-headless)
+command -v javac >/dev/null || missing+=(default-jdk-headless)
 command -v mvn >/dev/null || missing+=(maven)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
