@@ -239,7 +239,7 @@ def test_a_marker_that_the_index_could_not_take_is_found_at_the_next_start() -> 
     def refuse(entry: AbortedTransaction) -> None:
         raise OSError(28, "No space left on device")
 
-    store.add_aborted = refuse  # type: ignore[method-assign]
+    store.add_aborted = refuse  # type: ignore[method-assign, assignment]
     with pytest.raises(StorageError, match="No space left"):
         partition.append_marker(1, 0, 0, commit=False)
     assert ends(partition)[0] == 0

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
+from tests.kernel.partition.parts import open_partition
 from tests.peers import KafkaDistribution, find_kafka
 from tests.plugins.storage_file.files import LogDirectoryScene, append_to, cut
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append
@@ -92,3 +95,49 @@ async def test_it_finds_no_fault_with_recovered_files(
     report = await dump(kafka, crashed.log_files(), "--deep-iteration")
     report += await dump(kafka, files)
     assert_faultless(report, [*crashed.log_files(), *files], records - 1)
+
+
+async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
+    """A log of several segments full of transactions; how many records and markers it has."""
+    config = attrs.evolve(TopicConfig(), segment_bytes=2000, index_interval_bytes=500)
+    (store,) = await scene.storage.open_partitions([scene.spec(config=config)])
+    partition = open_partition(store, config, scene.clock)
+    records = markers = 0
+    sequences = [0, 0, 0]
+    for step in range(120):
+        producer_id = step % 3
+        if step % 7 == 6:
+            partition.append_marker(producer_id, 0, step // 50, commit=step % 2 == 0)
+            markers += 1
+            continue
+        batch = make_batch(
+            [b"value"] * 2,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequences[producer_id],
+            transactional=True,
+        )
+        partition.append(batch, in_transaction=True)
+        sequences[producer_id] += 2
+        records += 2
+    partition.close()
+    return records, markers
+
+
+async def test_it_finds_no_fault_with_transactions(
+    scene: LogDirectoryScene, kafka: KafkaDistribution
+) -> None:
+    records, markers = await transactions(scene)
+    await scene.storage.close()
+    indexes = sorted(path for path in scene.partition_dir.iterdir() if path.suffix.endswith("index"))
+    snapshots = sorted(scene.partition_dir.glob("*.snapshot"))
+    assert len(scene.log_files()) > 3
+    assert len(snapshots) > 3
+    report = await dump(kafka, [*indexes, *snapshots])
+    aborted = re.findall(r"version: 0 producerId: (\d+) firstOffset: \d+ lastOffset: \d+", report)
+    assert len(aborted) == sum(path.stat().st_size // 34 for path in scene.partition_dir.glob("*.txnindex"))
+    assert len(aborted) > 5
+    assert report.count("coordinatorEpoch: ") >= 3 * (len(snapshots) - 1)
+    report += await dump(kafka, scene.log_files(), "--deep-iteration")
+    assert_faultless(report, [*scene.log_files(), *indexes, *snapshots], records + markers)
+    assert report.count("endTxnMarker: COMMIT") + report.count("endTxnMarker: ABORT") == markers

@@ -1,0 +1,218 @@
+"""`.txnindex`: its bytes, when there is one, what damage to it does, and how it becomes durable."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
+from tidelog.kernel.storage import AbortedTransaction, PartitionStore, WouldBlock
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.transaction_index import CorruptTransactionIndex, TransactionIndex
+
+SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
+FIRST = AbortedTransaction(producer_id=4711, first_offset=1, last_offset=5, last_stable_offset=3)
+SECOND = AbortedTransaction(producer_id=2**62, first_offset=3, last_offset=8, last_stable_offset=9)
+FIRST_BYTES = "00000000000000001267000000000000000100000000000000050000000000000003"
+SECOND_BYTES = "00004000000000000000000000000000000300000000000000080000000000000009"
+
+
+def index_of(tmp_path: Path) -> TransactionIndex:
+    return TransactionIndex(str(tmp_path), 0)
+
+
+def everything(index: TransactionIndex) -> list[AbortedTransaction]:
+    found: list[AbortedTransaction] = []
+    index.search(0, 2**62, found, wait=True)
+    return found
+
+
+def add_marker(store: PartitionStore, producer_id: int) -> int:
+    """Append what says, on its face, that it is a control batch; its offset."""
+    offset = store.log_end_offset
+    batch = make_batch(
+        [b"\0\0\0\0\0\0"],
+        offset,
+        keys=[b"\0\0\0\0"],
+        producer_id=producer_id,
+        transactional=True,
+        control=True,
+    )
+    store.append(batch, offset, offset, START_MS)
+    return offset
+
+
+def test_the_bytes(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    assert index.append(FIRST)
+    assert not index.append(SECOND)
+    path = tmp_path / "00000000000000000000.txnindex"
+    assert path.read_bytes().hex() == FIRST_BYTES + SECOND_BYTES
+    assert everything(index) == [FIRST, SECOND]
+
+
+def test_bytes_of_another_broker_are_read(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    Path(index.path).write_bytes(bytes.fromhex(FIRST_BYTES + SECOND_BYTES))
+    index.load(end_offset=9)
+    assert everything(index) == [FIRST, SECOND]
+    assert index.last_offset == 8
+    index.truncate_to(8)
+    assert Path(index.path).read_bytes().hex() == FIRST_BYTES
+    index.truncate_to(0)
+    assert Path(index.path).read_bytes() == b""
+    assert everything(index) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bytes.fromhex(FIRST_BYTES)[:-1],
+        bytes.fromhex(FIRST_BYTES) + b"\0",
+        bytes.fromhex(SECOND_BYTES + FIRST_BYTES),
+        bytes.fromhex(FIRST_BYTES + FIRST_BYTES),
+        b"\0\1" + bytes.fromhex(FIRST_BYTES)[2:],
+        bytes(34),
+        struct.pack(">hqqqq", 0, 1, 6, 5, 7),
+        struct.pack(">hqqqq", 0, 1, 5, 9, 10),
+    ],
+    ids=[
+        "torn",
+        "a byte more",
+        "back",
+        "twice",
+        "version",
+        "zeros",
+        "ends before it begins",
+        "behind the log",
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, content: bytes) -> None:
+    index = TransactionIndex(str(tmp_path), 1)
+    Path(index.path).write_bytes(content)
+    with pytest.raises(CorruptTransactionIndex, match="txnindex"):
+        index.load(end_offset=9)
+
+
+def test_a_full_disk_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of(tmp_path)
+    index.append(FIRST)
+    real = disk.pwrite
+
+    def half(fd: int, data: memoryview, position: int) -> int:
+        if len(data) == 34:
+            return real(fd, data[:10], position)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk, "pwrite", half)
+    with pytest.raises(OSError, match="No space"):
+        index.append(SECOND)
+    assert Path(index.path).read_bytes().hex() == FIRST_BYTES
+    monkeypatch.undo()
+    index.append(SECOND)
+    assert everything(index) == [FIRST, SECOND]
+
+
+def test_nothing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of(tmp_path)
+    index.append(FIRST)
+    real = disk.preadv
+
+    def cold(fd: int, buffers: list[bytearray], position: int, flags: int = 0) -> int:
+        if flags:
+            raise BlockingIOError
+        return real(fd, buffers, position, flags)
+
+    monkeypatch.setattr(disk, "preadv", cold)
+    monkeypatch.setattr(disk, "NOWAIT", 8)
+    with pytest.raises(WouldBlock):
+        index.search(0, 100, [], wait=False)
+    assert everything(index) == [FIRST]
+
+
+async def test_there_is_no_file_until_something_is_aborted(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 20, 100)
+    assert not list(scene.partition_dir.glob("*.txnindex"))
+    bases = [segment.base_offset for segment in store.segments()]
+    store.add_aborted(AbortedTransaction(1, 0, bases[2], bases[2] + 1))
+    assert [path.name for path in scene.partition_dir.glob("*.txnindex")] == [f"{bases[2]:020d}.txnindex"]
+
+
+async def test_it_is_deleted_with_its_segment(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 20, 100)
+    store.add_aborted(AbortedTransaction(1, 0, 1, 2))
+    store.delete_segments_before(10)
+    assert [path.name for path in scene.partition_dir.glob("*.txnindex*")] == ["0" * 20 + ".txnindex.deleted"]
+
+
+async def test_a_flush_makes_it_durable(scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await scene.open_store()
+    append_many(store, 3)
+    store.flush()
+    synced: list[str] = []
+    real = disk.fsync
+
+    def spy(fd: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        real(fd)
+
+    monkeypatch.setattr(disk, "fsync", spy)
+    store.add_aborted(AbortedTransaction(1, 0, 1, 2))
+    store.flush()
+    assert synced == ["0" * 20 + ".txnindex", "topic-0"]
+    store.flush()
+    assert len(synced) == 2
+
+
+async def test_a_torn_one_is_to_be_made_anew_and_all_behind_it(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 20, 100)
+    bases = [segment.base_offset for segment in store.segments()]
+    for base in bases:
+        store.add_aborted(AbortedTransaction(1, base, base, base + 1))
+    await scene.storage.close()
+    torn = scene.partition_dir / f"{bases[2]:020d}.txnindex"
+    cut(torn, 33)
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    store = await scene.open_store(**SETTINGS)
+    assert store.aborted_known_until == bases[2]
+    assert [entry.last_offset for entry in store.aborted_transactions(0, 100, wait=True)] == bases[:2]
+    assert len(list(scene.partition_dir.glob("*.txnindex"))) == 2
+
+
+@pytest.mark.parametrize("with_markers", [True, False])
+async def test_after_a_crash_what_was_not_flushed_is_read_again_if_it_has_markers(
+    tmp_path: Path, with_markers: bool
+) -> None:
+    scene = LogDirectoryScene(tmp_path, IdleTasks())
+    await scene.storage.open()
+    store = await scene.open_store()
+    append_many(store, 3)
+    if with_markers:
+        store.add_aborted(AbortedTransaction(1, 0, add_marker(store, 1), 4))
+    crashed = scene.crash(tmp_path / "crashed")
+    scene.abandon()
+    append_to(crashed.log_files()[0].with_suffix(".txnindex"), bytes(34))
+    await crashed.storage.open()
+    store = await crashed.open_store()
+    assert store.aborted_known_until == (0 if with_markers else 3)
+    assert not list(store.aborted_transactions(0, 100, wait=True))
+    crashed.abandon()
+
+
+def test_nothing_of_it_is_kept_but_where_it_ends(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    index.append(FIRST)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    assert everything(index) == [FIRST]
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    overwrite(Path(index.path), 2, (77).to_bytes(8, "big"))
+    assert everything(index)[0].producer_id == 77
