@@ -22,7 +22,7 @@ class TimedFlush:
 
     _topics: Topics
     _clock: Clock
-    _waiting_since: dict[Partition, int] = attrs.field(factory=dict)
+    _waiting_since: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
 
     async def run(self) -> None:
         """Look at every partition once."""

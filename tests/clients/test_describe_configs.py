@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ConfigSource, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
 
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
 
@@ -27,13 +30,14 @@ def admin(broker: ThreadedBroker) -> AdminClient:
     return client
 
 
-def describe(admin: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, ConfigEntry]:
+def describe(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
-    return admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
+    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
+    return found
 
 
 def test_a_topic_tells_its_own_values_the_brokers_and_the_defaults(admin: AdminClient) -> None:
-    found = describe(admin, ConfigResource.Type.TOPIC, "orders")
+    found = describe(admin, ResourceType.TOPIC, "orders")
     told = {
         name: (found[name].value, ConfigSource(found[name].source))
         for name in ("max.message.bytes", "segment.bytes", "index.interval.bytes")
@@ -46,7 +50,7 @@ def test_a_topic_tells_its_own_values_the_brokers_and_the_defaults(admin: AdminC
 
 
 def test_synonyms_stand_in_the_order_in_which_they_count(admin: AdminClient) -> None:
-    entry = describe(admin, ConfigResource.Type.TOPIC, "orders")["max.message.bytes"]
+    entry = describe(admin, ResourceType.TOPIC, "orders")["max.message.bytes"]
     assert [(name, synonym.value) for name, synonym in entry.synonyms.items()] == [
         ("max.message.bytes", "4321"),
         ("message.max.bytes", "1048588"),
@@ -54,7 +58,7 @@ def test_synonyms_stand_in_the_order_in_which_they_count(admin: AdminClient) -> 
 
 
 def test_the_broker_tells_every_key(admin: AdminClient, broker: ThreadedBroker) -> None:
-    found = describe(admin, ConfigResource.Type.BROKER, "7")
+    found = describe(admin, ResourceType.BROKER, "7")
     assert set(found) == {key.name for key in broker.broker.config.keys.of_scope("broker")}
     assert found["log.segment.bytes"].value == "2000000"
     assert ConfigSource(found["log.segment.bytes"].source) is ConfigSource.STATIC_BROKER_CONFIG
@@ -64,13 +68,13 @@ def test_the_broker_tells_every_key(admin: AdminClient, broker: ThreadedBroker) 
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [
-        (ConfigResource.Type.TOPIC, "no-such-topic", "UNKNOWN_TOPIC_OR_PART"),
-        (ConfigResource.Type.TOPIC, "no/topic", "TOPIC_EXCEPTION"),
-        (ConfigResource.Type.GROUP, "some-group", "INVALID_REQUEST"),
+        (ResourceType.TOPIC, "no-such-topic", "UNKNOWN_TOPIC_OR_PART"),
+        (ResourceType.TOPIC, "no/topic", "TOPIC_EXCEPTION"),
+        (ResourceType.GROUP, "some-group", "INVALID_REQUEST"),
     ],
 )
 def test_what_has_no_configuration_is_refused(
-    admin: AdminClient, kind: ConfigResource.Type, name: str, code: str
+    admin: AdminClient, kind: ResourceType, name: str, code: str
 ) -> None:
     with pytest.raises(KafkaException) as refused:
         describe(admin, kind, name)

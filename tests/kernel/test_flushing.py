@@ -6,7 +6,11 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.flushing import TimedFlush, timed_flush_task
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.topics import NewTopic, Topic
+
+
+def waiting(*topics: Topic) -> list[str]:
+    return [topic.name for topic in topics if topic.partitions[0].has_unflushed]
 
 
 async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
@@ -18,14 +22,13 @@ async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
         for topic in (timed, untimed):
             topic.partitions[0].append(make_batch([b"value"], timestamps=clock()))
         await task.run()
-        assert timed.partitions[0].has_unflushed
+        assert waiting(timed, untimed) == ["timed", "untimed"]
         clock.advance(4999)
         await task.run()
-        assert timed.partitions[0].has_unflushed
+        assert waiting(timed, untimed) == ["timed", "untimed"]
         clock.advance(1)
         await task.run()
-        assert not timed.partitions[0].has_unflushed
-        assert untimed.partitions[0].has_unflushed
+        assert waiting(timed, untimed) == ["untimed"]
 
 
 def test_the_scheduler_looks_as_often_as_it_is_told() -> None:

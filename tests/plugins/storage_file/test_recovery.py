@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ from tidelog.plugins.storage_file import loading, recovery
 
 SETTINGS = {"segment_bytes": 4000, "index_interval_bytes": 300}
 FIRST_LOG = "00000000000000000000.log"
+
+
+def cut_tail(size: int, crashed: LogDirectoryScene) -> None:
+    cut(crashed.log_files()[-1], size)
+
+
+def overwrite_first(position: int, content: bytes, crashed: LogDirectoryScene) -> None:
+    overwrite(crashed.log_files()[0], position, content)
 
 
 async def crashed_with(
@@ -67,7 +76,7 @@ async def test_a_tail_torn_anywhere_in_the_last_batch_loses_only_that_batch(scen
     batches = append_many(store, 5, 40)
     size = sum(map(len, batches))
     for torn in range(size - len(batches[-1]), size):
-        again = await crashed_with(scene, lambda crashed, torn=torn: cut(crashed.log_files()[-1], torn))
+        again = await crashed_with(scene, partial(cut_tail, torn))
         assert again.log_end_offset == 4
         assert read_all(again) == b"".join(batches[:-1])
         assert again.size_bytes == size - len(batches[-1])
@@ -116,7 +125,7 @@ async def test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there(scene: LogDi
         flipped = bytes([batches[3][at] ^ 0x10])
         again = await crashed_with(
             scene,
-            lambda crashed, at=at, flipped=flipped: overwrite(crashed.log_files()[0], start + at, flipped),
+            partial(overwrite_first, start + at, flipped),
         )
         assert again.log_end_offset == 3, f"byte {at}"
         assert read_all(again) == b"".join(batches[:3])
@@ -288,9 +297,7 @@ async def test_a_batch_larger_than_the_reading_buffer_is_checked(
     assert read_all(again) == b"".join(batches)
     position, _ = batches_in(scene.log_files()[0])[6]
     for at in (60_000, 100_050):
-        again = await crashed_with(
-            scene, lambda crashed, at=at: overwrite(crashed.log_files()[0], position + at, b"\1")
-        )
+        again = await crashed_with(scene, partial(overwrite_first, position + at, b"\1"))
         assert read_all(again) == b"".join(batches[:6])
 
 

@@ -1,0 +1,27 @@
+"""What proves that files survive: a record of every operation, crashes after any of them, disks that refuse.
+
+All of it stands at the seam `tidelog.plugins.storage_file.disk`, so it works for everything that keeps to it.
+"""
+
+from __future__ import annotations
+
+from tidelog.plugins.storage_file.testing.device import Device
+from tidelog.plugins.storage_file.testing.failing import DyingProcess, FailingDisk, ProcessDied
+from tidelog.plugins.storage_file.testing.interposing import CHANGING, READING
+from tidelog.plugins.storage_file.testing.operations import Operation
+from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
+from tidelog.plugins.storage_file.testing.recording import Recorder
+
+__all__ = [
+    "CHANGING",
+    "READING",
+    "DataFate",
+    "Device",
+    "DyingProcess",
+    "FailingDisk",
+    "NameFate",
+    "Operation",
+    "PowerCut",
+    "ProcessDied",
+    "Recorder",
+]

@@ -1,0 +1,118 @@
+"""What a machine has of a file system in memory, and what of it is on the device for good.
+
+What the device guarantees is what POSIX does, with one thing added that journaling file systems give: names
+in one directory become durable in the order of their changes. Between files, and between files and
+directories, there is no order without a sync, and what a file holds becomes durable in any order, 512 bytes
+at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from tidelog.plugins.storage_file.testing.operations import (
+    ROOT,
+    CreateFile,
+    DataOperation,
+    MakeDirectory,
+    NameOperation,
+    Operation,
+    Rename,
+    Resize,
+    SyncDirectory,
+    SyncFile,
+    Unlink,
+    WriteBytes,
+)
+
+Names = dict[str, int]
+
+
+@attrs.frozen
+class Content:
+    """`size` bytes: `data`, and behind it a hole, which reads as zeros."""
+
+    data: bytes = b""
+    size: int = 0
+
+    def after(self, operation: DataOperation) -> Content:
+        """What it becomes by an operation."""
+        if isinstance(operation, Resize):
+            return Content(self.data[: operation.size], operation.size)
+        position, data, old = operation.position, operation.data, self.data
+        end = position + len(data)
+        changed = old[:position].ljust(position, b"\0") + data + old[end:]
+        return Content(changed, max(self.size, end))
+
+    def read(self, position: int, size: int) -> bytes:
+        """A range of it; it does not reach beyond the end."""
+        count = min(size, self.size - position)
+        return self.data[position : position + count].ljust(count, b"\0")
+
+
+@attrs.define
+class StoredFile:
+    """`cached` is what programs see, `durable` what is on the device; `pending` leads from this to that."""
+
+    cached: Content = attrs.field(factory=Content)
+    durable: Content = attrs.field(factory=Content)
+    pending: list[DataOperation] = attrs.field(factory=list[DataOperation])
+
+
+@attrs.define
+class StoredDirectory:
+    """Names and the nodes behind them, as for `StoredFile`."""
+
+    cached: Names = attrs.field(factory=Names)
+    durable: Names = attrs.field(factory=Names)
+    pending: list[NameOperation] = attrs.field(factory=list[NameOperation])
+
+
+class Device:
+    """The state after some operations; it begins with an empty root directory, durable."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, StoredFile] = {}
+        self.directories: dict[int, StoredDirectory] = {ROOT: StoredDirectory()}
+
+    def apply(self, operation: Operation) -> None:
+        """Do one operation more."""
+        match operation:
+            case WriteBytes() | Resize():
+                file = self.files[operation.node]
+                file.cached = file.cached.after(operation)
+                file.pending.append(operation)
+            case SyncFile(node):
+                file = self.files[node]
+                file.durable = file.cached
+                file.pending.clear()
+            case SyncDirectory(node):
+                directory = self.directories[node]
+                directory.durable = dict(directory.cached)
+                directory.pending.clear()
+            case _:
+                self._change_names(operation)
+
+    def _change_names(self, operation: NameOperation) -> None:
+        directory = self.directories[operation.parent]
+        directory.cached = with_names(directory.cached, operation)
+        directory.pending.append(operation)
+        if isinstance(operation, MakeDirectory):
+            self.directories[operation.node] = StoredDirectory()
+        elif isinstance(operation, CreateFile):
+            self.files[operation.node] = StoredFile()
+
+
+def with_names(names: Mapping[str, int], operation: NameOperation) -> Names:
+    """A directory's names after an operation."""
+    changed = dict(names)
+    match operation:
+        case MakeDirectory() | CreateFile():
+            changed[operation.name] = operation.node
+        case Rename():
+            changed[operation.new_name] = changed.pop(operation.name)
+        case Unlink():
+            del changed[operation.name]
+    return changed

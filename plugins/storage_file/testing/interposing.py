@@ -1,0 +1,92 @@
+"""Standing between this plugin and the system: every call of `storage_file.disk` goes by here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+from tidelog.plugins.storage_file import disk
+
+CHANGING: Final = frozenset(
+    {
+        "fsync",
+        "ftruncate",
+        "map_writable",
+        "mkdir",
+        "open_file",
+        "preallocate",
+        "pwrite",
+        "remove_tree",
+        "rename",
+        "sync_data",
+        "truncate",
+        "unlink",
+    }
+)
+"""Calls that change something on the disk, or may."""
+READING: Final = frozenset({"map_readable", "pread", "preadv", "scandir", "stat"})
+BY_DESCRIPTOR: Final = frozenset(
+    {
+        "close",
+        "fsync",
+        "ftruncate",
+        "map_readable",
+        "map_writable",
+        "preallocate",
+        "pread",
+        "preadv",
+        "pwrite",
+        "sync_data",
+    }
+)
+"""Calls whose first argument is a descriptor; that of the others is a path."""
+ALL: Final = CHANGING | READING | BY_DESCRIPTOR
+
+
+class Interposer:
+    """Passes every call on; a subclass looks at them, or answers in the system's stead.
+
+    Calls come from any thread, one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[int, str] = {}
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Do what was asked for; `name` is the function's name in `disk`."""
+        return perform(*arguments)
+
+    def path_of(self, name: str, arguments: tuple[Any, ...]) -> str:
+        """What a call is about; "" for a descriptor that was opened before the interposer was there."""
+        if name in BY_DESCRIPTOR:
+            return self._opened.get(arguments[0], "")
+        return str(arguments[0])
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Stand there until the block ends; others that stood there before are called behind this one."""
+        originals = {name: getattr(disk, name) for name in ALL}
+        one_at_a_time = threading.RLock()
+        for name, perform in originals.items():
+            setattr(disk, name, self._wrapped(name, perform, one_at_a_time))
+        try:
+            yield
+        finally:
+            for name, perform in originals.items():
+                setattr(disk, name, perform)
+
+    def _wrapped(
+        self, name: str, perform: Callable[..., Any], one_at_a_time: AbstractContextManager[bool]
+    ) -> Callable[..., Any]:
+        def wrapped(*arguments: Any) -> Any:
+            with one_at_a_time:
+                outcome = self.call(name, perform, arguments)
+                if name == "open_file":
+                    self._opened[outcome] = str(arguments[0])
+                elif name == "close":
+                    self._opened.pop(arguments[0], None)
+                return outcome
+
+        return wrapped
