@@ -231,6 +231,16 @@ def test_a_retry_of_an_epoch_is_none_of_the_next(epoch: int) -> None:
     assert partition.append(sent(1, epoch, 0)).base_offset == epoch
 
 
+def test_five_batches_are_remembered_and_no_more() -> None:
+    partition = open_partition()
+    for sequence in range(6):
+        partition.append(sent(1, 0, sequence))
+    for sequence in range(1, 6):
+        assert partition.append(sent(1, 0, sequence)).base_offset == sequence
+    with pytest.raises(OutOfOrderSequence):
+        partition.append(sent(1, 0, 0))
+
+
 def test_producers_do_not_disturb_each_other() -> None:
     partition = open_partition()
     for sequence in range(8):

@@ -240,6 +240,15 @@ def test_a_clean_start_keeps_the_leader_epoch() -> None:
     assert open_partition(store).leader_epoch == 3
 
 
+def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
+    store = new_store()
+    used(store)
+    open_partition(store, clean_start=False).close()
+    after = open_partition(store)
+    assert after.epochs.entries() == [(0, 0), (1, 24)]
+    assert after.epochs.end_offset_for(0, 24) == (0, 24)
+
+
 def test_the_leader_epoch_never_falls() -> None:
     """A client that has seen an epoch takes no metadata of an older one and would wait for ever."""
     store = new_store()

@@ -50,6 +50,18 @@ async def test_room_comes_when_a_connection_ends() -> None:
         await waited.wait()
 
 
+async def test_a_room_that_was_taken_again_is_waited_for_anew() -> None:
+    limits = ConnectionLimits(1, 100, {})
+    limits.opened(HERE)
+    limits.closed(HERE)
+    limits.opened(THERE)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(limits.wait_for_room)
+        with trio.fail_after(1):
+            await wait_all_tasks_blocked()
+        limits.closed(THERE)
+
+
 async def test_every_listener_that_waits_for_room_learns_of_it() -> None:
     limits = ConnectionLimits(1, 100, {})
     limits.opened(HERE)
