@@ -140,6 +140,14 @@ class PartitionStore(Protocol):
         ...
 
     @property
+    def durable_offset(self) -> int:
+        """What lies below survives the loss of power, as far as this store can make anything do so.
+
+        After a process was killed that is less than the log's end, until a flush.
+        """
+        ...
+
+    @property
     def aborted_known_until(self) -> int:
         """Of aborted transactions whose marker lies below this offset none is missing, after opening.
 

@@ -28,16 +28,15 @@ class CorruptEpochCheckpoint(StorageError):
 
 
 class LeaderEpochs:
-    """Epoch → start offset, both strictly increasing."""
+    """Epoch → start offset, both strictly increasing; `latest` is the newest with data, -1 without any."""
+
+    __slots__ = ("_epochs", "_starts", "latest")
 
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch that has data, -1 without any."""
-        return self._epochs[-1] if self._epochs else NO_EPOCH
+        # Kept, since every append asks for it.
+        self.latest = NO_EPOCH
 
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset), oldest first."""
@@ -50,6 +49,7 @@ class LeaderEpochs:
         self.truncate_from_end(start_offset)
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -77,6 +77,7 @@ class LeaderEpochs:
         keep = bisect.bisect_left(self._starts, offset)
         gone = keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
+        self.latest = self._epochs[-1] if keep else NO_EPOCH
         return gone
 
     def truncate_from_start(self, offset: int) -> bool:
@@ -118,4 +119,5 @@ class LeaderEpochs:
             return False
         self._epochs.append(epoch)
         self._starts.append(start)
+        self.latest = epoch
         return True

@@ -44,6 +44,14 @@ def load_partition(partition: Partition, *, clean_start: bool) -> None:
         partition.leader_epoch = max(newest, wanted)
     else:
         _lead_in_new_epoch(partition, max(newest, wanted) + 1)
+    _flush_if_due(partition)
+
+
+def _flush_if_due(partition: Partition) -> None:
+    """Make durable what a killed process had only appended, where the topic wants that before it is seen."""
+    commit = partition.commit
+    if partition.log_end_offset - commit.durable_offset >= partition.config.flush_messages:
+        commit.durable_offset = partition.store.flush()
 
 
 def _lead_in_new_epoch(partition: Partition, epoch: int) -> None:

@@ -125,7 +125,7 @@ class Partition:
         self.offline: BrokerError | None = None
         self._clock = clock
         self._in_thread = in_thread
-        self.commit = GroupCommit(store.log_end_offset, store.flush)
+        self.commit = GroupCommit(store.durable_offset, store.flush)
 
     @property
     def log_start_offset(self) -> int:

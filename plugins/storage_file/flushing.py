@@ -6,14 +6,16 @@ nothing may be taken for durable, since the system drops what it could not write
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.segment import Segment
+from tidelog.plugins.storage_file.names import PARTITION_METADATA
+from tidelog.plugins.storage_file.segments.segment import Segment
 
 
 class Durability:
@@ -28,14 +30,22 @@ class Durability:
         "_retired",
     )
 
-    def __init__(self, durable_offset: int, *, created: bool) -> None:
-        """Everything below `durable_offset` is on disk; `created`: the partition's directory is new."""
+    def __init__(self, durable_offset: int, *, names_durable: bool) -> None:
+        """Everything below `durable_offset` is on disk, and with `names_durable` the names of all files are.
+
+        They are not in a new partition, nor, for all one knows, after a process was killed that made some.
+        """
         self._durable_offset = durable_offset
         self._flushing = threading.Lock()
-        self._directory_changed = created
-        self._parent_changed = created
+        self._directory_changed = not names_durable
+        self._parent_changed = not names_durable
         self._retired = False
         self._failure: OSError | None = None
+
+    @property
+    def offset(self) -> int:
+        """Everything below is on disk."""
+        return self._durable_offset
 
     def recovery_point(self, segments: Sequence[Segment]) -> int:
         """The offset from which the log has to be checked after a crash.
@@ -60,24 +70,37 @@ class Durability:
         """Note that the directory has new files, whose names have to be made durable too."""
         self._directory_changed = True
 
-    def truncated(self, end_offset: int) -> None:
-        """Note that the log ends earlier now."""
-        self._durable_offset = min(self._durable_offset, end_offset)
+    @contextlib.contextmanager
+    def cutting(self, offset: int) -> Iterator[None]:
+        """Keep flushes away while the log is cut; nothing from `offset` on counts as durable any more."""
+        with self._flushing:
+            self._durable_offset = min(self._durable_offset, offset)
+            yield
+
+    def sync_cut(self, segment: Segment) -> None:
+        """Blocking: make a segment's new end durable, before anything else is appended behind it.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self._sync_log(segment)
 
     def retire(self) -> None:
         """Forget about durability: the partition was deleted, and flushes that still come do nothing."""
         self._retired = True
 
-    def flush(self, segments: Sequence[Segment], directory: str, *, growing: bool) -> int:
+    def flush(self, choose: Callable[[], Sequence[Segment]], directory: str, *, growing: bool) -> int:
         """Blocking: make segments durable, which have to be the log's oldest; the offset up to which it is.
 
-        `growing`: the last of them is appended to meanwhile, so its indexes are not complete yet.
+        `choose` gives them, while nobody cuts the log. `growing`: the last of them is appended to meanwhile,
+        so its indexes are not complete yet.
 
         Raises:
             OSError: the disk refused, now or at an earlier flush.
         """
         with self._flushing:
             self.check()
+            segments = choose()
             if self._retired or not segments:
                 return self._durable_offset
             target = segments[-1].next_offset
@@ -86,6 +109,10 @@ class Durability:
             return self._durable_offset
 
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
+        if self._parent_changed:
+            # Before any record: a log must not survive without telling whose it is.
+            with contextlib.suppress(FileNotFoundError):
+                self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)
         for segment in segments:
             try:
                 if segment.next_offset > self._durable_offset:

@@ -13,11 +13,15 @@ from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
 from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.flushing import Durability
-from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, create_segment
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, SEGMENT_SUFFIXES
-from tidelog.plugins.storage_file.rolling import ALWAYS, RollPolicy
-from tidelog.plugins.storage_file.segment import Segment
-from tidelog.plugins.storage_file.segment_list import SegmentList
+from tidelog.plugins.storage_file.recovery.loading import (
+    LoadedSegments,
+    LoadSettings,
+    create_segment,
+)
+from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
+from tidelog.plugins.storage_file.segments.segment import Segment
+from tidelog.plugins.storage_file.segments.segment_list import SegmentList
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
 
@@ -98,6 +102,11 @@ class FilePartitionStore:
     def first_segment_offset(self) -> int:
         """Base offset of the oldest segment."""
         return self._segments.all[0].base_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """See `PartitionStore.durable_offset`."""
+        return self._durability.offset
 
     @property
     def aborted_known_until(self) -> int:
@@ -289,6 +298,16 @@ class FilePartitionStore:
         if offset >= self.log_end_offset:
             return
         self._touched = True
+        # Of the segment that is cut nothing counts as durable from now on, and that is written down first: so
+        # what is appended in place of what goes will be checked after a crash.
+        lowest = min(offset, self._segments.from_offset(offset)[0].base_offset)
+        with self._durability.cutting(lowest):
+            self._services.write_recovery_points()
+            self._cut(offset)
+            self._durability.sync_cut(self._segments.active)
+        disk.sync_directory(self.directory)
+
+    def _cut(self, offset: int) -> None:
         if offset < self.first_segment_offset:
             new = create_segment(self.directory, offset, self._settings())
             self._durability.files_created()
@@ -300,8 +319,6 @@ class FilePartitionStore:
             segment.remove_files()
         self._segments.active.truncate_to(offset)
         self._log_start = min(self._log_start, self.log_end_offset)
-        self._durability.truncated(self.log_end_offset)
-        disk.sync_directory(self.directory)
 
     def delete_segments_before(self, offset: int) -> int:
         """See `PartitionStore.delete_segments_before`."""
@@ -334,14 +351,14 @@ class FilePartitionStore:
 
     def flush(self) -> int:
         """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
-        return self._flush(self._segments.all, growing=True)
+        return self._flush(lambda: self._segments.all, growing=True)
 
     def _flush_inactive(self) -> None:
-        self._flush(self._segments.all[:-1], growing=False)
+        self._flush(lambda: self._segments.all[:-1], growing=False)
 
-    def _flush(self, segments: tuple[Segment, ...], *, growing: bool) -> int:
+    def _flush(self, choose: Callable[[], Sequence[Segment]], *, growing: bool) -> int:
         try:
-            return self._durability.flush(segments, self.directory, growing=growing)
+            return self._durability.flush(choose, self.directory, growing=growing)
         except OSError:
             # The next append goes the careful way and learns of it there.
             self._segments.active.byte_limit = ALWAYS
@@ -387,6 +404,6 @@ class FilePartitionStore:
             active.trim_log()
             active.indexes_durable = False
             self._touched = False
-        self._flush(self._segments.all, growing=False)
+        self._flush(lambda: self._segments.all, growing=False)
         for segment in self._segments.all:
             segment.sleep()

@@ -13,6 +13,7 @@ class Services:
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
     `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
+    `write_recovery_points()` blocks until those of all partitions are written down, where they have changed.
     """
 
     now_ms: Callable[[], int]
@@ -20,3 +21,4 @@ class Services:
     delete_later: Callable[[Sequence[str], int], None]
     release_idle: Callable[[], None]
     descriptor_budget: int
+    write_recovery_points: Callable[[], None]

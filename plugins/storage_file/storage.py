@@ -21,16 +21,16 @@ from tidelog.kernel.storage import (
 )
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.storage_file import disk, keys
-from tidelog.plugins.storage_file.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
-from tidelog.plugins.storage_file.deletion import DeletionQueue, remove_all
-from tidelog.plugins.storage_file.ids import new_id
+from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
+from tidelog.plugins.storage_file.directories.deletion import DeletionQueue, remove_all
+from tidelog.plugins.storage_file.directories.ids import new_id
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
 from tidelog.plugins.storage_file.kraft.home import MetadataHome
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
-from tidelog.plugins.storage_file.log_directory import LogDirectory
 from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory
-from tidelog.plugins.storage_file.opening import Placement
-from tidelog.plugins.storage_file.parallel_opening import ParallelOpening
-from tidelog.plugins.storage_file.partition_metadata import decode_partition_metadata
+from tidelog.plugins.storage_file.recovery.opening import Placement
+from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class FileStorage:
             self._deletions.add,
             self._release_idle,
             int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE),
+            self._write_recovery_points,
         )
 
     @property
@@ -176,6 +177,10 @@ class FileStorage:
     async def _in_each_directory(self, write: Callable[[LogDirectory], None]) -> None:
         for directory in self._directories:
             await trio.to_thread.run_sync(write, directory)
+
+    def _write_recovery_points(self) -> None:
+        for directory in self._directories:
+            directory.write_recovery_points()
 
     def _release_idle(self) -> None:
         for directory in self._directories:

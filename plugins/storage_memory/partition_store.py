@@ -82,6 +82,11 @@ class MemoryPartitionStore:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def durable_offset(self) -> int:
+        """See `PartitionStore.durable_offset`; flushing would add nothing."""
+        return self.log_end_offset
+
+    @property
     def aborted_known_until(self) -> int:
         """See `PartitionStore.aborted_known_until`."""
         return self.log_end_offset

@@ -17,7 +17,7 @@ from uuid import UUID
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.storage import TopicRecord
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.ids import decode_uuid, encode_uuid
+from tidelog.plugins.storage_file.directories.ids import decode_uuid, encode_uuid
 
 ADOPTED_TOPICS = "adopted-topics"
 _VERSION = "0"

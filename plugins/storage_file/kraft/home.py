@@ -9,6 +9,7 @@ from typing import NoReturn
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.storage import PartitionSpec, StorageContext, TopicPartition, TopicRecord
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.kraft import keys
 from tidelog.plugins.storage_file.kraft.adopted_topics import AdoptedTopics
 from tidelog.plugins.storage_file.kraft.adoption import adopted_records
@@ -22,9 +23,8 @@ from tidelog.plugins.storage_file.kraft.opening import (
     open_metadata,
 )
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
-from tidelog.plugins.storage_file.log_directory import LogDirectory
-from tidelog.plugins.storage_file.opening import Placement, open_partition
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 from tidelog.plugins.storage_file.services import Services
 
 

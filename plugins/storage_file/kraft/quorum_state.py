@@ -18,7 +18,7 @@ import attrs
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.ids import encode_uuid_bytes
+from tidelog.plugins.storage_file.directories.ids import encode_uuid_bytes
 
 QUORUM_STATE = "quorum-state"
 NOBODY = -1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tidelog.kernel.errors import ConfigError
-from tidelog.plugins.storage_file.ids import encode_uuid_bytes
+from tidelog.plugins.storage_file.directories.ids import encode_uuid_bytes
 from tidelog.plugins.storage_file.kraft.image.state import METADATA_VERSION, MetadataImage, TopicImage
 from tidelog.plugins.storage_file.kraft.image.versions import NEWEST_KNOWN, OLDEST_WRITABLE
 from tidelog.plugins.storage_file.kraft.quorum_state import NOBODY, QuorumState

@@ -8,7 +8,10 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import attrs
 
@@ -77,6 +80,30 @@ class Device:
         self.files: dict[int, StoredFile] = {}
         self.directories: dict[int, StoredDirectory] = {ROOT: StoredDirectory()}
 
+    @classmethod
+    def holding(cls, root: Path) -> Device:
+        """One that has what is in a directory, all of it durable; equal trees get equal numbers."""
+        device = cls()
+        device._take_in(ROOT, root)
+        return device
+
+    @property
+    def last_node(self) -> int:
+        """The largest number that is in use."""
+        return max([*self.files, *self.directories])
+
+    def _take_in(self, node: int, place: Path) -> None:
+        names = Names()
+        for path in sorted(place.iterdir()):
+            names[path.name] = child = self.last_node + 1
+            if path.is_dir():
+                self.directories[child] = StoredDirectory()
+                self._take_in(child, path)
+            else:
+                content = stored_content(path)
+                self.files[child] = StoredFile(content, content)
+        self.directories[node] = StoredDirectory(names, dict(names))
+
     def apply(self, operation: Operation) -> None:
         """Do one operation more."""
         match operation:
@@ -103,6 +130,28 @@ class Device:
             self.directories[operation.node] = StoredDirectory()
         elif isinstance(operation, CreateFile):
             self.files[operation.node] = StoredFile()
+
+
+def stored_content(path: Path) -> Content:
+    """A file's content; of a hole at its end only the size is kept."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        end = max((end for _, end in filled_ranges(file.fileno())), default=0)
+        return Content(file.read(min(end, size)), size)
+
+
+def filled_ranges(fd: int) -> Iterator[tuple[int, int]]:
+    """The ranges of a file that are no holes."""
+    position = 0
+    while True:
+        try:
+            start = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        position = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, position
 
 
 def with_names(names: Mapping[str, int], operation: NameOperation) -> Names:

@@ -128,7 +128,7 @@ def _overgrown(file: StoredFile, choose: random.Random) -> Content:
 
 
 def _write_tree(node: int, place: Path, names: dict[int, Names], contents: dict[int, Content]) -> None:
-    place.mkdir()
+    place.mkdir(parents=True)
     for name, child in names[node].items():
         content = contents.get(child)
         if content is None:

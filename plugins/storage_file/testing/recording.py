@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tidelog.plugins.storage_file.testing.device import Device
+from tidelog.plugins.storage_file.testing.device import Device, filled_ranges
 from tidelog.plugins.storage_file.testing.interposing import CHANGING, Interposer
 from tidelog.plugins.storage_file.testing.operations import (
     ROOT,
@@ -38,19 +37,20 @@ class _Mapping:
 
 
 class Recorder(Interposer):
-    """Lets operations through and keeps them, for a directory that is empty when it begins.
+    """Lets operations through and keeps them.
 
-    Stores into mapped files happen without a call; they are noticed by their outcome before the next call,
+    What is in the directory when it begins counts as durable; `start` is a device that has that. Stores into mapped files happen without a call; they are noticed by their outcome before the next call,
     and by `catch_up`.
     """
 
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = str(root)
-        self._device = Device()
+        self.start = Device.holding(root)
+        self._device = Device.holding(root)
         self._nodes: dict[int, int] = {}
         self._mappings: list[_Mapping] = []
-        self._last_node = ROOT
+        self._last_node = self._device.last_node
         self.operations: list[Operation] = []
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -81,7 +81,7 @@ class Recorder(Interposer):
                 os.close(mapping.fd)
 
     def _compare(self, mapping: _Mapping) -> None:
-        for start, end in _filled(mapping.fd):
+        for start, end in filled_ranges(mapping.fd):
             content = os.pread(mapping.fd, end - start, start)
             known = self._device.files[mapping.node].cached.read(start, len(content))
             if content == known:
@@ -172,17 +172,3 @@ class Recorder(Interposer):
 
     def _saw_map_writable(self, mapped: mmap.mmap, fd: int, _: int) -> None:
         self._mappings.append(_Mapping(weakref.ref(mapped), self._nodes[fd], os.dup(fd)))
-
-
-def _filled(fd: int) -> Iterator[tuple[int, int]]:
-    """The ranges of a file that are no holes."""
-    position = 0
-    while True:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        position = os.lseek(fd, start, os.SEEK_HOLE)
-        yield start, position

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.kernel.storage import TopicPartition
-from tidelog.plugins.storage_file.checkpoints import read_checkpoint, write_checkpoint
+from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
 
 OFFSETS = {
     TopicPartition("orders", 1): 105640,

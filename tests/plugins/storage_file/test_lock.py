@@ -11,12 +11,12 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.plugins.storage_file.lock import DirectoryLock
+from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from tidelog.plugins.storage_file.lock import DirectoryLock
+from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.storage import WouldBlock
-from tidelog.plugins.storage_file.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 
 BASE = 1000
 

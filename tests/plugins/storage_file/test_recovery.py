@@ -22,7 +22,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
-from tidelog.plugins.storage_file import loading, recovery
+from tidelog.plugins.storage_file.recovery import loading, recovery
 
 SETTINGS = {"segment_bytes": 4000, "index_interval_bytes": 300}
 FIRST_LOG = "00000000000000000000.log"

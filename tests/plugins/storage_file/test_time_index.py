@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.plugins.storage_file.time_index import TimeIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 
 BASE = 1000
 

@@ -13,7 +13,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.transaction_index import CorruptTransactionIndex, TransactionIndex
+from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 FIRST = AbortedTransaction(producer_id=4711, first_offset=1, last_offset=5, last_stable_offset=3)

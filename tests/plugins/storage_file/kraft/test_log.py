@@ -15,7 +15,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.ids import encode_uuid_bytes
+from tidelog.plugins.storage_file.directories.ids import encode_uuid_bytes
 from tidelog.plugins.storage_file.kraft import housekeeping
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"

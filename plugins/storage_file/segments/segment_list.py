@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tidelog.plugins.storage_file.segment import Segment
+from tidelog.plugins.storage_file.segments.segment import Segment
 
 _base_offset = attrgetter("base_offset")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.rolling import MAX_RELATIVE_OFFSET
-from tidelog.plugins.storage_file.time_index import TimeIndex
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
+from tidelog.plugins.storage_file.segments.rolling import MAX_RELATIVE_OFFSET
 
 
 class IndexBuilder:

@@ -13,10 +13,10 @@ import trio
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.deletion import remove_all
-from tidelog.plugins.storage_file.log_directory import LogDirectory
-from tidelog.plugins.storage_file.opening import Placement, open_partition
+from tidelog.plugins.storage_file.directories.deletion import remove_all
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)

@@ -14,16 +14,16 @@ import attrs
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.batch_scan import iter_headers
-from tidelog.plugins.storage_file.index_builder import IndexBuilder
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
+from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
-from tidelog.plugins.storage_file.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.recovery import scan_segment
-from tidelog.plugins.storage_file.segment import Segment
-from tidelog.plugins.storage_file.segment_files import SegmentFiles
-from tidelog.plugins.storage_file.time_index import TimeIndex
-from tidelog.plugins.storage_file.transaction_index import CorruptTransactionIndex
+from tidelog.plugins.storage_file.recovery.recovery import scan_segment
+from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
+from tidelog.plugins.storage_file.segments.log_file import LogFile
+from tidelog.plugins.storage_file.segments.segment import Segment
+from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles
 
 _log = logging.getLogger(__name__)
 

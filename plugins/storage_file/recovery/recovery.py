@@ -23,8 +23,8 @@ from tidelog.kernel.records.batch import (
     MAGIC_AT,
     MAGIC_V2,
 )
-from tidelog.plugins.storage_file.index_builder import IndexBuilder
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
+from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 CHUNK_BYTES = 1024 * 1024
 """Read at once: large enough to amortise the call, small enough to stay in the processor's cache."""

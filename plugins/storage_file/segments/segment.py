@@ -11,16 +11,16 @@ import logging
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.batch_scan import iter_headers
-from tidelog.plugins.storage_file.index_builder import IndexBuilder
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
+from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.names import SEGMENT_SUFFIXES
-from tidelog.plugins.storage_file.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.readable_segment import ReadableSegment
-from tidelog.plugins.storage_file.recovery import SegmentScan
-from tidelog.plugins.storage_file.rolling import ALWAYS, MAX_RELATIVE_OFFSET, RollPolicy
-from tidelog.plugins.storage_file.time_index import TimeIndex
-from tidelog.plugins.storage_file.transaction_index import TransactionIndex
+from tidelog.plugins.storage_file.recovery.recovery import SegmentScan
+from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
+from tidelog.plugins.storage_file.segments.log_file import LogFile
+from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
+from tidelog.plugins.storage_file.segments.rolling import ALWAYS, MAX_RELATIVE_OFFSET, RollPolicy
 
 _log = logging.getLogger(__name__)
 

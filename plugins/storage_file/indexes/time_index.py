@@ -14,7 +14,7 @@ from __future__ import annotations
 from struct import Struct
 
 from tidelog.kernel.records.batch import NO_TIMESTAMP
-from tidelog.plugins.storage_file.mapped_index import MappedIndex
+from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
 from tidelog.plugins.storage_file.names import TIME_INDEX_SUFFIX
 
 _ENTRY = Struct(">qi")

@@ -20,8 +20,8 @@ from struct import Struct
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import AbortedTransaction
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX, segment_file
+from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 VERSION = 0
 ENTRY = Struct(">hqqqq")

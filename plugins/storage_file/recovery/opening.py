@@ -9,16 +9,21 @@ import attrs
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.flushing import Durability
-from tidelog.plugins.storage_file.loading import LoadedSegments, LoadSettings, SegmentLoader, create_segment
-from tidelog.plugins.storage_file.log_directory import LogDirectory
-from tidelog.plugins.storage_file.names import PARTITION_METADATA
-from tidelog.plugins.storage_file.partition_metadata import (
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.partition_metadata import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.names import PARTITION_METADATA
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.segment_files import SegmentFiles, list_segment_files
+from tidelog.plugins.storage_file.recovery.loading import (
+    LoadedSegments,
+    LoadSettings,
+    SegmentLoader,
+    create_segment,
+)
+from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles, list_segment_files
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
 
@@ -101,7 +106,7 @@ def _load(placement: Placement, path: str, files: SegmentFiles, services: Servic
     end = loaded.segments[-1].next_offset
     durable = end if recover_from is None else min(recover_from, end)
     side_files = SideFiles(path, files.side_files)
-    durability = Durability(durable, created=created)
+    durability = Durability(durable, names_durable=recover_from is None and not created)
     return FilePartitionStore(partition, path, config, services, loaded, side_files, log_start, durability)
 
 

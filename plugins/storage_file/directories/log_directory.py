@@ -10,16 +10,16 @@ from pathlib import Path
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.checkpoints import (
+from tidelog.plugins.storage_file.directories.checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_checkpoint,
     write_checkpoint,
 )
-from tidelog.plugins.storage_file.clean_shutdown import put_clean_mark, take_clean_mark
-from tidelog.plugins.storage_file.ids import decode_uuid, new_id
-from tidelog.plugins.storage_file.lock import DirectoryLock
-from tidelog.plugins.storage_file.meta_properties import (
+from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark, take_clean_mark
+from tidelog.plugins.storage_file.directories.ids import decode_uuid, new_id
+from tidelog.plugins.storage_file.directories.lock import DirectoryLock
+from tidelog.plugins.storage_file.directories.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     read_meta_properties,

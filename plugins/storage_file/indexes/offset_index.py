@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from tidelog.plugins.storage_file.mapped_index import MappedIndex
+from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
 from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX
 
 _ENTRY = Struct(">ii")

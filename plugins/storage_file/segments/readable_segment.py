@@ -13,11 +13,11 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP, BatchHeader
 from tidelog.kernel.storage import FileRegion, LogSlice, SegmentView, WouldBlock
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch
-from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, segment_file
-from tidelog.plugins.storage_file.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.time_index import TimeIndex
+from tidelog.plugins.storage_file.segments.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch
+from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Opening partitions: what a clean stop left is taken over, what a crash left is checked."""

@@ -1,0 +1,1 @@
+"""A partition's segments: their files, appending, reading, rolling."""
