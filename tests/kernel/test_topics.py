@@ -347,8 +347,7 @@ async def cancelled(scene: Scene, step: str, action: Action) -> None:
                 await action(scene.topics)
 
         nursery.start_soon(act)
-        while scene.disk.steps[-1:] != [step]:  # a thread may be at work before it
-            await trio.sleep(0.001)
+        await scene.disk.wait_reached(step)
         scope.cancel()
         await wait_all_tasks_blocked()
         gate.set()
