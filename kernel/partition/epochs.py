@@ -28,7 +28,7 @@ class CorruptEpochCheckpoint(StorageError):
 
 
 class LeaderEpochs:
-    """Epoch → start offset, both strictly increasing; `latest` is the newest with data, -1 without any."""
+    """Epoch → start offset, both strictly increasing; `latest` is the newest one, -1 without data."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
