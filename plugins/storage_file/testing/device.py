@@ -82,9 +82,10 @@ class Device:
 
     @classmethod
     def holding(cls, root: Path) -> Device:
-        """One that has what is in a directory, all of it durable; equal trees get equal numbers."""
+        """One that has what is in a directory, if that is there, as durable; equal trees get equal numbers."""
         device = cls()
-        device._take_in(ROOT, root)
+        if root.exists():
+            device._take_in(ROOT, root)
         return device
 
     @property
@@ -137,7 +138,7 @@ def stored_content(path: Path) -> Content:
     with path.open("rb") as file:
         size = path.stat().st_size
         end = max((end for _, end in filled_ranges(file.fileno())), default=0)
-        return Content(file.read(min(end, size)), size)
+        return Content(os.pread(file.fileno(), min(end, size), 0), size)
 
 
 def filled_ranges(fd: int) -> Iterator[tuple[int, int]]:

@@ -39,8 +39,9 @@ class _Mapping:
 class Recorder(Interposer):
     """Lets operations through and keeps them.
 
-    What is in the directory when it begins counts as durable; `start` is a device that has that. Stores into mapped files happen without a call; they are noticed by their outcome before the next call,
-    and by `catch_up`.
+    What is in the directory when it begins counts as durable; `start` is a device that has that. Stores into
+    mapped files happen without a call; they are noticed by their outcome before the next call, and by
+    `catch_up`.
     """
 
     def __init__(self, root: Path) -> None:
