@@ -46,6 +46,7 @@ SERVED: dict[int, Served] = {
         Served(19, 0, 7, "create_topics"),
         Served(20, 0, 6, "delete_topics"),
         Served(22, 0, 5, "init_producer_id"),
+        Served(23, 0, 4, "offset_for_leader_epoch"),
         Served(32, 0, 4, "describe_configs"),
     )
 }

@@ -121,5 +121,6 @@ _CODES: dict[str, Callable[[Any], Iterable[int]]] = {
     "CreateTopics": lambda response: (topic.error_code for topic in response.topics),
     "DeleteTopics": lambda response: (topic.error_code for topic in response.responses),
     "InitProducerId": lambda response: [response.error_code],
+    "OffsetForLeaderEpoch": lambda response: _partition_codes(response, "topics", "partitions"),
     "DescribeConfigs": lambda response: (result.error_code for result in response.results),
 }

@@ -26,6 +26,11 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -113,6 +118,11 @@ def _init_producer_id(scene: Scene, version: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 
 
+def _offset_for_leader_epoch(scene: Scene, version: int) -> OffsetForLeaderEpochRequest:
+    asked = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=scene.topic, partitions=[asked])])
+
+
 def _describe_configs(scene: Scene, version: int) -> DescribeConfigsRequest:
     topic = DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=scene.topic, configuration_keys=["retention.ms"]
@@ -131,5 +141,6 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.CREATE_TOPICS: _create_topics,
     apis.DELETE_TOPICS: _delete_topics,
     apis.INIT_PRODUCER_ID: _init_producer_id,
+    apis.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     apis.DESCRIBE_CONFIGS: _describe_configs,
 }

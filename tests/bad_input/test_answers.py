@@ -12,6 +12,7 @@ import pytest
 from . import (
     configs_table,
     coordinators_table,
+    epochs_table,
     fetch_table,
     frames_table,
     offsets_table,
@@ -38,6 +39,7 @@ TABLES = {
     "topics": topics_table.CASES,
     "coordinators": coordinators_table.CASES,
     "configs": configs_table.CASES,
+    "epochs": epochs_table.CASES,
 }
 CASES = [
     pytest.param(table, case, id=f"{table}: {case.name}") for table, cases in TABLES.items() for case in cases

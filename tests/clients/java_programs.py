@@ -27,11 +27,8 @@ def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = 
 
     Raises PeerUnavailableError without a JDK or the jars, AssertionError with the stack trace when it fails.
     """
-    java = find_java("the Java client")
-    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", _SLF4J)
-    classpath = f"{_compiled(program, jars)}:{jars}/*"
     ended = subprocess.run(
-        [java, *_JVM_OPTIONS, "-cp", classpath, program, *arguments],
+        java_command(program, clients, arguments),
         input=stdin,
         capture_output=True,
         text=True,
@@ -39,6 +36,13 @@ def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = 
     )
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout
+
+
+def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[str]:
+    """The command line of a program; raises as `run_java`."""
+    java = find_java("the Java client")
+    jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", _SLF4J)
+    return [java, *_JVM_OPTIONS, "-cp", f"{_compiled(program, jars)}:{jars}/*", program, *arguments]
 
 
 @cache

@@ -75,6 +75,9 @@ DELETE_TOPICS: Final = Api(20, "DeleteTopics", VersionSpan(0, 6, flexible=4), "d
 INIT_PRODUCER_ID: Final = Api(
     22, "InitProducerId", VersionSpan(0, 6, flexible=2), "init_producer_id", unstable=6
 )
+OFFSET_FOR_LEADER_EPOCH: Final = Api(
+    23, "OffsetForLeaderEpoch", VersionSpan(0, 4, flexible=4), "offset_for_leader_epoch"
+)
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
 
 APIS: Final[Mapping[int, Api]] = {
@@ -89,6 +92,7 @@ APIS: Final[Mapping[int, Api]] = {
         CREATE_TOPICS,
         DELETE_TOPICS,
         INIT_PRODUCER_ID,
+        OFFSET_FOR_LEADER_EPOCH,
         DESCRIBE_CONFIGS,
     )
 }

@@ -18,8 +18,8 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     response_class,
 )
 
-SERVED = {0: 13, 1: 18, 2: 11, 3: 13, 10: 6, 18: 5, 19: 7, 20: 6, 22: 6, 32: 4}
-FLEXIBLE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 22: 2, 32: 4}
+SERVED = {0: 13, 1: 18, 2: 11, 3: 13, 10: 6, 18: 5, 19: 7, 20: 6, 22: 6, 23: 4, 32: 4}
+FLEXIBLE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 22: 2, 23: 4, 32: 4}
 
 
 def test_the_table_has_the_versions_of_the_protocol() -> None:

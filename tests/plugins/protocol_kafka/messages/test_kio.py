@@ -28,6 +28,7 @@ NOT_IN_KIO = {
     "ApiVersions": {5},
     "CreateTopics": {0, 1},
     "DeleteTopics": {0},
+    "OffsetForLeaderEpoch": {0, 1},
     "DescribeConfigs": {0},
 }
 

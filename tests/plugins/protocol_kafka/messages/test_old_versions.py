@@ -23,6 +23,7 @@ DROPPED = {
     "ListOffsets": ("list_offsets", {0}),
     "CreateTopics": ("admin", {0, 1}),
     "DeleteTopics": ("admin", {0}),
+    "OffsetForLeaderEpoch": ("offset_for_leader_epoch", {0, 1}),
     "DescribeConfigs": ("admin", {0}),
 }
 

@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch (API 23): where epochs end, for readers that check whether the log was truncated."""
+
+from __future__ import annotations
+
+from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
+from tidelog.kernel.partition import Partition
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Each partition by itself."""
+    answers = [
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=answers)
+
+
+def _answer(context: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        topic = context.broker.topics.get(name)
+        if not 0 <= asked.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"topic {name!r} has no partition {asked.partition}")
+        partition = topic.partitions[asked.partition]
+        partition.check_leader_epoch(asked.current_leader_epoch)
+    except BrokerError as error:
+        return EpochEndOffset(error_code=error_code(error), partition=asked.partition)
+    epoch, end_offset = _end(partition, asked.leader_epoch)
+    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+
+
+def _end(partition: Partition, epoch: int) -> tuple[int, int]:
+    if partition.epochs.latest < epoch <= partition.leader_epoch:
+        # Nothing was written since that epoch began, so it ends where it begins.
+        return epoch, partition.log_end_offset
+    return partition.epochs.end_offset_for(epoch, partition.log_end_offset)

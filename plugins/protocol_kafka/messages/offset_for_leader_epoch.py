@@ -1,0 +1,64 @@
+"""OffsetForLeaderEpoch (key 23): where a leader's epoch ends in the log (KIP-279, KIP-320).
+
+By that a reader sees whether what it read is still there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FOR_LEADER_EPOCH
+
+DEBUGGING_CONSUMER: Final = -2
+
+
+@struct()
+class OffsetForLeaderPartition:
+    """The epoch whose end is asked for, and the epoch that the asker takes for the current one."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32(versions="2+", default=-1, ignorable=True)
+    leader_epoch: int = int32()
+
+
+@struct()
+class OffsetForLeaderTopic:
+    """What is asked of one topic."""
+
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+@struct(OFFSET_FOR_LEADER_EPOCH.versions)
+class OffsetForLeaderEpochRequest:
+    """Ask for the ends of epochs; `replica_id` is -1 for consumers and that of the broker for followers."""
+
+    replica_id: int = int32(versions="3+", default=DEBUGGING_CONSUMER, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+@struct()
+class EpochEndOffset:
+    """The newest epoch not newer than the one asked for, and the offset where it ends; -1 if unknown."""
+
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(versions="1+", default=-1, ignorable=True)
+    end_offset: int = int64(default=-1)
+
+
+@struct()
+class OffsetForLeaderTopicResult:
+    """One topic's answer."""
+
+    topic: str = string()
+    partitions: list[EpochEndOffset] = array(EpochEndOffset)
+
+
+@struct(OFFSET_FOR_LEADER_EPOCH.versions)
+class OffsetForLeaderEpochResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
