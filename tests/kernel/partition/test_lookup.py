@@ -55,6 +55,35 @@ def test_the_first_record_of_the_largest_time(history: list[tuple[int, list[int]
     assert (found and found[:2]) == expected
 
 
+@given(batches, st.integers(-2, 52), st.floats(0, 1))
+def test_records_below_the_log_start_are_not_there(
+    history: list[tuple[int, list[int]]], time: int, share: float
+) -> None:
+    """A log may start in the middle of a batch, whose first records nobody can read any more."""
+    partition, records = filled(history)
+    start = int(partition.log_end_offset * share)
+    partition.store.raise_log_start(start)
+    left = [record for record in records if record[1] >= start]
+    found = offset_for_timestamp(partition, BASE + time)
+    assert (found and found[:2]) == next((record for record in left if record[0] >= BASE + time), None)
+    if all(header.base_offset >= start for header in partition.store.headers(start)):
+        newest = max((stamp for stamp, _ in left), default=None)
+        found = offset_of_max_timestamp(partition)
+        assert (found and found[:2]) == next((record for record in left if record[0] == newest), None)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_batch_that_the_log_starts_in(kind: str) -> None:
+    clock = FakeClock(BASE + 5)
+    partition = open_partition(config=TopicConfig(message_timestamp_type=kind), clock=clock)
+    partition.append(make_batch([b"v"] * 4, timestamps=BASE + 5))
+    partition.store.raise_log_start(2)
+    assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 5, 2, 0)
+    partition.store.raise_log_start(4)
+    assert offset_for_timestamp(partition, BASE) is None
+    assert offset_of_max_timestamp(partition) is None
+
+
 def test_the_leader_epoch_is_that_of_the_batch() -> None:
     partition = open_partition()
     for epoch in (0, 3, 5):
