@@ -82,7 +82,7 @@ class Device:
 
     @classmethod
     def holding(cls, root: Path) -> Device:
-        """One that has what is in a directory, if that is there, as durable; equal trees get equal numbers."""
+        """One that has what is in a directory, if there is one, as durable; equal trees get equal numbers."""
         device = cls()
         if root.exists():
             device._take_in(ROOT, root)

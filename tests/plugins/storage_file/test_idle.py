@@ -29,8 +29,13 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.002)
 
 
+@pytest.fixture(autouse=True)
+def nothing_left_over() -> None:
+    """Files that earlier tests left must not be closed between two counts."""
+    gc.collect()
+
+
 def descriptors() -> int:
-    gc.collect()  # files that earlier tests left must not be closed between two counts
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
