@@ -6,11 +6,33 @@ that has its share is refused.
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Mapping
 
 import attrs
 import trio
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.errors import ConfigError
+
+
+def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
+    """Blocking: the same with the addresses that host names stand for now, written as peers' addresses are.
+
+    Raises:
+        ConfigError: a host is unknown.
+    """
+    limits: dict[str, int] = {}
+    for host, limit in limits_by_host.items():
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConfigError(
+                f"{keys.MAX_CONNECTIONS_PER_IP_OVERRIDES.name}: host {host!r} is unknown: {error.strerror}"
+            ) from error
+        limits.update((str(address[0]), limit) for *_, address in found)
+    return limits
 
 
 @attrs.define

@@ -11,7 +11,7 @@ import trio
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.server.connection import Connection
-from tidelog.kernel.server.limits import ConnectionLimits
+from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
 from tidelog.kernel.wire import Peer, WireCodec
 
@@ -38,7 +38,7 @@ class Server:
         self._limits = ConnectionLimits(
             config[keys.MAX_CONNECTIONS],
             config[keys.MAX_CONNECTIONS_PER_IP],
-            config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES],
+            limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()

@@ -6,7 +6,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tidelog.kernel.server.limits import ConnectionLimits
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -29,6 +30,21 @@ def test_an_address_may_have_a_limit_of_its_own(limit: int, welcome: bool) -> No
     limits = ConnectionLimits(100, 5, {HERE: limit})
     assert (limits.refusal(HERE) is None) == welcome
     assert limits.refusal(THERE) is None
+
+
+def test_hosts_are_known_by_their_addresses() -> None:
+    """However an address is written, and by whatever name."""
+    limits = limits_by_address({"192.0.2.7": 1, "2001:DB8:0:0:0:0:0:1": 2, "localhost": 3})
+    assert limits["192.0.2.7"] == 1
+    assert limits["2001:db8::1"] == 2
+    assert 3 in (limits.get("127.0.0.1"), limits.get("::1"))
+
+
+def test_a_host_that_is_unknown_is_told() -> None:
+    with pytest.raises(
+        ConfigError, match=r"max\.connections\.per\.ip\.overrides: host 'no-such-host\.invalid'"
+    ):
+        limits_by_address({"no-such-host.invalid": 1})
 
 
 async def test_room_comes_when_a_connection_ends() -> None:
