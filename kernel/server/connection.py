@@ -11,6 +11,7 @@ socket down, which wakes whoever waits on it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import socket
 from collections.abc import Awaitable
@@ -27,6 +28,7 @@ ROUNDS_BEFORE_YIELD = 8
 """Rounds of receive and answer without waiting, after which other connections get their turn."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
+UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
 REQUESTS_BEFORE_YIELD = 64
 """Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
 
@@ -44,12 +46,18 @@ class Connection:
         self._wire = wire
 
     async def run(self) -> None:
-        """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down."""
+        """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down.
+
+        Raises:
+            Exception: something failed inside the broker.
+        """
         try:
             await self._serve()
         except ProtocolViolation as error:
             self._warnings.warn(self.peer, "closing the connection of", error)
         except OSError as error:
+            if not _is_about_the_peer(error):
+                raise
             _log.debug("connection of %s ended: %s", self.peer, error)
         finally:
             self._wire.close()
@@ -139,6 +147,11 @@ class Connection:
     def abort(self) -> None:
         """End at once, whatever is under way."""
         _shutdown(self._socket, socket.SHUT_RDWR)
+
+
+def _is_about_the_peer(error: OSError) -> bool:
+    """Whether the peer or the way to it failed, and not a disk or something else of the broker's own."""
+    return isinstance(error, ConnectionError | TimeoutError) or error.errno in UNREACHABLE
 
 
 def _has_hung_up(sock: socket.socket) -> bool:

@@ -120,6 +120,25 @@ async def test_a_handler_that_fails_ends_its_connection_and_no_other(
     assert "the handler failed" in caplog.text
 
 
+async def test_a_failure_of_the_brokers_own_is_not_taken_for_a_peer_that_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Both are errors of the operating system, but only one is worth an error in the log."""
+    async with running() as scene:
+        async with await scene.connect() as unlucky:
+            await unlucky.send_all(b"disk\n")
+            assert await is_closed(unlucky)
+        leaving = await scene.connect()
+        await leaving.send_all(b"big 50000000\n")
+        await wait_all_tasks_blocked()
+        reset(leaving)
+        await scene.wait_connections(0)
+    errors = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(errors) == 1
+    assert "failed inside the broker" in errors[0].getMessage()
+    assert "Input/output error" in caplog.text
+
+
 async def test_a_codec_that_cannot_connect_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async with running() as scene, await scene.connect() as good:
         assert await ask(good, "echo hello") == "hello"

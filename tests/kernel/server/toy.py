@@ -11,6 +11,7 @@ hog COUNT     takes so many turns of a busy loop, and is not answered
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
@@ -67,6 +68,8 @@ class ToyConnection:
                 return []
             case "crash":
                 raise RuntimeError("the handler failed")
+            case "disk":
+                raise OSError(errno.EIO, "Input/output error")
             case _:
                 raise ProtocolViolation(f"{command!r} is no command")
 
