@@ -6,6 +6,7 @@ wait          answered with "done" when `Toy.gate` opens
 silent        not answered
 wrong         a violation of the protocol
 crash         the handler fails
+disk          the handler fails for want of a disk
 hog COUNT     takes so many turns of a busy loop, and is not answered
 """
 
