@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -31,6 +31,7 @@ from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory
 from tidelog.plugins.storage_file.recovery.opening import Placement
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
+from tidelog.plugins.storage_file.segments.segment_files import was_never_written
 from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
@@ -143,10 +144,10 @@ class FileStorage:
 
     def _look_after_strangers(self, known: dict[str, int]) -> None:
         """Finish deletions that a crash came into, and tell of partitions that belong to no topic."""
-        deleted = self._opened_metadata.deleted_topic_ids
+        deleted = self._opened_metadata.deleted_topics
         for directory in self._directories:
             strangers = [key for key in sorted(directory.folders) if key.partition >= known.get(key.topic, 0)]
-            left = [key for key in strangers if _topic_id_of(directory, key) not in deleted]
+            left = [key for key in strangers if not _is_leftover(directory, key, deleted)]
             for partition in set(strangers).difference(left):
                 directory.leftovers.append(self._set_aside(directory, partition))
             if left:
@@ -230,12 +231,14 @@ class FileStorage:
         await trio.to_thread.run_sync(self._delete_partitions, [partition for partition, _ in partitions])
 
     def _delete_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions:
-            for directory in self._directories:
-                store = directory.stores.get(partition)
-                if store is not None:
-                    store.retire()
-                    store.delete_later(self._set_aside(directory, partition))
+        for directory in self._directories:
+            stores = [directory.stores[key] for key in partitions if key in directory.stores]
+            for store in stores:
+                store.retire()
+                store.delete_later(self._set_aside(directory, store.topic_partition))
+            if stores:
+                # Or else, after a loss of power, a new topic of that name would find the records of this one.
+                disk.sync_directory(directory.path)
 
     async def close(self) -> None:
         """See `Storage.close`.
@@ -306,6 +309,17 @@ def _tell_of_strangers(directory: LogDirectory, strangers: Sequence[TopicPartiti
         names,
         ", ..." if len(strangers) > STRANGERS_NAMED else "",
     )
+
+
+def _is_leftover(directory: LogDirectory, partition: TopicPartition, deleted: Mapping[UUID, str]) -> bool:
+    """Whether a crash left a partition that a deletion was to take away, or that a creation had only begun.
+
+    After a loss of power it may not tell its topic's id; then its name has to do.
+    """
+    topic_id = _topic_id_of(directory, partition)
+    if topic_id in deleted or (topic_id is None and partition.topic in deleted.values()):
+        return True
+    return not directory.clean and was_never_written(directory.partition_path(partition))
 
 
 def _topic_id_of(directory: LogDirectory, partition: TopicPartition) -> UUID | None:

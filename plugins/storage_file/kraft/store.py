@@ -88,9 +88,9 @@ class KraftMetadata:
         return NO_BROKER_EPOCH if broker is None else broker.broker_epoch
 
     @property
-    def deleted_topic_ids(self) -> frozenset[UUID]:
-        """Ids of topics that were deleted lately, whose directories may be there."""
-        return frozenset(UUID(bytes=topic_id) for topic_id in self.image.removed_topics)
+    def deleted_topics(self) -> dict[UUID, str]:
+        """Ids and names of topics that were deleted lately, whose directories may be there."""
+        return {UUID(bytes=topic_id): name for topic_id, name in self.image.removed_topics.items()}
 
     def topics(self) -> Sequence[TopicRecord]:
         """See `MetadataStore.topics`."""

@@ -15,7 +15,7 @@ from tidelog.plugins.storage_file.directories.partition_metadata import (
     encode_partition_metadata,
 )
 from tidelog.plugins.storage_file.flushing import Durability
-from tidelog.plugins.storage_file.names import PARTITION_METADATA
+from tidelog.plugins.storage_file.names import LOG_SUFFIX, PARTITION_METADATA, segment_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.loading import (
     LoadedSegments,
@@ -23,7 +23,11 @@ from tidelog.plugins.storage_file.recovery.loading import (
     SegmentLoader,
     create_segment,
 )
-from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles, list_segment_files
+from tidelog.plugins.storage_file.segments.segment_files import (
+    SegmentFiles,
+    holds_batches,
+    list_segment_files,
+)
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
 
@@ -79,7 +83,7 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
             _log.warning("%s: %s; it is written anew", path, reason)
             files.names.discard(PARTITION_METADATA)
             return
-    if any(disk.stat(f"{path}/{base:020d}.log").st_size for base in files.base_offsets):
+    if any(holds_batches(f"{path}/{segment_file(base, LOG_SUFFIX)}") for base in files.base_offsets):
         raise StorageError(f"{path} cannot be used: {reason}. Move it away; it holds data")
     _log.warning("%s is taken over, it holds no data: %s", path, reason)
     files.names.discard(PARTITION_METADATA)

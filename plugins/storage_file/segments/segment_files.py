@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import attrs
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     base_offset_of,
+    segment_file,
 )
 from tidelog.plugins.storage_file.side_files import is_side_file
 
@@ -66,3 +71,23 @@ def _remove_orphans(directory: str, names: set[str], bases: set[int]) -> None:
             _log.warning("%s/%s belongs to no segment and is removed", directory, name)
             disk.remove_if_there(f"{directory}/{name}")
             names.discard(name)
+
+
+def was_never_written(directory: str) -> bool:
+    """Blocking: whether a partition's directory has nothing but what its creation makes."""
+    made = {PARTITION_METADATA, *(segment_file(0, suffix) for suffix in SEGMENT_SUFFIXES)}
+    with disk.scandir(directory) as entries:
+        names = {entry.name for entry in entries}
+    return names <= made and not holds_batches(f"{directory}/{segment_file(0, LOG_SUFFIX)}")
+
+
+def holds_batches(log_path: str) -> bool:
+    """Blocking: whether anything was ever written to a segment; one that was preallocated is all zeros."""
+    try:
+        fd = disk.open_file(log_path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return any(disk.pread(fd, HEADER_BYTES, 0))
+    finally:
+        disk.close(fd)

@@ -219,8 +219,8 @@ async def test_a_missing_partition_of_a_known_topic_is_told(
 async def test_no_clean_mark_vouches_for_what_was_never_opened_after_a_crash(
     scene: LogDirectoryScene,
 ) -> None:
-    (store, _) = await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)])
-    append(store)
+    for store in await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)]):
+        append(store)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for opened, clean_afterwards in (([0], False), ([0, 1], True)):
         await crashed.storage.open()

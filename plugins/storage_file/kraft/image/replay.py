@@ -39,7 +39,7 @@ def _remove_topic(image: MetadataImage, record: topics.RemoveTopicRecord) -> Non
     topic = _topic_of(image, record.topic_id)
     del image.topics[record.topic_id], image.topic_ids[topic.name]
     image.configs.pop((settings.TOPIC_RESOURCE, topic.name), None)
-    image.removed_topics.add(record.topic_id)
+    image.removed_topics[record.topic_id] = topic.name
 
 
 def _partition(image: MetadataImage, record: topics.PartitionRecord) -> None:

@@ -37,7 +37,8 @@ class MetadataImage:
     """Topics by id, configuration by resource, and everything else that the log tells.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
-    for but never loses. `removed_topics` are the ids of topics that were removed since the last snapshot.
+    for but never loses. `removed_topics` are the ids and names of topics that were
+    removed since the last snapshot.
     """
 
     topics: dict[Uuid, TopicImage] = attrs.field(factory=dict[bytes, TopicImage])
@@ -50,7 +51,7 @@ class MetadataImage:
     )
     next_producer_id: int = 0
     kept: KeptRecords = attrs.field(factory=KeptRecords)
-    removed_topics: set[Uuid] = attrs.field(factory=set[bytes], eq=False)
+    removed_topics: dict[Uuid, str] = attrs.field(factory=dict[bytes, str], eq=False)
 
     @property
     def metadata_version(self) -> int:

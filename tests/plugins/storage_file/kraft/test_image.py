@@ -189,7 +189,7 @@ def test_a_removed_topic_takes_its_configuration_along() -> None:
     applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1, {"retention.ms": "1"})))
     applied(image, [(topics.RemoveTopicRecord(topic_id=UUID(int=9).bytes), 0)])
     assert (image.topics, image.topic_ids, image.configs) == ({}, {}, {})
-    assert image.removed_topics == {UUID(int=9).bytes}
+    assert image.removed_topics == {UUID(int=9).bytes: "t"}
 
 
 def test_registrations_change() -> None:
