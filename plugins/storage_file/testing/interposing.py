@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ class Interposer:
         return str(arguments[0])
 
     @contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Generator[None]:
         """Stand there until the block ends; others that stood there before are called behind this one."""
         originals = {name: getattr(disk, name) for name in ALL}
         one_at_a_time = threading.RLock()

@@ -1,0 +1,1 @@
+"""Crashes: of the process, of the machine, at every step and at random."""

@@ -1,0 +1,84 @@
+"""A broker without its sockets: topics above file storage, with background work that waits to be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.storage import BrokerRegistration, StorageContext
+from tidelog.kernel.testing import FakeClock
+from tidelog.kernel.testing.tasks import ManualTasks
+from tidelog.kernel.topics import NewTopic, Topic, Topics
+from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file.storage import FileStorage
+
+SMALL: dict[str, Any] = {
+    "segment_bytes": 3000,
+    "index_interval_bytes": 250,
+    "segment_index_bytes": 1200,
+    "file_delete_delay_ms": 0,
+}
+"""Sizes below what a user may set, so that everything happens after a few batches."""
+
+
+class Core:
+    """Topics in the directory `data` of `place`: opened, abandoned as by a crash or closed, over and over."""
+
+    def __init__(self, place: Path, clock: FakeClock | None = None) -> None:
+        self.data = place / "data"
+        settings: dict[str, object] = {
+            "log.dirs": str(self.data),
+            "num.recovery.threads.per.data.dir": 1,
+        }
+        self.config = Config.from_mapping(settings, list(storage_file.tidelog_config_keys()))
+        self.clock = clock or FakeClock()
+        self.tasks = ManualTasks()
+        self.storage: FileStorage
+        self.topics: Topics
+
+    async def open(self) -> None:
+        """Start, as a broker does before it listens."""
+        self.tasks = ManualTasks()
+        context = StorageContext(self.config, self.config[keys.NODE_ID], self.tasks, self.clock)
+        self.storage = FileStorage(context)
+        self.topics = Topics(self.config, self.storage, self.clock, self.tasks)
+        await self.storage.open()
+        await self.topics.load()
+        await self.storage.metadata.register_broker(
+            BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None)
+        )
+        for topic in self.topics:
+            shrink(topic)
+
+    async def create(self, name: str, partitions: int, **config: str) -> Topic:
+        """Create a topic with small segments."""
+        overrides = {key.replace("_", "."): value for key, value in config.items()}
+        topic = await self.topics.create(NewTopic(name, partitions, config=overrides))
+        shrink(topic)
+        return topic
+
+    async def close(self) -> None:
+        """A clean stop, in the order of a broker's."""
+        self.tasks.run_jobs()
+        await self.topics.close()
+        await self.storage.close()
+
+    def abandon(self) -> None:
+        """Let go of the files as the end of the process would."""
+        self.storage.abandon()
+
+
+def shrink(topic: Topic) -> None:
+    """Let the topic's partitions roll after a few batches."""
+    for partition in topic.partitions:
+        configure(partition, **SMALL)
+
+
+def configure(partition: Partition, **changes: Any) -> None:
+    """Change a partition's configuration, without regard to the ranges that users are held to."""
+    partition.config = attrs.evolve(partition.config, **changes)
+    partition.store.configure(partition.config)

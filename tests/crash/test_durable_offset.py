@@ -1,0 +1,124 @@
+"""What counts as durable after a process was killed, and after a log was cut."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.crash.core import Core
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.testing import DataFate, Device, NameFate, PowerCut, Recorder
+
+ONLY_WHAT_WAS_SYNCED = PowerCut(DataFate.LOST, NameFate.LOST)
+
+
+def append(partition: Partition, count: int, *, producer_id: int = -1) -> None:
+    """Batches of one record, as an idempotent producer sends them if it has an id."""
+    for _ in range(count):
+        sequence = partition.log_end_offset if producer_id >= 0 else -1
+        partition.append(
+            make_batch([b"x" * 400], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        )
+
+
+async def after_power_cut(recorder: Recorder, place: Path) -> Core:
+    """A core on what was synced so far."""
+    device = Device()
+    recorder.catch_up()
+    for operation in recorder.operations:
+        device.apply(operation)
+    ONLY_WHAT_WAS_SYNCED.leave(device, place / "data")
+    core = Core(place)
+    await core.open()
+    return core
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Core:
+    """On an empty directory, not open yet."""
+    (tmp_path / "data").mkdir()
+    return Core(tmp_path)
+
+
+async def test_a_flush_after_a_kill_reaches_what_was_appended_before(core: Core, tmp_path: Path) -> None:
+    recorder = Recorder(core.data)
+    with recorder.installed():
+        await core.open()
+        partition = (await core.create("t", 1)).partitions[0]
+        append(partition, 20)
+        assert len(partition.store.segments()) > 2
+        core.abandon()
+        await core.open()
+        partition = core.topics.get("t").partitions[0]
+        assert partition.has_unflushed
+        await partition.flush()
+        core.abandon()
+    again = await after_power_cut(recorder, tmp_path / "again")
+    assert again.topics.get("t").partitions[0].log_end_offset == 20
+    again.abandon()
+
+
+async def test_a_retry_after_a_kill_is_not_acknowledged_before_it_is_durable(
+    core: Core, tmp_path: Path
+) -> None:
+    recorder = Recorder(core.data)
+    with recorder.installed():
+        await core.open()
+        partition = (await core.create("t", 1, flush_messages="1")).partitions[0]
+        append(partition, 1, producer_id=7)
+        core.abandon()
+        await core.open()
+        partition = core.topics.get("t").partitions[0]
+        # Nobody is shown what the loss of power could take back.
+        assert partition.high_watermark == 1
+        result = partition.append(make_batch([b"x" * 400], producer_id=7, producer_epoch=0, base_sequence=0))
+        assert (result.base_offset, result.flush_due) == (0, False)
+        core.abandon()
+    again = await after_power_cut(recorder, tmp_path / "again")
+    assert again.topics.get("t").partitions[0].log_end_offset == 1
+    again.abandon()
+
+
+async def test_a_cut_is_written_down_before_anything_is_appended_behind_it(core: Core) -> None:
+    await core.open()
+    partition = (await core.create("t", 1)).partitions[0]
+    append(partition, 30)
+    await partition.flush()
+    await core.tasks.run("checkpoint recovery points")
+    checkpoint = core.data / "recovery-point-offset-checkpoint"
+    partition.truncate_to(12)
+    written = int(checkpoint.read_text().split()[-1])
+    assert written <= partition.log_end_offset == 12
+    core.abandon()
+
+
+async def test_a_cut_waits_for_the_flush_under_way(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    await core.open()
+    store = (await core.create("t", 1)).partitions[0].store
+    partition = core.topics.get("t").partitions[0]
+    append(partition, 4)
+    flushing, go_on = threading.Event(), threading.Event()
+    sync_data = disk.sync_data
+
+    def slowly(fd: int) -> None:
+        flushing.set()
+        assert go_on.wait(10)
+        sync_data(fd)
+
+    monkeypatch.setattr(disk, "sync_data", slowly)
+    flush = threading.Thread(target=store.flush)
+    flush.start()
+    assert flushing.wait(10)
+    cut = threading.Thread(target=store.truncate_to, args=(2,))
+    cut.start()
+    cut.join(0.05)
+    assert cut.is_alive()
+    go_on.set()
+    flush.join()
+    cut.join()
+    assert store.durable_offset <= store.log_end_offset == 2
+    core.abandon()

@@ -1,0 +1,44 @@
+"""The process ends after any single operation on files: the next start finds all that was acknowledged.
+
+The machine goes on, so what a crash leaves is what the operations up to there made. `TIDELOG_CRASH_STRIDE=1`
+tries every operation, as the long version does; otherwise it is every third, and all of the rare ones.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.crash.replaying import PROCESS_ENDS, check_crash, moments, replays
+from tests.crash.workload import record
+from tidelog.plugins.storage_file.testing import Device
+
+STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "5"))
+COMMON = {"append_some", "roll_before_any_job"}
+"""Phases of which a part is enough."""
+
+
+def tree(place: Path) -> dict[str, bytes]:
+    """The content of every file below a directory."""
+    return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+async def test_a_recording_leads_to_the_same_files(place: Path) -> None:
+    recording = await record(place / "recorded")
+    device = Device()
+    for operation in recording.operations:
+        device.apply(operation)
+    PROCESS_ENDS.leave(device, place / "replayed")
+    assert tree(place / "replayed") == tree(place / "recorded/data")
+
+
+async def test_the_process_may_end_anywhere(place: Path) -> None:
+    recording = await record(place / "recorded")
+    tried = 0
+    for moment in moments(recording):
+        if not replays(moment) or (moment.phase in COMMON and moment.operations % STRIDE):
+            continue
+        tried += 1
+        crashed = place / str(moment.operations)
+        await check_crash(moment, PROCESS_ENDS, crashed, thoroughly=moment.operations % STRIDE == 0)
+    print(f"{tried} of {len(recording.operations)} operations")
