@@ -260,8 +260,11 @@ class PartitionStore(Protocol):
         """Blocking: replace a file beside the log atomically and durably."""
         ...
 
-    def delete_side_file(self, name: str) -> None:
-        """Remove a file beside the log; no error when it is not there."""
+    def delete_side_file(self, name: str, *, durable: bool = False) -> None:
+        """Blocking: remove a file beside the log; no error when it is not there.
+
+        With `durable` it is gone for good, otherwise a loss of power may bring it back.
+        """
         ...
 
     def close(self) -> None:

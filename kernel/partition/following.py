@@ -70,11 +70,12 @@ def cut_back(partition: Partition, offset: int) -> None:
     # Before anything goes, so that nobody is shown what is about to.
     high_watermark = min(watermarks.high_watermark, offset)
     watermarks.set_back(partition.log_start_offset, high_watermark)
+    forgotten = partition.side_writes.forget()
     store.truncate_to(offset)
     end = partition.log_end_offset = store.log_end_offset
     partition.commit.truncated(end)
     remove_snapshots(store, above=end)
-    if partition.epochs.truncate_from_end(end):
+    if partition.epochs.truncate_from_end(end) or CHECKPOINT_NAME in forgotten:
         store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())
     restore_producers(partition, newest_snapshot=end)
     watermarks.set_back(partition.log_start_offset, min(high_watermark, end))

@@ -30,6 +30,7 @@ from tidelog.kernel.partition import following
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
+from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.snapshots import encode_snapshot, remove_snapshots, snapshot_name
 from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
@@ -94,6 +95,7 @@ class Partition:
         "log_end_offset",
         "offline",
         "producers",
+        "side_writes",
         "store",
         "topic_id",
         "topic_partition",
@@ -126,6 +128,8 @@ class Partition:
         self._clock = clock
         self._in_thread = in_thread
         self.commit = GroupCommit(store.durable_offset, store.flush)
+        # A topic that was deleted meanwhile may already have a successor of its name.
+        self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
 
     @property
     def log_start_offset(self) -> int:
@@ -356,7 +360,7 @@ class Partition:
         self.store.raise_log_start(offset)
         self.watermarks.raise_log_start(offset)
         if self.epochs.truncate_from_start(offset):
-            self._write_soon("epochs", CHECKPOINT_NAME, self.epochs.encode())
+            self._write_epochs_soon()
         self._in_thread(
             f"snapshots {self.topic_partition}", lambda: remove_snapshots(self.store, below=offset)
         )
@@ -458,17 +462,12 @@ class Partition:
             )
 
     def _snapshot_soon(self, offset: int) -> None:
-        self._write_soon("snapshot", snapshot_name(offset), encode_snapshot(self.producers.entries), offset)
+        content = encode_snapshot(self.producers.entries)
+        self.side_writes.soon(f"snapshot {self.topic_partition}", snapshot_name(offset), content)
 
     def _begin_epoch(self, epoch: int, start_offset: int) -> None:
         self.epochs.assign(epoch, start_offset)
-        self._write_soon("epochs", CHECKPOINT_NAME, self.epochs.encode())
+        self._write_epochs_soon()
 
-    def _write_soon(self, what: str, name: str, content: bytes, of_offset: int = 0) -> None:
-        def write() -> None:
-            # A topic that was deleted meanwhile may already have a successor of its name, and what a
-            # truncation took is not to be described.
-            if self.offline is None and of_offset <= self.log_end_offset:
-                self.store.write_side_file(name, content)
-
-        self._in_thread(f"{what} {self.topic_partition}", write)
+    def _write_epochs_soon(self) -> None:
+        self.side_writes.soon(f"epochs {self.topic_partition}", CHECKPOINT_NAME, self.epochs.encode())

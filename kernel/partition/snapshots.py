@@ -62,7 +62,8 @@ def remove_snapshots(store: PartitionStore, *, below: int = 0, above: int = MAX_
     keep_from = max((offset for offset in offsets if offset <= below), default=below)
     for offset in offsets:
         if not keep_from <= offset <= above:
-            store.delete_side_file(snapshot_name(offset))
+            # One from above would tell of another history as soon as the log has grown beyond it.
+            store.delete_side_file(snapshot_name(offset), durable=offset > above)
 
 
 def remove_stray_snapshots(store: PartitionStore) -> None:

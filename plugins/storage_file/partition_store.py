@@ -376,9 +376,9 @@ class FilePartitionStore:
         """See `PartitionStore.write_side_file`."""
         self._side_files.write(name, content)
 
-    def delete_side_file(self, name: str) -> None:
+    def delete_side_file(self, name: str, *, durable: bool = False) -> None:
         """See `PartitionStore.delete_side_file`."""
-        self._side_files.delete(name)
+        self._side_files.delete(name, durable=durable)
 
     def release_idle(self) -> None:
         """Let go of descriptors and mappings of segments that were not used since the last call."""

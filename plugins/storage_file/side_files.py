@@ -51,8 +51,10 @@ class SideFiles:
             disk.replace_file(f"{self._directory}/{name}", content)
             self._names.add(name)
 
-    def delete(self, name: str) -> None:
-        """Remove; no error when it is not there."""
+    def delete(self, name: str, *, durable: bool) -> None:
+        """Blocking: remove, for good with `durable`; no error when it is not there."""
         if name in self._names:
             disk.remove_if_there(f"{self._directory}/{name}")
             self._names.discard(name)
+            if durable:
+                disk.sync_directory(self._directory)

@@ -233,8 +233,9 @@ class MemoryPartitionStore:
         """See `PartitionStore.write_side_file`."""
         self._side_files[name] = content
 
-    def delete_side_file(self, name: str) -> None:
+    def delete_side_file(self, name: str, *, durable: bool = False) -> None:
         """See `PartitionStore.delete_side_file`."""
+        del durable
         self._side_files.pop(name, None)
 
     def close(self) -> None:

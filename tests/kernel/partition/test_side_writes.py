@@ -1,0 +1,68 @@
+"""Files beside a log that are written in the background never tell of what is not so any more."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import attrs
+import pytest
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
+from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing.tasks import ManualTasks
+from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
+
+
+@pytest.fixture
+def tasks() -> ManualTasks:
+    """Background work that waits to be told."""
+    return ManualTasks()
+
+
+@pytest.fixture
+def partition(tasks: ManualTasks) -> Partition:
+    """A new partition that rolls every three batches."""
+    clock = FakeClock()
+    config = attrs.evolve(TopicConfig(), segment_bytes=1000)
+    store = MemoryPartitionStore(config, clock)
+    return Partition(TopicPartition("t", 0), uuid4(), store, config, clock, tasks.in_thread)
+
+
+def append(partition: Partition, count: int, size: int = 200) -> None:
+    for _ in range(count):
+        partition.append(make_batch([b"x" * size]))
+
+
+def test_a_snapshot_of_a_log_that_was_cut_is_not_written(partition: Partition, tasks: ManualTasks) -> None:
+    append(partition, 5)
+    assert [view.base_offset for view in partition.store.segments()] == [0, 3]
+    partition.truncate_to(1)
+    append(partition, 5, size=400)
+    tasks.run_jobs()
+    assert [view.base_offset for view in partition.store.segments()] == [0, 2, 4]
+    # One at offset 3 would tell of batches that were cut off.
+    assert list(partition.store.side_files()) == [
+        "00000000000000000002.snapshot",
+        "00000000000000000004.snapshot",
+        CHECKPOINT_NAME,
+    ]
+
+
+def test_the_newest_lineage_stays_whatever_is_written_first(partition: Partition, tasks: ManualTasks) -> None:
+    for epoch in range(4):
+        partition.leader_epoch = epoch
+        append(partition, 1)
+    tasks.jobs.reverse()
+    tasks.run_jobs()
+    content = partition.store.read_side_file(CHECKPOINT_NAME)
+    assert LeaderEpochs.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
+
+
+def test_nothing_is_written_beside_a_partition_that_is_gone(partition: Partition, tasks: ManualTasks) -> None:
+    append(partition, 5)
+    partition.take_offline()
+    tasks.run_jobs()
+    assert list(partition.store.side_files()) == []
