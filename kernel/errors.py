@@ -60,7 +60,11 @@ class InvalidReplicaAssignment(BrokerError):
     """A manual assignment names brokers or partitions that cannot be."""
 
 
-class InvalidTopicConfig(BrokerError):
+class InvalidConfig(BrokerError):
+    """A configuration names an unknown key or a value that it cannot have."""
+
+
+class InvalidTopicConfig(InvalidConfig):
     """A topic's configuration names an unknown key or a value out of range."""
 
 
@@ -138,3 +142,39 @@ class CoordinatorNotAvailable(BrokerError):
 
 class UnsupportedVersion(BrokerError):
     """What is asked for does not exist in the protocol version that it is asked in."""
+
+
+class ProducerFenced(BrokerError):
+    """A newer instance with the same transactional id has taken over."""
+
+
+class InvalidProducerIdMapping(BrokerError):
+    """The transactional id is unknown here, or belongs to another producer id."""
+
+
+class ConcurrentTransactions(BrokerError):
+    """The transaction before is still being completed; ask again soon."""
+
+
+class InvalidTransactionTimeout(BrokerError):
+    """The transaction timeout is not positive, or above `transaction.max.timeout.ms`."""
+
+
+class TransactionalIdNotFound(BrokerError):
+    """No transaction coordinator knows this transactional id."""
+
+
+class TransactionAbortable(BrokerError):
+    """The transaction can only be aborted; then the producer may go on."""
+
+
+class OperationNotAttempted(BrokerError):
+    """Nothing was done here because another part of the request was refused."""
+
+
+class CoordinatorLoadInProgress(BrokerError):
+    """The coordinator is still reading its state; ask again soon."""
+
+
+class InvalidRegularExpression(BrokerError):
+    """The pattern is not a regular expression that this broker evaluates."""

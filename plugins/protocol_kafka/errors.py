@@ -15,7 +15,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
     errors.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
     errors.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-    errors.InvalidTopicConfig: ErrorCode.INVALID_CONFIG,
+    errors.InvalidConfig: ErrorCode.INVALID_CONFIG,
     errors.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     errors.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -35,6 +35,15 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     errors.CoordinatorNotAvailable: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
+    errors.ProducerFenced: ErrorCode.PRODUCER_FENCED,
+    errors.InvalidProducerIdMapping: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    errors.ConcurrentTransactions: ErrorCode.CONCURRENT_TRANSACTIONS,
+    errors.InvalidTransactionTimeout: ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+    errors.TransactionalIdNotFound: ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    errors.TransactionAbortable: ErrorCode.TRANSACTION_ABORTABLE,
+    errors.OperationNotAttempted: ErrorCode.OPERATION_NOT_ATTEMPTED,
+    errors.CoordinatorLoadInProgress: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
 }
 
 
