@@ -79,6 +79,12 @@ OFFSET_FOR_LEADER_EPOCH: Final = Api(
     23, "OffsetForLeaderEpoch", VersionSpan(0, 4, flexible=4), "offset_for_leader_epoch"
 )
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
+CONSUMER_GROUP_HEARTBEAT: Final = Api(
+    68, "ConsumerGroupHeartbeat", VersionSpan(0, 1, flexible=0), "consumer_group_heartbeat"
+)
+CONSUMER_GROUP_DESCRIBE: Final = Api(
+    69, "ConsumerGroupDescribe", VersionSpan(0, 1, flexible=0), "consumer_group_describe"
+)
 
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
@@ -94,6 +100,8 @@ APIS: Final[Mapping[int, Api]] = {
         INIT_PRODUCER_ID,
         OFFSET_FOR_LEADER_EPOCH,
         DESCRIBE_CONFIGS,
+        CONSUMER_GROUP_HEARTBEAT,
+        CONSUMER_GROUP_DESCRIBE,
     )
 }
 

@@ -18,13 +18,26 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     response_class,
 )
 
-SERVED = {0: 13, 1: 18, 2: 11, 3: 13, 10: 6, 18: 5, 19: 7, 20: 6, 22: 6, 23: 4, 32: 4}
-FLEXIBLE = {0: 9, 1: 12, 2: 6, 3: 9, 10: 3, 18: 3, 19: 5, 20: 4, 22: 2, 23: 4, 32: 4}
+# By key: the newest version, and the first flexible one.
+VERSIONS = {
+    0: (13, 9),
+    1: (18, 12),
+    2: (11, 6),
+    3: (13, 9),
+    10: (6, 3),
+    18: (5, 3),
+    19: (7, 5),
+    20: (6, 4),
+    22: (6, 2),
+    23: (4, 4),
+    32: (4, 4),
+    68: (1, 0),
+    69: (1, 0),
+}
 
 
 def test_the_table_has_the_versions_of_the_protocol() -> None:
-    assert {key: api.versions.high for key, api in APIS.items()} == SERVED
-    assert {key: api.versions.flexible for key, api in APIS.items()} == FLEXIBLE
+    assert {key: (api.versions.high, api.versions.flexible) for key, api in APIS.items()} == VERSIONS
     assert {api.versions.low for api in APIS.values()} == {0}
 
 
