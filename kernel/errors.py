@@ -140,6 +140,62 @@ class CoordinatorNotAvailable(BrokerError):
     """No plugin coordinates this kind of group or transaction."""
 
 
+class NotCoordinator(BrokerError):
+    """This broker does not look after that group or transactional id (yet)."""
+
+
+class CoordinatorLoadInProgress(BrokerError):
+    """The state of that group or transactional id is still being read."""
+
+
+class InvalidGroupId(BrokerError):
+    """The group's id is empty, or null where it must not be."""
+
+
+class GroupIdNotFound(BrokerError):
+    """There is no group of that id."""
+
+
+class NonEmptyGroup(BrokerError):
+    """The group has members, and what is asked for needs one without."""
+
+
+class GroupSubscribedToTopic(BrokerError):
+    """The group reads the topic whose offsets are to be forgotten."""
+
+
+class UnknownMemberId(BrokerError):
+    """The group has no member of that id."""
+
+
+class IllegalGeneration(BrokerError):
+    """The member's generation is not the group's."""
+
+
+class FencedInstanceId(BrokerError):
+    """Another member has taken over the group instance id."""
+
+
+class RebalanceInProgress(BrokerError):
+    """The group is finding a new generation; the member has to join again."""
+
+
+class StaleMemberEpoch(BrokerError):
+    """The member's epoch is not the one that the group knows it in."""
+
+
+class OffsetMetadataTooLarge(BrokerError):
+    """What a client wants remembered beside an offset is longer than `offset.metadata.max.bytes`."""
+
+
+class InvalidCommitOffsetSize(BrokerError):
+    """The offsets to commit do not fit a batch."""
+
+
+class UnstableOffsetCommit(BrokerError):
+    """A transaction that has not ended may still move the offset."""
+
+
 class UnsupportedVersion(BrokerError):
     """What is asked for does not exist in the protocol version that it is asked in."""
 
@@ -172,9 +228,25 @@ class OperationNotAttempted(BrokerError):
     """Nothing was done here because another part of the request was refused."""
 
 
-class CoordinatorLoadInProgress(BrokerError):
-    """The coordinator is still reading its state; ask again soon."""
-
-
 class InvalidRegularExpression(BrokerError):
     """The pattern is not a regular expression that this broker evaluates."""
+
+
+class InconsistentGroupProtocol(BrokerError):
+    """The member's protocols do not fit those of the group."""
+
+
+class GroupMaxSizeReached(BrokerError):
+    """The group has as many members as it may have."""
+
+
+class FencedMemberEpoch(BrokerError):
+    """The member epoch is not the member's; it has to give up its partitions and join again."""
+
+
+class UnreleasedInstanceId(BrokerError):
+    """The instance id is in use by a member that has not left."""
+
+
+class UnsupportedAssignor(BrokerError):
+    """No server-side assignor of this name is offered."""
