@@ -71,6 +71,7 @@ FIND_COORDINATOR: Final = Api(10, "FindCoordinator", VersionSpan(0, 6, flexible=
 API_VERSIONS: Final = Api(18, "ApiVersions", VersionSpan(0, 5, flexible=3), "api_versions")
 CREATE_TOPICS: Final = Api(19, "CreateTopics", VersionSpan(0, 7, flexible=5), "create_topics")
 DELETE_TOPICS: Final = Api(20, "DeleteTopics", VersionSpan(0, 6, flexible=4), "delete_topics")
+DELETE_RECORDS: Final = Api(21, "DeleteRecords", VersionSpan(0, 2, flexible=2), "delete_records")
 # Version 6 is the two-phase commit of KIP-939.
 INIT_PRODUCER_ID: Final = Api(
     22, "InitProducerId", VersionSpan(0, 6, flexible=2), "init_producer_id", unstable=6
@@ -78,12 +79,29 @@ INIT_PRODUCER_ID: Final = Api(
 OFFSET_FOR_LEADER_EPOCH: Final = Api(
     23, "OffsetForLeaderEpoch", VersionSpan(0, 4, flexible=4), "offset_for_leader_epoch"
 )
+ADD_PARTITIONS_TO_TXN: Final = Api(
+    24, "AddPartitionsToTxn", VersionSpan(0, 5, flexible=3), "add_partitions_to_txn"
+)
+ADD_OFFSETS_TO_TXN: Final = Api(25, "AddOffsetsToTxn", VersionSpan(0, 4, flexible=3), "add_offsets_to_txn")
+END_TXN: Final = Api(26, "EndTxn", VersionSpan(0, 5, flexible=3), "end_txn")
+WRITE_TXN_MARKERS: Final = Api(27, "WriteTxnMarkers", VersionSpan(0, 2, flexible=1), "write_txn_markers")
+TXN_OFFSET_COMMIT: Final = Api(28, "TxnOffsetCommit", VersionSpan(0, 6, flexible=3), "txn_offset_commit")
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
+DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", VersionSpan(0, 0, flexible=0), "describe_producers")
+DESCRIBE_TRANSACTIONS: Final = Api(
+    65, "DescribeTransactions", VersionSpan(0, 0, flexible=0), "describe_transactions"
+)
+LIST_TRANSACTIONS: Final = Api(66, "ListTransactions", VersionSpan(0, 2, flexible=0), "list_transactions")
 CONSUMER_GROUP_HEARTBEAT: Final = Api(
     68, "ConsumerGroupHeartbeat", VersionSpan(0, 1, flexible=0), "consumer_group_heartbeat"
 )
 CONSUMER_GROUP_DESCRIBE: Final = Api(
     69, "ConsumerGroupDescribe", VersionSpan(0, 1, flexible=0), "consumer_group_describe"
+)
+ALTER_CONFIGS: Final = Api(33, "AlterConfigs", VersionSpan(0, 2, flexible=2), "alter_configs")
+CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", VersionSpan(0, 3, flexible=2), "create_partitions")
+INCREMENTAL_ALTER_CONFIGS: Final = Api(
+    44, "IncrementalAlterConfigs", VersionSpan(0, 1, flexible=1), "incremental_alter_configs"
 )
 
 APIS: Final[Mapping[int, Api]] = {
@@ -97,9 +115,18 @@ APIS: Final[Mapping[int, Api]] = {
         API_VERSIONS,
         CREATE_TOPICS,
         DELETE_TOPICS,
+        DELETE_RECORDS,
         INIT_PRODUCER_ID,
         OFFSET_FOR_LEADER_EPOCH,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        END_TXN,
+        WRITE_TXN_MARKERS,
+        TXN_OFFSET_COMMIT,
         DESCRIBE_CONFIGS,
+        DESCRIBE_PRODUCERS,
+        DESCRIBE_TRANSACTIONS,
+        LIST_TRANSACTIONS,
         CONSUMER_GROUP_HEARTBEAT,
         CONSUMER_GROUP_DESCRIBE,
     )

@@ -62,8 +62,11 @@ def known_to_kio(field: Field) -> SearchStrategy[Any] | None:
     """Values of fields that kio restricts: error codes that it has, times in whole seconds."""
     if field.name.endswith("error_code") and field.name != "topic_config_error_code":
         return st.sampled_from(sorted(code.value for code in KioErrorCode))
+    times = st.integers(0, _LAST_SECOND).map(lambda second: second * 1000)
     if field.name == "log_append_time_ms":
-        return st.just(-1) | st.integers(0, _LAST_SECOND).map(lambda second: second * 1000)
+        return st.just(-1) | times
+    if field.name == "transaction_start_time_ms":
+        return times
     return None
 
 

@@ -29,6 +29,8 @@ NOT_IN_KIO = {
     "CreateTopics": {0, 1},
     "DeleteTopics": {0},
     "OffsetForLeaderEpoch": {0, 1},
+    "WriteTxnMarkers": {0, 2},
+    "TxnOffsetCommit": {6},
     "DescribeConfigs": {0},
 }
 

@@ -1,0 +1,27 @@
+"""AddOffsetsToTxn (key 25): the offsets of a group become part of a producer's transaction.
+
+Clients that know transaction version 2 leave it out: TxnOffsetCommit adds them (KIP-890).
+"""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import int16, int32, int64, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import ADD_OFFSETS_TO_TXN
+
+
+@struct(ADD_OFFSETS_TO_TXN.versions)
+class AddOffsetsToTxnRequest:
+    """Add the partition that keeps the group's offsets."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+@struct(ADD_OFFSETS_TO_TXN.versions)
+class AddOffsetsToTxnResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    error_code: int = int16()
