@@ -236,6 +236,18 @@ class InconsistentGroupProtocol(BrokerError):
     """The member's protocols do not fit those of the group."""
 
 
+class InvalidSessionTimeout(BrokerError):
+    """The session timeout is outside `group.min.session.timeout.ms` to `group.max.session.timeout.ms`."""
+
+
+class MemberIdRequired(BrokerError):
+    """A new member is to join again with the id that it is given here."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(f"join again as {member_id!r}")
+        self.member_id = member_id
+
+
 class GroupMaxSizeReached(BrokerError):
     """The group has as many members as it may have."""
 

@@ -58,6 +58,8 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.OperationNotAttempted: ErrorCode.OPERATION_NOT_ATTEMPTED,
     errors.InvalidRegularExpression: ErrorCode.INVALID_REGULAR_EXPRESSION,
     errors.InconsistentGroupProtocol: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    errors.InvalidSessionTimeout: ErrorCode.INVALID_SESSION_TIMEOUT,
+    errors.MemberIdRequired: ErrorCode.MEMBER_ID_REQUIRED,
     errors.GroupMaxSizeReached: ErrorCode.GROUP_MAX_SIZE_REACHED,
     errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
     errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
