@@ -1,0 +1,63 @@
+"""The seam of server-side assignors: who of a group's members gets which partition (KIP-848).
+
+An assignor is a pure function of what it is given. It runs on the broker's event loop, one group at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from tidelog.kernel.errors import BrokerError
+
+PartitionsByTopic: TypeAlias = Mapping[bytes, frozenset[int]]
+"""Numbers of partitions by the id of their topic (16 bytes); no topic without a partition."""
+
+
+class AssignmentFailed(BrokerError):
+    """An assignor cannot assign, or what it assigned is no assignment; the group stays as it is."""
+
+
+@attrs.frozen
+class MemberSubscription:
+    """A member that wants partitions of the topics `topic_ids`.
+
+    `target` is what the last assignment meant it to have; it may name topics and partitions that are gone.
+    """
+
+    topic_ids: frozenset[bytes]
+    target: PartitionsByTopic = attrs.Factory(dict)
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+@attrs.frozen
+class GroupSpec:
+    """What there is to assign: members by their ids, and how many partitions each of their topics has.
+
+    Every topic that a member subscribes to is in `partition_counts`.
+    """
+
+    members: Mapping[str, MemberSubscription]
+    partition_counts: Mapping[bytes, int]
+
+
+class PartitionAssignor(Protocol):
+    """One way to assign partitions, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that `group.consumer.assignors` and a consumer's `group.remote.assignor` choose it by."""
+        ...
+
+    def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
+        """What every member shall have; a member that is left out gets nothing.
+
+        No partition goes to two members, and none to a member that does not subscribe to its topic.
+
+        Raises:
+            AssignmentFailed: it cannot be done.
+        """
+        ...

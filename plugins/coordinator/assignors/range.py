@@ -1,0 +1,51 @@
+"""The assignor `range`: every topic cut into as many runs of partitions as it has members.
+
+Members stand in one order for all topics, static ones first and by their instance ids. So where all members
+subscribe to the same topics with the same number of partitions, each gets the same partition numbers of every
+topic, which joins of streams rely on, and static members keep theirs over a restart.
+
+Source: KIP-848, "Server-side assignors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
+
+
+class RangeAssignor:
+    """Runs of neighbouring partitions; the first members get one more where it does not come out even."""
+
+    name = "range"
+
+    def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
+        """What every member shall have; whole ranges, whatever members had before."""
+        ordered = sorted(group.members.items(), key=_place)
+        assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in group.members}
+        for topic_id, count in group.partition_counts.items():
+            subscribed = [
+                member_id for member_id, subscription in ordered if topic_id in subscription.topic_ids
+            ]
+            for member_id, partitions in zip(subscribed, _ranges(count, len(subscribed)), strict=True):
+                if partitions:
+                    assigned[member_id][topic_id] = partitions
+        return assigned
+
+
+def _place(item: tuple[str, MemberSubscription]) -> tuple[bool, str]:
+    member_id, subscription = item
+    if subscription.instance_id is None:
+        return True, member_id
+    return False, subscription.instance_id
+
+
+def _ranges(partitions: int, members: int) -> list[frozenset[int]]:
+    """The numbers below `partitions` in `members` runs, the longer ones first."""
+    ranges: list[frozenset[int]] = []
+    start = 0
+    for index in range(members):
+        end = start + partitions // members + (index < partitions % members)
+        ranges.append(frozenset(range(start, end)))
+        start = end
+    return ranges

@@ -1,0 +1,74 @@
+"""The assignor `uniform`: everything assigned once, evenly, and nothing moved without need."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from tests.plugins.coordinator.assignors.groups import TOPICS, after, check_complete, groups, sizes
+from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription
+from tidelog.plugins.coordinator.assignors import UniformAssignor
+
+ASSIGNOR = UniformAssignor()
+
+
+@given(groups())
+def test_every_partition_has_one_owner_who_subscribes_to_its_topic(group: GroupSpec) -> None:
+    check_complete(group, ASSIGNOR.assign(group))
+
+
+@given(groups(alike=True))
+def test_no_two_members_differ_by_more_than_one_partition(group: GroupSpec) -> None:
+    assigned = sizes(ASSIGNOR.assign(group))
+    assert max(assigned) - min(assigned) <= 1
+
+
+@given(groups())
+def test_no_single_move_would_make_it_more_even(group: GroupSpec) -> None:
+    assigned = ASSIGNOR.assign(group)
+    size = dict(zip(assigned, sizes(assigned), strict=True))
+    for giver, topics in assigned.items():
+        for topic in topics:
+            for taker, member in group.members.items():
+                assert topic not in member.topic_ids or size[giver] - size[taker] <= 1
+
+
+@given(groups(alike=True))
+def test_as_many_partitions_stay_as_balance_allows(group: GroupSpec) -> None:
+    assigned = ASSIGNOR.assign(group)
+    kept: list[int] = []
+    had: list[int] = []
+    for name, member in group.members.items():
+        before = {
+            (topic, number)
+            for topic, numbers in member.target.items()
+            for number in numbers
+            if topic in member.topic_ids and number < group.partition_counts[topic]
+        }
+        now = {(topic, number) for topic, numbers in assigned[name].items() for number in numbers}
+        had.append(len(before))
+        kept.append(len(before & now))
+    least, extra = divmod(sum(sizes(assigned)), len(assigned))
+    had.sort(reverse=True)
+    assert sum(kept) == sum(min(count, least + (place < extra)) for place, count in enumerate(had))
+
+
+@given(groups())
+def test_an_assignment_that_is_even_stays_as_it_is(group: GroupSpec) -> None:
+    assigned = ASSIGNOR.assign(group)
+    assert ASSIGNOR.assign(after(group, assigned)) == assigned
+
+
+def test_a_member_that_joins_takes_only_its_share() -> None:
+    everything = {TOPICS[0]: frozenset(range(6))}
+    wants = frozenset(TOPICS[:1])
+    group = GroupSpec(
+        {"old": MemberSubscription(wants, everything), "new": MemberSubscription(wants)}, {TOPICS[0]: 6}
+    )
+    assigned = ASSIGNOR.assign(group)
+    assert sizes(assigned) == [3, 3]
+    assert assigned["old"][TOPICS[0]] < everything[TOPICS[0]]
+
+
+def test_members_without_a_subscription_get_nothing() -> None:
+    assert ASSIGNOR.assign(GroupSpec({"idle": MemberSubscription(frozenset())}, {})) == {"idle": {}}
+    assert ASSIGNOR.assign(GroupSpec({}, {})) == {}
