@@ -68,6 +68,12 @@ FETCH: Final = Api(1, "Fetch", VersionSpan(0, 18, flexible=12), "fetch")
 LIST_OFFSETS: Final = Api(2, "ListOffsets", VersionSpan(0, 11, flexible=6), "list_offsets")
 METADATA: Final = Api(3, "Metadata", VersionSpan(0, 13, flexible=9), "metadata")
 FIND_COORDINATOR: Final = Api(10, "FindCoordinator", VersionSpan(0, 6, flexible=3), "find_coordinator")
+JOIN_GROUP: Final = Api(11, "JoinGroup", VersionSpan(0, 9, flexible=6), "join_group")
+HEARTBEAT: Final = Api(12, "Heartbeat", VersionSpan(0, 4, flexible=4), "heartbeat")
+LEAVE_GROUP: Final = Api(13, "LeaveGroup", VersionSpan(0, 5, flexible=4), "leave_group")
+SYNC_GROUP: Final = Api(14, "SyncGroup", VersionSpan(0, 5, flexible=4), "sync_group")
+DESCRIBE_GROUPS: Final = Api(15, "DescribeGroups", VersionSpan(0, 6, flexible=5), "describe_groups")
+LIST_GROUPS: Final = Api(16, "ListGroups", VersionSpan(0, 5, flexible=3), "list_groups")
 API_VERSIONS: Final = Api(18, "ApiVersions", VersionSpan(0, 5, flexible=3), "api_versions")
 CREATE_TOPICS: Final = Api(19, "CreateTopics", VersionSpan(0, 7, flexible=5), "create_topics")
 DELETE_TOPICS: Final = Api(20, "DeleteTopics", VersionSpan(0, 6, flexible=4), "delete_topics")
@@ -87,6 +93,7 @@ END_TXN: Final = Api(26, "EndTxn", VersionSpan(0, 5, flexible=3), "end_txn")
 WRITE_TXN_MARKERS: Final = Api(27, "WriteTxnMarkers", VersionSpan(0, 2, flexible=1), "write_txn_markers")
 TXN_OFFSET_COMMIT: Final = Api(28, "TxnOffsetCommit", VersionSpan(0, 6, flexible=3), "txn_offset_commit")
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
+DELETE_GROUPS: Final = Api(42, "DeleteGroups", VersionSpan(0, 3, flexible=2), "delete_groups")
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", VersionSpan(0, 0, flexible=0), "describe_producers")
 DESCRIBE_TRANSACTIONS: Final = Api(
     65, "DescribeTransactions", VersionSpan(0, 0, flexible=0), "describe_transactions"
@@ -112,6 +119,12 @@ APIS: Final[Mapping[int, Api]] = {
         LIST_OFFSETS,
         METADATA,
         FIND_COORDINATOR,
+        JOIN_GROUP,
+        HEARTBEAT,
+        LEAVE_GROUP,
+        SYNC_GROUP,
+        DESCRIBE_GROUPS,
+        LIST_GROUPS,
         API_VERSIONS,
         CREATE_TOPICS,
         DELETE_TOPICS,
@@ -124,6 +137,10 @@ APIS: Final[Mapping[int, Api]] = {
         WRITE_TXN_MARKERS,
         TXN_OFFSET_COMMIT,
         DESCRIBE_CONFIGS,
+        ALTER_CONFIGS,
+        CREATE_PARTITIONS,
+        INCREMENTAL_ALTER_CONFIGS,
+        DELETE_GROUPS,
         DESCRIBE_PRODUCERS,
         DESCRIBE_TRANSACTIONS,
         LIST_TRANSACTIONS,

@@ -32,6 +32,9 @@ NOT_IN_KIO = {
     "WriteTxnMarkers": {0, 2},
     "TxnOffsetCommit": {6},
     "DescribeConfigs": {0},
+    "JoinGroup": {0, 1},
+    "DescribeGroups": {6},
+    "DeleteGroups": {3},
 }
 
 

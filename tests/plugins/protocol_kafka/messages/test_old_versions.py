@@ -25,6 +25,7 @@ DROPPED = {
     "DeleteTopics": ("admin", {0}),
     "OffsetForLeaderEpoch": ("offset_for_leader_epoch", {0, 1}),
     "DescribeConfigs": ("admin", {0}),
+    "JoinGroup": ("group", {0, 1}),
 }
 
 

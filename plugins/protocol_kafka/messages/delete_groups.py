@@ -1,0 +1,31 @@
+"""DeleteGroups (key 42): groups without members go, and their offsets with them."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.codecs.types import STRING
+from tidelog.plugins.protocol_kafka.messages.api import DELETE_GROUPS
+
+
+@struct(DELETE_GROUPS.versions)
+class DeleteGroupsRequest:
+    """Delete these."""
+
+    groups_names: list[str] = array(STRING)
+
+
+@struct()
+class DeletableGroupResult:
+    """What became of one."""
+
+    group_id: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(versions="3+", nullable="3+", default=None, ignorable=True)
+
+
+@struct(DELETE_GROUPS.versions)
+class DeleteGroupsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    results: list[DeletableGroupResult] = array(DeletableGroupResult)

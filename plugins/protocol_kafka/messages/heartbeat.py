@@ -1,0 +1,24 @@
+"""Heartbeat (key 12): a member is alive, and learns of rebalances."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import HEARTBEAT
+
+
+@struct(HEARTBEAT.versions)
+class HeartbeatRequest:
+    """One beat."""
+
+    group_id: str = string()
+    generation_id: int = int32()
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
+
+
+@struct(HEARTBEAT.versions)
+class HeartbeatResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
+    error_code: int = int16()

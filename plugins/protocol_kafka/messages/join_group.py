@@ -1,0 +1,65 @@
+"""JoinGroup (key 11): become a member of a group, and wait for its next generation.
+
+Version 1 has a rebalance timeout of its own, version 4 sends new members back for an id (KIP-394), version 5
+has static members (KIP-345), version 7 the protocol type in the answer, version 8 the reason (KIP-800),
+version 9 static leaders that skip the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import (
+    array,
+    boolean,
+    byte_string,
+    int16,
+    int32,
+    string,
+    struct,
+)
+from tidelog.plugins.protocol_kafka.messages.api import JOIN_GROUP
+
+
+@struct()
+class JoinGroupRequestProtocol:
+    """A protocol that the member knows, and its metadata in it."""
+
+    name: str = string()
+    metadata: bytes = byte_string()
+
+
+@struct(JOIN_GROUP.versions)
+class JoinGroupRequest:
+    """Join, with an empty member id the first time."""
+
+    group_id: str = string()
+    session_timeout_ms: int = int32()
+    rebalance_timeout_ms: int = int32(versions="1+", default=-1, ignorable=True)
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="5+", nullable="5+", default=None)
+    protocol_type: str = string()
+    protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol)
+    reason: str | None = string(versions="8+", nullable="8+", default=None, ignorable=True)
+
+
+@struct()
+class JoinGroupResponseMember:
+    """A member, for the leader."""
+
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+    metadata: bytes = byte_string()
+
+
+@struct(JOIN_GROUP.versions)
+class JoinGroupResponse:
+    """The generation; only its leader is told the members."""
+
+    throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
+    error_code: int = int16()
+    generation_id: int = int32(default=-1)
+    protocol_type: str | None = string(versions="7+", nullable="7+", default=None, ignorable=True)
+    protocol_name: str | None = string(nullable="7+")
+    leader: str = string()
+    skip_assignment: bool = boolean(versions="9+", default=False)
+    member_id: str = string()
+    members: list[JoinGroupResponseMember] = array(JoinGroupResponseMember)

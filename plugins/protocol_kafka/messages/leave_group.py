@@ -1,0 +1,45 @@
+"""LeaveGroup (key 13): members go without waiting for their sessions to end.
+
+Up to version 2 one member leaves; from version 3 on (KIP-345) there are several, with an answer for each.
+"""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import LEAVE_GROUP
+
+
+@struct()
+class MemberIdentity:
+    """Who leaves; a static member may be named by its instance id alone."""
+
+    member_id: str = string()
+    group_instance_id: str | None = string(nullable="3+", default=None)
+    reason: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+
+
+@struct(LEAVE_GROUP.versions)
+class LeaveGroupRequest:
+    """`members` leave (version 3 and later), or `member_id` (before)."""
+
+    group_id: str = string()
+    member_id: str = string(versions="0-2", default="")
+    members: list[MemberIdentity] = array(MemberIdentity, versions="3+", factory=list)
+
+
+@struct()
+class MemberResponse:
+    """What became of one of them."""
+
+    member_id: str = string()
+    group_instance_id: str | None = string(nullable="3+")
+    error_code: int = int16()
+
+
+@struct(LEAVE_GROUP.versions)
+class LeaveGroupResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
+    error_code: int = int16()
+    members: list[MemberResponse] = array(MemberResponse, versions="3+", factory=list)

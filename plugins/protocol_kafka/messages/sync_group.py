@@ -1,0 +1,38 @@
+"""SyncGroup (key 14): the leader tells the group's assignment, every member is told its share."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, byte_string, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import SYNC_GROUP
+
+
+@struct()
+class SyncGroupRequestAssignment:
+    """A member's share."""
+
+    member_id: str = string()
+    assignment: bytes = byte_string()
+
+
+@struct(SYNC_GROUP.versions)
+class SyncGroupRequest:
+    """Ask for one's share; only the leader sends assignments."""
+
+    group_id: str = string()
+    generation_id: int = int32()
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
+    protocol_type: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+    assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment)
+
+
+@struct(SYNC_GROUP.versions)
+class SyncGroupResponse:
+    """The member's share."""
+
+    throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
+    error_code: int = int16()
+    protocol_type: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
+    assignment: bytes = byte_string()
