@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from tidelog.kernel.errors import CoordinatorNotAvailable
-
 
 @attrs.frozen
 class BrokerEndpoint:
@@ -51,9 +49,5 @@ class Cluster:
         return self.node_id
 
     def coordinator_for(self, key: str, listener_name: str) -> BrokerEndpoint:
-        """The broker that coordinates a group or a transactional id.
-
-        Raises:
-            CoordinatorNotAvailable: no plugin coordinates any.
-        """
-        raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
+        """The broker that coordinates a group or a transactional id."""
+        return self.this_broker(listener_name)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.storage import StorageBackend
     from tidelog.kernel.tasks import PeriodicTask
     from tidelog.kernel.wire import WireCodec
@@ -38,8 +40,18 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:  # type: ignore[empt
 
 
 @hookspec
+def tidelog_index_formats() -> Iterable[IndexFormat]:  # type: ignore[empty-body]
+    """Ways to keep the indexes of segments, that the keys `log.index.format` and `index.format` can name."""
+
+
+@hookspec
 def tidelog_wire_codecs() -> Iterable[WireCodec]:  # type: ignore[empty-body]
     """Wire protocols that a listener can speak."""
+
+
+@hookspec
+def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:  # type: ignore[empty-body]
+    """Kinds of coordinators, of groups and of transactions, that the key `coordinator` can name."""
 
 
 @hookspec

@@ -87,6 +87,16 @@ class BackgroundTasks:
         statistics = self._statistics.setdefault(task.name, TaskStatistics())
         self._nursery.start_soon(_repeat, task, statistics, name=task.name)
 
+    def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Run `job` once on the event loop, soon; it is cancelled when the broker stops. Its error is logged.
+
+        Raises:
+            RuntimeError: not running.
+        """
+        if self._nursery is None:
+            raise RuntimeError(f"background job {name!r} was started while no broker runs")
+        self._nursery.start_soon(_run_once, name, job, name=name)
+
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
         self._unfinished_jobs += 1
@@ -114,6 +124,13 @@ class BackgroundTasks:
         if not self._unfinished_jobs:
             self._jobs_done.set()
             self._jobs_done = trio.Event()
+
+
+async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await job()
+    except Exception:
+        _log.exception("background job %s failed", name)
 
 
 async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:

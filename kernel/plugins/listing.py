@@ -10,7 +10,9 @@ from tidelog.kernel.plugins.loaded import Plugins
 
 _NAMED_SEAMS = {
     "tidelog_storage_backends": "storage",
+    "tidelog_index_formats": "index format",
     "tidelog_wire_codecs": "wire codec",
+    "tidelog_group_coordinators": "coordinator",
     "tidelog_commands": "command",
 }
 _BACKGROUND_TASKS = "background tasks"
@@ -82,6 +84,8 @@ def _offer(seam: str, name: str, config: Config) -> Offer:
             active = name == config[keys.STORAGE]
         case "wire codec":
             active = name in {listener.codec for listener in config.served_listeners()}
+        case "coordinator":
+            active = name == config[keys.COORDINATOR]
         case _:
             active = True
     return Offer(seam, name, active)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pluggy
 
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.plugins.discovery import Candidate
     from tidelog.kernel.storage import StorageBackend
     from tidelog.kernel.wire import WireCodec
@@ -68,6 +70,14 @@ class Plugins:
         """
         return self._pick("storage", name, self._storage_backends)
 
+    def index_formats(self) -> dict[str, IndexFormat]:
+        """All ways to keep the indexes of segments, by name.
+
+        Raises:
+            PluginError: a hook failed, or two formats have the same name.
+        """
+        return cast("dict[str, IndexFormat]", self._by_name("index format", "tidelog_index_formats"))
+
     def wire_codec(self, name: str) -> WireCodec:
         """The wire protocol of that name.
 
@@ -75,6 +85,15 @@ class Plugins:
             PluginError: none or two are installed; lists what is.
         """
         return self._pick("wire codec", name, self._wire_codecs)
+
+    def group_coordinator(self, name: str) -> CoordinatorBackend | None:
+        """The coordinator that the key `coordinator` names; None if no plugin offers any.
+
+        Raises:
+            PluginError: others are installed, or two of this name; lists what is.
+        """
+        installed = self._group_coordinators
+        return self._pick("coordinator", name, installed) if installed else None
 
     def background_tasks(self, broker: Broker) -> list[PeriodicTask]:
         """The periodic work that plugins want done for `broker`.
@@ -132,6 +151,11 @@ class Plugins:
     @cached_property
     def _wire_codecs(self) -> dict[str, WireCodec]:
         return cast("dict[str, WireCodec]", self._by_name("wire codec", "tidelog_wire_codecs"))
+
+    @cached_property
+    def _group_coordinators(self) -> dict[str, CoordinatorBackend]:
+        found = self._by_name("coordinator", "tidelog_group_coordinators")
+        return cast("dict[str, CoordinatorBackend]", found)
 
     def _by_name(self, seam: str, hook: str) -> dict[str, object]:
         found: dict[str, object] = {}

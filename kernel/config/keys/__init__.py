@@ -8,6 +8,7 @@ from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.keys.broker import (
     AUTO_CREATE_TOPICS_ENABLE,
     BROKER_RACK,
+    COORDINATOR,
     DEFAULT_REPLICATION_FACTOR,
     DELETE_TOPIC_ENABLE,
     FETCH_MAX_BYTES,
@@ -78,6 +79,7 @@ __all__ = [
     "BROKER_RACK",
     "CONNECTIONS_MAX_IDLE_MS",
     "CONTROLLER_LISTENER_NAMES",
+    "COORDINATOR",
     "DEFAULT_REPLICATION_FACTOR",
     "DELETE_TOPIC_ENABLE",
     "FETCH_MAX_BYTES",

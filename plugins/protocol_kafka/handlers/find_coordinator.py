@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
@@ -19,36 +20,58 @@ MANY_KEYS_SINCE = 4
 NO_NODE = -1
 
 
-def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """One coordinator in old versions, one for each key from version 4 on."""
-    if context.api_version >= MANY_KEYS_SINCE:
-        found_by_key = [_find(context, key, request.key_type) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=found_by_key)
-    found = _find(context, request.key, request.key_type)
+async def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """One coordinator in old versions, one for each key from version 4 on.
+
+    The first client that asks for a coordinator waits until the topic is made that its state is kept in;
+    Kafka answers it COORDINATOR_NOT_AVAILABLE meanwhile and lets it ask again.
+    """
+    version = context.api_version
+    keys = request.coordinator_keys if version >= MANY_KEYS_SINCE else [request.key]
+    try:
+        await _prepare(context.broker, request.key_type, version)
+    except BrokerError as error:
+        found = [_refused(key, error) for key in keys]
+    else:
+        found = [_found(context, key) for key in keys]
+    if version >= MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(coordinators=found)
+    (only,) = found
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
     )
 
 
-def _find(context: RequestContext, key: str, key_type: int) -> Coordinator:
+async def _prepare(broker: Broker, key_type: int, version: int) -> None:
+    since = FIRST_VERSION_OF.get(key_type)
+    if since is None or version < since:
+        raise InvalidRequest(f"version {version} has no coordinators of type {key_type}")
+    if key_type == SHARE_KEY:
+        raise CoordinatorNotAvailable("this broker coordinates no share groups")
+    coordinator = broker.coordinator
     try:
-        since = FIRST_VERSION_OF.get(key_type)
-        if since is None or context.api_version < since:
-            raise InvalidRequest(f"version {context.api_version} has no coordinators of type {key_type}")
-        broker = context.broker.cluster.coordinator_for(key, context.peer.listener_name)
+        await (coordinator.prepare_groups() if key_type == GROUP_KEY else coordinator.prepare_transactions())
     except BrokerError as error:
-        return Coordinator(
-            key=key,
-            node_id=NO_NODE,
-            host="",
-            port=NO_NODE,
-            error_code=error_code(error),
-            error_message=error_message(error),
-        )
+        raise CoordinatorNotAvailable(f"what coordinators keep cannot be kept: {error}") from error
+
+
+def _found(context: RequestContext, key: str) -> Coordinator:
+    broker = context.broker.cluster.coordinator_for(key, context.peer.listener_name)
     return Coordinator(
         key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_code=0, error_message=None
+    )
+
+
+def _refused(key: str, error: BrokerError) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE,
+        host="",
+        port=NO_NODE,
+        error_code=error_code(error),
+        error_message=error_message(error),
     )

@@ -1,0 +1,58 @@
+"""What a coordinator plugin offers, and what the broker asks of the coordinator that it chose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.kernel.broker import Broker
+
+
+class Coordinator(Protocol):
+    """A broker's coordinator; each service has a module of its own beside this one."""
+
+    async def open(self) -> None:
+        """Begin to bring back what is remembered; returns soon.
+
+        Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded and background tasks
+        run; the broker does not serve yet.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop: nothing is written any more. Topics are still open."""
+        ...
+
+    async def prepare_groups(self) -> None:
+        """Make what groups need before their first request, such as an internal topic; soon afterwards cheap.
+
+        Raises:
+            BrokerError: it cannot be made; CoordinatorNotAvailable is what clients then are to be told.
+        """
+        ...
+
+    async def prepare_transactions(self) -> None:
+        """The same for transactions."""
+        ...
+
+    def partition_for_group(self, group_id: str) -> int:
+        """The number of the partition that a group's state is in."""
+        ...
+
+    def partition_for_transactional_id(self, transactional_id: str) -> int:
+        """The number of the partition that a transactional id's state is in."""
+        ...
+
+
+class CoordinatorBackend(Protocol):
+    """A kind of coordinator, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that the key `coordinator` chooses it by."""
+        ...
+
+    def create(self, broker: Broker) -> Coordinator:
+        """A coordinator that is not open yet; of the broker only `config`, `clock`, `tasks` and `topics` are
+        there already."""
+        ...

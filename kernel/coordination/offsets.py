@@ -1,0 +1,124 @@
+"""Committed offsets: what a group commits, what it fetches, what is deleted.
+
+Source: seed 003, "Offset Commit/Fetch API"; seed 000, section 5.5; KIP-211 (expiry), KIP-447 (stable
+offsets), KIP-496 (deleting), KIP-848 (member epochs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import attrs
+
+from tidelog.kernel.errors import BrokerError
+
+NO_GENERATION = -1
+NO_LEADER_EPOCH = -1
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_RETENTION = -1
+
+
+class OffsetToCommit(NamedTuple):
+    """The position of a group in one partition, as a client commits it.
+
+    `topic_id` is 16 bytes, or None where the request has none. `commit_timestamp_ms` is -1 unless the client
+    says when it was (only version 1 of the protocol does).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = ""
+    topic_id: bytes | None = None
+    commit_timestamp_ms: int = NO_TIMESTAMP
+
+
+@attrs.frozen
+class OffsetCommit:
+    """One request to commit.
+
+    `generation` is a classic member's generation or a consumer member's epoch; -1 with an empty member id for
+    clients that commit without being members. `retention_time_ms` of -1 leaves expiry to the broker.
+    `knows_epochs` tells whether the client can understand errors about member epochs (version 9 and later).
+    """
+
+    group_id: str
+    offsets: Sequence[OffsetToCommit]
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_time_ms: int = NO_RETENTION
+    knows_epochs: bool = True
+
+
+class CommitOutcome(NamedTuple):
+    """What became of a commit: for each offset None or why it was refused, in the order of the request.
+
+    With `wait` what was committed may only be acknowledged after that returned; it raises what went wrong.
+    """
+
+    errors: Sequence[BrokerError | None]
+    wait: Callable[[], Awaitable[None]] | None = None
+
+
+class CommittedOffset(NamedTuple):
+    """A group's position in a partition, as it is remembered; times are milliseconds since the epoch.
+
+    `expire_timestamp_ms` is -1 unless the client chose a retention time of its own.
+    """
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    commit_timestamp_ms: int = NO_TIMESTAMP
+    expire_timestamp_ms: int = NO_TIMESTAMP
+
+
+@attrs.frozen
+class OffsetFetch:
+    """What is asked of one group: `topics` maps a topic's name to partitions, None asks for everything.
+
+    `member_id` and `member_epoch` are those of a consumer member, None and -1 of all others.
+    """
+
+    group_id: str
+    topics: Mapping[str, Sequence[int]] | None
+    require_stable: bool = False
+    member_id: str | None = None
+    member_epoch: int = NO_GENERATION
+
+
+FetchedOffsets = Mapping[str, Mapping[int, CommittedOffset | BrokerError | None]]
+"""Topic → partition → what is committed: None for nothing, UnstableOffsetCommit if a transaction decides."""
+
+
+class OffsetService(Protocol):
+    """The offsets of all groups. All of it may raise CoordinatorLoadInProgress and NotCoordinator."""
+
+    def commit(self, request: OffsetCommit) -> CommitOutcome:
+        """Commit offsets; they are in the log, and fetches see them, when this returns.
+
+        Raises:
+            BrokerError: all of it is refused: GroupIdNotFound, UnknownMemberId, IllegalGeneration,
+                RebalanceInProgress, FencedInstanceId, StaleMemberEpoch, InvalidGroupId, StorageError.
+        """
+        ...
+
+    def fetch(self, request: OffsetFetch) -> FetchedOffsets:
+        """What a group has committed.
+
+        Raises:
+            BrokerError: InvalidGroupId, UnknownMemberId, StaleMemberEpoch, GroupIdNotFound.
+        """
+        ...
+
+    def delete(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> CommitOutcome:
+        """Forget what a group has committed in these partitions, unless it subscribes to their topic.
+
+        Raises:
+            BrokerError: InvalidGroupId, GroupIdNotFound, NonEmptyGroup, StorageError.
+        """
+        ...

@@ -1,0 +1,143 @@
+"""Batches of state records: made for an append, and taken apart quickly while a log is read back.
+
+What is read back was written by a broker and checked when the log was opened, and there may be millions of
+records, so reading takes the shortest way: timestamps, offsets and headers are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    MAGIC_V2,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    pack_batch,
+    parse_header,
+)
+from tidelog.kernel.records.compression import compress, decompress
+from tidelog.kernel.records.control import decode_marker
+from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.varint import read_varlong, write_varlong
+from tidelog.plugins.coordinator.log.state_log import LoadedBatch, StateRecord
+
+NO_PRODUCER: Final = (NO_PRODUCER_ID, -1)
+_ATTRIBUTES_AND_TIMESTAMP: Final = b"\0\0"
+_NULL: Final = 1
+"""A length of -1, zigzag."""
+_NO_HEADERS: Final = 0
+
+
+def encode_batch(
+    records: Sequence[StateRecord], now_ms: int, *, producer: tuple[int, int] | None = None, codec: int = 0
+) -> bytearray:
+    """One batch with these records, written at `now_ms`; transactional with a `producer` (id, epoch)."""
+    body = bytearray()
+    for index, (key, value) in enumerate(records):
+        record = bytearray(_ATTRIBUTES_AND_TIMESTAMP)
+        write_varlong(record, index)
+        write_varlong(record, len(key))
+        record += key
+        if value is None:
+            record.append(_NULL)
+        else:
+            write_varlong(record, len(value))
+            record += value
+        record.append(_NO_HEADERS)
+        write_varlong(body, len(record))
+        body += record
+    producer_id, producer_epoch = producer or NO_PRODUCER
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=-1,
+        magic=MAGIC_V2,
+        crc=0,
+        attributes=codec | (TRANSACTIONAL_BIT if producer else 0),
+        last_offset_delta=len(records) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        record_count=len(records),
+    )
+    return pack_batch(header, compress(codec, body) if codec else body)
+
+
+def decode_batches(data: memoryview, from_offset: int) -> tuple[list[LoadedBatch], int]:
+    """All whole batches in `data` that reach `from_offset`, and the offset behind the last one.
+
+    Raises:
+        CorruptBatch: lengths contradict each other.
+        UnsupportedCompression: the codec of a batch is unknown.
+    """
+    batches: list[LoadedBatch] = []
+    position, next_offset = 0, from_offset
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        if len(data) - position < header.size:
+            break
+        if header.next_offset > from_offset:
+            batches.append(_decode_batch(data[position : position + header.size], header))
+            next_offset = header.next_offset
+        position += header.size
+    return batches, next_offset
+
+
+def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
+    if header.is_control:
+        marker = decode_marker(batch, header)
+        return LoadedBatch(
+            header.base_offset, (), header.producer_id, header.producer_epoch, header.is_transactional, marker
+        )
+    packed = batch[HEADER_BYTES:]
+    data = decompress(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else bytes(packed)
+    try:
+        records = _decode_records(data, header.record_count)
+    except IndexError:
+        raise CorruptBatch(f"a record of the batch at offset {header.base_offset} is cut off") from None
+    return LoadedBatch(
+        header.base_offset, records, header.producer_id, header.producer_epoch, header.is_transactional
+    )
+
+
+def _decode_records(data: bytes, count: int) -> list[tuple[bytes, bytes | None]]:
+    """Keys and values; a varint of one byte, which nearly all are, is read without a call."""
+    records: list[tuple[bytes, bytes | None]] = []
+    position = 0
+    for _ in range(count):
+        length = data[position]
+        if length < 0x80:
+            length >>= 1
+            position += 1
+        else:
+            length, position = read_varlong(data, position)
+        end = position + length
+        at = position + 1
+        for _ in range(2):
+            while data[at] > 0x7F:
+                at += 1
+            at += 1
+        size = data[at]
+        if size < 0x80:
+            size, at = size >> 1 if size != _NULL else -1, at + 1
+        else:
+            size, at = read_varlong(data, at)
+        if size >= 0:
+            key, at = data[at : at + size], at + size
+            size = data[at]
+            if size < 0x80:
+                size, at = size >> 1 if size != _NULL else -1, at + 1
+            else:
+                size, at = read_varlong(data, at)
+            records.append((key, data[at : at + size] if size >= 0 else None))
+        if at + max(size, 0) >= end:
+            raise CorruptBatch(f"a record of {length} bytes cannot hold its key and its value")
+        position = end
+    return records

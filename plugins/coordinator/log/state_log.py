@@ -1,0 +1,91 @@
+"""The seam between coordinators and where their records are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.records.control import EndMarker
+
+
+class StateRecord(NamedTuple):
+    """A key in Kafka's schema and its newest value; None for a value takes the key away."""
+
+    key: bytes
+    value: bytes | None
+
+
+class LoadedBatch(NamedTuple):
+    """A batch that was read back. A control batch has a `marker` and no records.
+
+    `producer_id` is -1 outside transactions. Records without a key are left out: they mean nothing.
+    """
+
+    base_offset: int
+    records: Sequence[tuple[bytes, bytes | None]]
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    marker: EndMarker | None = None
+
+
+ReplayBatch: TypeAlias = Callable[[int, LoadedBatch], None]
+"""Takes what was read back into memory: called with the number of the partition and a batch."""
+
+
+class StateLog(Protocol):
+    """The records of one kind of coordinator, in partitions; what was appended counts at once."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions there are, or will be when the log is made."""
+        ...
+
+    def check_active(self, partition: int) -> None:
+        """Ask before using what is in memory.
+
+        Raises:
+            CoordinatorLoadInProgress: that partition is still being read.
+            NotCoordinator: there is no such log yet; clients find the coordinator anew, which makes it.
+            StorageError: it could not be read.
+        """
+        ...
+
+    def append(
+        self, partition: int, records: Sequence[StateRecord], *, producer: tuple[int, int] | None = None
+    ) -> AppendResult:
+        """Append the records in one batch, all or none; `producer` (id, epoch) makes it transactional.
+
+        Raises:
+            CoordinatorLoadInProgress, NotCoordinator: as `check_active`.
+            BrokerError: the log refused the batch (MessageTooLarge, StorageError, InvalidProducerEpoch).
+        """
+        ...
+
+    async def committed(self, partition: int, result: AppendResult) -> None:
+        """Wait until what was appended may be acknowledged; without `result.flush_due` that is at once.
+
+        Raises:
+            StorageError: the disk refused; it must not be acknowledged.
+        """
+        ...
+
+    async def ensure(self) -> None:
+        """Make the log if there is none.
+
+        Raises:
+            BrokerError: it cannot be made.
+        """
+        ...
+
+    def open(self, replay: ReplayBatch, forget: Callable[[int], None]) -> None:
+        """Begin to read back what is there: `replay` gets every batch of every partition, in order.
+
+        `forget` is called with a partition's number when it is gone and what it told counts no more.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop reading and refuse appends."""
+        ...

@@ -1,0 +1,52 @@
+"""The internal topics that coordinators keep their state in, as Apache Kafka makes them.
+
+One replica each: a broker that is alone has no other place for a second one, and with Kafka's default of
+three it could never make the topics. Source: the settings of Kafka 4.3's internal topics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.coordinator import keys
+from tidelog.plugins.coordinator.log.topic_log import TopicLog
+
+if TYPE_CHECKING:
+    from tidelog.kernel.broker import Broker
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+
+
+def group_log(broker: Broker) -> TopicLog:
+    """Where groups and their offsets are."""
+    config = broker.config
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
+    }
+    return TopicLog(
+        broker,
+        NewTopic(OFFSETS_TOPIC, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS], config=settings),
+        load_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
+        codec=config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC],
+    )
+
+
+def transaction_log(broker: Broker) -> TopicLog:
+    """Where transactions are."""
+    config = broker.config
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": str(config[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+        "unclean.leader.election.enable": "false",
+    }
+    return TopicLog(
+        broker,
+        NewTopic(TRANSACTION_TOPIC, config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS], config=settings),
+        load_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
+    )

@@ -1,0 +1,1 @@
+"""Kafka's own schemas of what coordinators keep, one module per family."""
