@@ -23,6 +23,7 @@ from tidelog.kernel.cluster import Cluster
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.coordination.backend import Coordinator
+from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable
 from tidelog.kernel.flushing import timed_flush_task
 from tidelog.kernel.peer_warnings import PeerWarnings
@@ -59,24 +60,12 @@ class Broker:
             StorageContext(config, config[keys.NODE_ID], self.tasks, clock)
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
-        coordinators = plugins.group_coordinator(config[keys.COORDINATOR])
-        self._coordinator = coordinators.create(self) if coordinators else None
         self.server = Server(self)
         self.cluster: Cluster
+        self.dynamic_config: DynamicConfig
         self.producer_ids: ProducerIds
         self._stop_requested = trio.Event()
         self._patience = trio.CancelScope(shield=True)
-
-    @property
-    def coordinator(self) -> Coordinator:
-        """Who coordinates groups and transactions.
-
-        Raises:
-            CoordinatorNotAvailable: no plugin that could is installed.
-        """
-        if self._coordinator is None:
-            raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
-        return self._coordinator
 
     def request_stop(self) -> None:
         """Begin a graceful stop; `running` ends when it is done."""
@@ -112,8 +101,6 @@ class Broker:
             finally:
                 self.server.close_listeners()
                 with trio.CancelScope(shield=True):
-                    if self._coordinator is not None:
-                        await self._coordinator.close()
                     await self.tasks.wait_for_jobs()
                     await self.topics.close()
                     await self.storage.close()
@@ -122,9 +109,9 @@ class Broker:
         metadata = self.storage.metadata
         self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
         self.producer_ids = ProducerIds(metadata)
+        self.dynamic_config = DynamicConfig(self.config, metadata, self.topics, self.config[keys.NODE_ID])
+        self.dynamic_config.load()
         await self.topics.load()
-        if self._coordinator is not None:
-            await self._coordinator.open()
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
         advertised = advertised_addresses(self.config, bound)

@@ -317,6 +317,14 @@ class MetadataStore(Protocol):
         """Forget a topic; durable when it returns."""
         ...
 
+    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
+        """What was set for a broker while it ran, or with None for all brokers."""
+        ...
+
+    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
+        """Replace what `broker_config` gives; durable on return."""
+        ...
+
     async def allocate_producer_ids(self, count: int) -> range:
         """Producer ids that were never given out before, durable before they are returned."""
         ...

@@ -1,4 +1,4 @@
-"""Topics: their names, ids, configuration and partitions; creating and deleting them."""
+"""Topics: their names, ids, configuration and partitions; creating, changing and deleting them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import attrs
 import trio
 
 from tidelog.kernel.clock import Clock
-from tidelog.kernel.config import Config, TopicConfig, checked_topic_config, keys, topic_config
+from tidelog.kernel.config import (
+    Alter,
+    Config,
+    TopicConfig,
+    changed_topic_config,
+    checked_topic_config,
+    keys,
+    topic_config,
+)
 from tidelog.kernel.errors import (
     InvalidPartitions,
     InvalidReplicationFactor,
@@ -64,6 +72,12 @@ class Topic:
         """Whether the broker itself keeps its state in it."""
         return self.name in INTERNAL_TOPICS
 
+    def configure(self, config: TopicConfig) -> None:
+        """Let every partition go by another configuration from now on."""
+        self.config = config
+        for partition in self.partitions:
+            partition.configure(config)
+
 
 @attrs.frozen
 class NewTopic:
@@ -85,8 +99,6 @@ class Topics:
         self._tasks = tasks
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._internal: dict[str, NewTopic] = {}
-        self._deletion_listeners: list[Callable[[Topic], None]] = []
         self._changing = trio.Lock()
         self.closing = False
 
@@ -125,17 +137,6 @@ class Topics:
         if topic is None:
             raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
         return topic
-
-    def announce_internal(self, new: NewTopic) -> None:
-        """Say what an internal topic is to be when somebody first needs it (`ensure`).
-
-        Settings that this broker has no part for are remembered with it and mean nothing yet.
-        """
-        self._internal[new.name] = new
-
-    def on_deletion(self, listener: Callable[[Topic], None]) -> None:
-        """Call `listener` with every topic that is deleted, once it is gone; it must not wait."""
-        self._deletion_listeners.append(listener)
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
         """Open every topic that the storage remembers; `progress` gets the number of opened partitions."""
@@ -210,24 +211,93 @@ class Topics:
             raise InvalidReplicationFactor(
                 f"replication factor {new.replication_factor} is not possible with one broker"
             )
-        if new is self._internal.get(new.name):
-            config, _ = checked_topic_config(self._config, new.config)
-        else:
-            config = topic_config(self._config, new.config)
+        config = topic_config(self._config, new.config)
         return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
-        """The topic of that name, created if it is missing: as it was announced, or with the defaults.
-
-        Raises as `create`.
-        """
+        """The topic of that name, created with the broker's defaults if it is missing; raises as `create`."""
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
         try:
-            return await self.create(self._internal.get(name) or NewTopic(name))
+            return await self.create(NewTopic(name))
         except TopicAlreadyExists:
             return self.get(name)
+
+    async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
+        """Change what a topic sets for itself, durably; its partitions go by it when this returns.
+
+        `alter` gives the new settings from those that are there. A change shows that somebody looked at an
+        adopted topic, so it is one no longer. Once begun it is finished, as `create` is.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+            InvalidTopicConfig: an unknown key or a bad value is new.
+            BrokerError: what `alter` raises.
+            StorageError: the disk refused; the configuration is as before.
+        """
+        async with self._changing:
+            topic = self.get(name)
+            overrides = alter(topic.overrides)
+            config = changed_topic_config(self._config, topic.overrides, overrides)
+            if validate_only or overrides == topic.overrides:
+                return
+            record = attrs.evolve(_record_of(topic), config=overrides, adopted=False)
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._storage.metadata.put_topic(record)
+                except (OSError, StorageError) as error:
+                    raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
+            topic.overrides, topic.adopted = overrides, False
+            topic.configure(config)
+            _log.info("changed the configuration of topic %s", name)
+
+    def check_growth(self, name: str, count: int) -> Topic:
+        """The topic, if it can have that many partitions.
+
+        Raises:
+            UnknownTopicOrPartition: there is none.
+            InvalidPartitions: it has so many or more, or they are too many.
+        """
+        topic = self.get(name)
+        present = len(topic.partitions)
+        if count == present:
+            raise InvalidPartitions(f"topic {name!r} already has {present} partition(s)")
+        if count < present:
+            raise InvalidPartitions(
+                f"topic {name!r} has {present} partition(s), {count} would not be an increase"
+            )
+        if count > MAX_PARTITIONS_PER_TOPIC:
+            raise InvalidPartitions(f"{count} partitions are more than {MAX_PARTITIONS_PER_TOPIC}")
+        return topic
+
+    async def grow(self, name: str, count: int) -> None:
+        """Give a topic more partitions, durably, so that it has `count`. Once begun it is finished.
+
+        Raises:
+            UnknownTopicOrPartition, InvalidPartitions: see `check_growth`.
+            StorageError: the disk refused; the topic is as before.
+        """
+        async with self._changing:
+            topic = self.check_growth(name, count)
+            with trio.CancelScope(shield=True):
+                await self._add_partitions(topic, count)
+            _log.info("topic %s has %d partitions now", name, count)
+
+    async def _add_partitions(self, topic: Topic, count: int) -> None:
+        record = attrs.evolve(_record_of(topic), partitions=count)
+        added: list[Partition] = []
+        try:
+            specs = _specs(record, topic.config)[len(topic.partitions) :]
+            stores = await self._storage.open_partitions(specs)
+            added += map(self._partition, specs, stores)
+            await self._load_state(added)
+            epochs = (*record.leader_epochs, *(partition.leader_epoch for partition in added))
+            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
+        except (OSError, StorageError) as error:
+            await self._discard(topic.name, added)
+            raise StorageError(f"topic {topic.name!r} gets no more partitions: {error}") from error
+        topic.partitions += added
 
     async def delete(self, name: str) -> None:
         """Delete a topic and its data, durably. Once begun it is finished, as `create` is.
@@ -246,8 +316,6 @@ class Topics:
                 del self._by_name[name], self._by_id[topic.topic_id.bytes]
                 await self._discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
-            for listener in self._deletion_listeners:
-                listener(topic)
 
     def refresh_configs(self) -> None:
         """Let every topic go by the broker's defaults as they are now."""
@@ -337,6 +405,18 @@ def check_topic_name(name: str) -> None:
 
 def _new_topic_id() -> uuid.UUID:
     return uuid.uuid4()
+
+
+def _record_of(topic: Topic) -> TopicRecord:
+    """What is remembered of a topic as it is."""
+    return TopicRecord(
+        topic.name,
+        topic.topic_id,
+        len(topic.partitions),
+        dict(topic.overrides),
+        tuple(partition.leader_epoch for partition in topic.partitions),
+        topic.adopted,
+    )
 
 
 def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ Strongest first: `--set key=value`, `TIDELOG_*` environment variables, a file, t
 from __future__ import annotations
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by, replaced_by
 from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
 from tidelog.kernel.config.listeners import (
@@ -21,6 +22,7 @@ from tidelog.kernel.config.topic import (
     TopicConfig,
     TopicConfigEntry,
     TopicConfigSource,
+    changed_topic_config,
     checked_topic_config,
     topic_config,
     topic_config_entries,
@@ -43,6 +45,9 @@ from tidelog.kernel.config.types import (
 )
 
 __all__ = [
+    "Alter",
+    "AlterOperation",
+    "Alteration",
     "BrokerDefault",
     "Config",
     "ConfigKey",
@@ -58,7 +63,9 @@ __all__ = [
     "TopicConfigEntry",
     "TopicConfigSource",
     "ValueType",
+    "altered_by",
     "boolean",
+    "changed_topic_config",
     "checked_topic_config",
     "choice",
     "comma_list",
@@ -74,6 +81,7 @@ __all__ = [
     "parse_listeners",
     "password",
     "read_sources",
+    "replaced_by",
     "settings_from_mapping",
     "string",
     "topic_config",

@@ -10,7 +10,15 @@ from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import refuse, resolve
-from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Origin, Sources, settings_from_mapping
+from tidelog.kernel.config.sources import (
+    DEFAULT_ORIGIN,
+    Layer,
+    Origin,
+    OriginKind,
+    Setting,
+    Sources,
+    settings_from_mapping,
+)
 from tidelog.kernel.config.topic import resolve_topic_defaults
 
 T = TypeVar("T")
@@ -21,6 +29,8 @@ DEFAULT_CODEC = "kafka"
 
 class Config:
     """All broker keys with a valid value each: `config[keys.NUM_PARTITIONS]`.
+
+    Only `set_dynamic` changes it, and only keys that are `dynamic`: whoever reads another one may keep it.
 
     `warnings` are sentences for the user about settings that were accepted but do nothing.
     """
@@ -40,7 +50,7 @@ class Config:
         self.default_topic_config = topic_defaults.config
         self._values = resolved.values
         self._origins = resolved.origins
-        self._sources = sources
+        self._sources = self._static_sources = sources
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:
@@ -61,6 +71,30 @@ class Config:
             ConfigError: lists every unknown key and every bad value.
         """
         return Config(self._sources.over(settings_from_mapping(values)), self.keys)
+
+    def set_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> None:
+        """Put what was set while the broker runs over all else; what was so set before goes.
+
+        Raises:
+            ConfigError: lists every unknown key and every bad value; nothing has changed.
+        """
+        static = self._static_sources
+        sources = static.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER)).over(
+            _layer(of_broker, OriginKind.DYNAMIC_BROKER)
+        )
+        changed = Config(sources, self.keys)
+        changed._static_sources = static
+        self.__dict__.update(changed.__dict__)
+
+    def text(self, name: str) -> str:
+        """The value of the broker key `name` in Kafka's notation, empty for an unknown key."""
+        key = self.keys.find(name, "broker")
+        return "" if key is None else key.type.format(self[key])
+
+    def topic_default_text(self, name: str) -> str:
+        """What a topic has that does not set `name`, in Kafka's notation, empty for an unknown key."""
+        default = self.topic_defaults.get(name)
+        return "" if default is None else default.key.type.format(default.value)
 
     def __getitem__(self, key: ConfigKey[T]) -> T:
         return cast("T", self._values[key.name])
@@ -87,3 +121,7 @@ class Config:
             )
             for listener in checks.served_listeners(self._values)
         )
+
+
+def _layer(settings: Mapping[str, str], kind: OriginKind) -> Layer:
+    return tuple(Setting(name, text, Origin(kind)) for name, text in settings.items())

@@ -70,7 +70,7 @@ def _row(key: ConfigKey[object]) -> str:
     cells = [name, kind, default]
     if key.scope == "topic":
         cells.append(", ".join(f"`{source.key.name}`" for source in key.broker_defaults))
-    cells.append(key.documentation)
+    cells.append(key.documentation + (" Can be changed while the broker runs." if key.dynamic else ""))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -24,7 +24,7 @@ class ConfigKey(Generic[T_co]):
     `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect, so that setting it in
-    vain is told to the user.
+    vain is told to the user. `dynamic`: a broker key that may also be set while the broker runs.
     """
 
     name: str
@@ -35,6 +35,7 @@ class ConfigKey(Generic[T_co]):
     aliases: tuple[str, ...] = ()
     broker_defaults: tuple[BrokerDefault, ...] = ()
     only_with: tuple[str, str] | None = None
+    dynamic: bool = False
 
     @property
     def secret(self) -> bool:

@@ -127,6 +127,18 @@ def checked_topic_config(
     return _build(values), problems
 
 
+def changed_topic_config(config: Config, before: Mapping[str, str], after: Mapping[str, str]) -> TopicConfig:
+    """The configuration of a topic whose settings become `after`; only what differs from `before` is checked.
+
+    So a setting that was kept from another broker, and means nothing here, does not hinder any change.
+
+    Raises:
+        InvalidTopicConfig: lists every unknown key and every bad value among what is new.
+    """
+    topic_config(config, {name: text for name, text in after.items() if before.get(name) != text})
+    return checked_topic_config(config, after)[0]
+
+
 def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) -> list[TopicConfigEntry]:
     """Every topic key with its value for a topic that sets `overrides`, in the order of the keys.
 

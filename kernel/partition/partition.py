@@ -151,6 +151,11 @@ class Partition:
         """Whether something was appended that no flush has made durable."""
         return self.commit.durable_offset < self.log_end_offset
 
+    def configure(self, config: TopicConfig) -> None:
+        """Take a changed configuration into use: from the next append on it counts."""
+        self.config = config
+        self.store.configure(config)
+
     def append(self, batch: bytearray | memoryview, *, in_transaction: bool = False) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
@@ -364,6 +369,16 @@ class Partition:
         self._in_thread(
             f"snapshots {self.topic_partition}", lambda: remove_snapshots(self.store, below=offset)
         )
+
+    def delete_records_before(self, offset: int) -> None:
+        """Like `raise_log_start`, and let go of the segments that hold nothing else, in the background.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        self.raise_log_start(offset)
+        start = self.log_start_offset
+        self._in_thread(f"delete {self.topic_partition}", lambda: self.store.delete_segments_before(start))
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.

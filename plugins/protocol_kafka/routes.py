@@ -45,9 +45,13 @@ SERVED: dict[int, Served] = {
         Served(18, 0, 5, "api_versions"),
         Served(19, 0, 7, "create_topics"),
         Served(20, 0, 6, "delete_topics"),
+        Served(21, 0, 2, "delete_records"),
         Served(22, 0, 5, "init_producer_id"),
         Served(23, 0, 4, "offset_for_leader_epoch"),
         Served(32, 0, 4, "describe_configs"),
+        Served(33, 0, 2, "alter_configs"),
+        Served(37, 0, 3, "create_partitions"),
+        Served(44, 0, 1, "incremental_alter_configs"),
     )
 }
 

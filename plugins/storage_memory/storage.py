@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from tidelog.kernel.errors import StorageError
@@ -24,6 +24,7 @@ class MemoryRegistry:
     def __init__(self) -> None:
         self.cluster_id = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self._topics: dict[str, TopicRecord] = {}
+        self._broker_configs: dict[int | None, Mapping[str, str]] = {}
         self._next_producer_id = 0
 
     def topics(self) -> Sequence[TopicRecord]:
@@ -37,6 +38,14 @@ class MemoryRegistry:
     async def remove_topic(self, name: str) -> None:
         """Forget a topic."""
         self._topics.pop(name, None)
+
+    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
+        """What was set for a broker, or for all."""
+        return self._broker_configs.get(node_id, {})
+
+    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
+        """Replace it."""
+        self._broker_configs[node_id] = dict(config)
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Producer ids that were never given out before."""

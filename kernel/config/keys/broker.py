@@ -54,6 +54,7 @@ PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     name="producer.id.expiration.ms",
     type=integer(1),
     default=86400000,
+    dynamic=True,
     documentation="How long an idempotent producer that writes nothing is remembered, in milliseconds.",
 )
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = ConfigKey(
@@ -68,13 +69,6 @@ STORAGE = ConfigKey(
     default="file",
     documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
     "plugins` lists them.",
-)
-COORDINATOR = ConfigKey(
-    name="coordinator",
-    type=string(non_empty=True),
-    default="classic",
-    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed plugin "
-    "offers. `tidelog plugins` lists them.",
 )
 PLUGINS = ConfigKey(
     name="plugins",

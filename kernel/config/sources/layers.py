@@ -11,6 +11,8 @@ import attrs
 class OriginKind(Enum):
     """The kinds of places that a value can come from, strongest first."""
 
+    DYNAMIC_BROKER = "set while running, for this broker"
+    DYNAMIC_CLUSTER = "set while running, for all brokers"
     CODE = "code"
     COMMAND_LINE = "--set"
     ENVIRONMENT = "environment"

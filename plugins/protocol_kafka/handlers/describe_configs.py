@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from tidelog.kernel.config import Config, ConfigKey, TopicConfigEntry, topic_config_entries
+from tidelog.kernel.config import Config, ConfigKey, OriginKind, TopicConfigEntry, topic_config_entries
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.topics import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.handlers.config_changes import node_named
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -21,8 +22,12 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
-SOURCES = {"topic": TOPIC_SOURCE, "broker": BROKER_SOURCE, "default": DEFAULT_SOURCE}
+TOPIC_SOURCE, THIS_BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+DYNAMIC_SOURCES = {
+    OriginKind.DYNAMIC_BROKER: THIS_BROKER_SOURCE,
+    OriginKind.DYNAMIC_CLUSTER: ALL_BROKERS_SOURCE,
+    OriginKind.DEFAULT: DEFAULT_SOURCE,
+}
 SOURCES_SINCE = 1
 UNKNOWN_TYPE = 0
 TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
@@ -76,9 +81,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
         overrides = context.broker.topics.get(name).overrides
         return (_topic_entry(config, entry) for entry in topic_config_entries(config, overrides))
     if kind == BROKER_RESOURCE:
-        node_id = context.broker.cluster.node_id
-        if name not in ("", str(node_id)):
-            raise InvalidRequest(f"this is broker {node_id}, not broker {name!r}")
+        node_named(context, name)
         return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
 
@@ -101,14 +104,25 @@ def _topic_entry(config: Config, entry: TopicConfigEntry) -> DescribeConfigsReso
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,
-        read_only=True,
+        read_only=False,
         is_default=entry.source != "topic",
-        config_source=SOURCES[entry.source],
+        config_source=_topic_source(config, entry),
         is_sensitive=entry.secret,
         synonyms=_topic_synonyms(config, entry),
         config_type=UNKNOWN_TYPE if key is None else TYPES.get(key.type.name, UNKNOWN_TYPE),
         documentation=None if key is None else key.documentation,
     )
+
+
+def _topic_source(config: Config, entry: TopicConfigEntry) -> int:
+    if entry.source == "topic":
+        return TOPIC_SOURCE
+    key = config.topic_defaults[entry.name].broker_key
+    return DEFAULT_SOURCE if key is None else _broker_source(config, key)
+
+
+def _broker_source(config: Config, key: ConfigKey[object]) -> int:
+    return DYNAMIC_SOURCES.get(config.origin(key).kind, STATIC_SOURCE)
 
 
 def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeConfigsSynonym]:
@@ -125,7 +139,7 @@ def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeCon
             DescribeConfigsSynonym(
                 name=default.broker_key.name,
                 value=None if key.secret else key.type.format(default.value),
-                source=BROKER_SOURCE,
+                source=_broker_source(config, default.broker_key),
             )
         )
     name = key.broker_defaults[0].key.name if key.broker_defaults else key.name
@@ -140,22 +154,22 @@ def _broker_entry(config: Config, key: ConfigKey[object]) -> DescribeConfigsReso
     return DescribeConfigsResourceResult(
         name=key.name,
         value=value,
-        read_only=True,
+        read_only=not key.dynamic,
         is_default=not is_set,
-        config_source=BROKER_SOURCE if is_set else DEFAULT_SOURCE,
+        config_source=_broker_source(config, key),
         is_sensitive=key.secret,
-        synonyms=_broker_synonyms(key, value, is_set=is_set),
+        synonyms=_broker_synonyms(config, key, value),
         config_type=TYPES.get(key.type.name, UNKNOWN_TYPE),
         documentation=key.documentation,
     )
 
 
 def _broker_synonyms(
-    key: ConfigKey[object], value: str | None, *, is_set: bool
+    config: Config, key: ConfigKey[object], value: str | None
 ) -> list[DescribeConfigsSynonym]:
     default = DescribeConfigsSynonym(
         name=key.name, value=None if key.secret else key.type.format(key.default), source=DEFAULT_SOURCE
     )
-    if not is_set:
+    if not config.is_set(key):
         return [default]
-    return [DescribeConfigsSynonym(name=key.name, value=value, source=BROKER_SOURCE), default]
+    return [DescribeConfigsSynonym(name=key.name, value=value, source=_broker_source(config, key)), default]

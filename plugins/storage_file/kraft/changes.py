@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.kraft.formatting import supported_features
-from tidelog.plugins.storage_file.kraft.image.state import MetadataImage, TopicImage
+from tidelog.plugins.storage_file.kraft.image.state import MetadataImage, Resource, TopicImage
 from tidelog.plugins.storage_file.kraft.image.versions import (
     FENCING_VERSION,
     SHUTDOWN_VERSION,
@@ -49,8 +49,13 @@ class Changes:
             yield topics.TopicRecord(name=record.name, topic_id=topic_id), 0
         else:
             before = self._image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
-        yield from _config_changes(record.name, before, record.config)
+        yield from _config_changes((settings.TOPIC_RESOURCE, record.name), before, record.config)
         yield from self._partitions(topic, record)
+
+    def put_broker_config(self, name: str, config: Mapping[str, str]) -> Iterator[Change]:
+        """Make what is set for the broker of that name (empty: for all) like `config`."""
+        resource = (settings.BROKER_RESOURCE, name)
+        yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
 
     def _partitions(self, topic: TopicImage, record: TopicRecord) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)
@@ -140,13 +145,16 @@ class Changes:
         )
 
 
-def _config_changes(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+def _config_changes(
+    resource: Resource, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Change]:
+    kind, resource_name = resource
     for name in sorted(before.keys() | after.keys()):
         value = after.get(name)
         if value != before.get(name):
             yield (
                 settings.ConfigRecord(
-                    resource_type=settings.TOPIC_RESOURCE, resource_name=topic, name=name, value=value
+                    resource_type=kind, resource_name=resource_name, name=name, value=value
                 ),
                 0,
             )

@@ -174,8 +174,8 @@ def _tell_of_strangers(directory: Path, replay: MetadataReplay) -> None:
     names = foreign_settings(replay.image)
     if names:
         _log.warning(
-            "%s sets broker keys that this broker takes from its own configuration only; they are kept for "
-            "Apache Kafka: %s",
+            "%s sets broker keys; those that cannot be changed while this broker runs are taken from its own "
+            "configuration only, and kept for Apache Kafka: %s",
             directory, ", ".join(names),
         )  # fmt: skip
 

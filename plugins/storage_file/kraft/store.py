@@ -7,7 +7,7 @@ image only once it is durable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from uuid import UUID, uuid4
 
 import trio
@@ -193,6 +193,15 @@ class KraftMetadata:
                 await self._commit([(topics.RemoveTopicRecord(topic_id=topic.topic_id), 0)])
                 await self._unmark(UUID(bytes=topic.topic_id))
 
+    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
+        """See `MetadataStore.broker_config`."""
+        return self.image.configs.get((settings.BROKER_RESOURCE, _resource_name(node_id)), {})
+
+    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
+        """See `MetadataStore.put_broker_config`."""
+        async with self._changing:
+            await self._commit(self._changes.put_broker_config(_resource_name(node_id), config))
+
     async def allocate_producer_ids(self, count: int) -> range:
         """See `MetadataStore.allocate_producer_ids`."""
         async with self._changing:
@@ -258,3 +267,7 @@ class KraftMetadata:
 
     def _count(self, appended_bytes: int) -> None:
         self._snapshots.bytes_since += appended_bytes
+
+
+def _resource_name(node_id: int | None) -> str:
+    return "" if node_id is None else str(node_id)

@@ -1,0 +1,103 @@
+"""Keys of the broker that are set while it runs, and outlive it in the metadata.
+
+As in Kafka, a value for this broker counts more than one for all brokers, and both count more than what the
+broker was started with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import trio
+
+from tidelog.kernel.config import Alter, Config
+from tidelog.kernel.config.kafka_keys import kafka_broker_key
+from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
+from tidelog.kernel.storage import MetadataStore
+from tidelog.kernel.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+ALL_BROKERS = None
+
+
+class DynamicConfig:
+    """Changes `Config` while the broker runs; topics go by the new defaults at once."""
+
+    def __init__(self, config: Config, metadata: MetadataStore, topics: Topics, node_id: int) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._topics = topics
+        self._node_id = node_id
+        self._changing = trio.Lock()
+
+    def load(self) -> None:
+        """Take what the metadata remembers into use; what means nothing here is told and left aside."""
+        of_broker, of_cluster = (
+            self._usable(self._metadata.broker_config(node)) for node in (self._node_id, ALL_BROKERS)
+        )
+        try:
+            self._config.set_dynamic(of_broker, of_cluster)
+        except ConfigError as error:
+            _log.warning("what was set while the broker ran is not used: %s", error)
+
+    async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
+        """Change what is set for this broker, or with None for all brokers, durably.
+
+        Raises:
+            InvalidRequest: a key cannot be changed while the broker runs.
+            InvalidConfig: an unknown key or a bad value.
+            StorageError: the disk refused; the configuration is as before.
+        """
+        async with self._changing:
+            before = dict(self._metadata.broker_config(node_id))
+            after = alter(before)
+            self._check(before, after)
+            if validate_only or after == before:
+                return
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._metadata.put_broker_config(node_id, after)
+                except (OSError, StorageError) as error:
+                    raise StorageError(f"the broker's configuration cannot be changed: {error}") from error
+            self.load()
+            self._topics.refresh_configs()
+            _log.info("changed the configuration of %s", "all brokers" if node_id is None else "this broker")
+
+    def _check(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        for name in sorted(before.keys() | after.keys()):
+            text = after.get(name)
+            if text != before.get(name):
+                self._check_key(name, text)
+
+    def _check_key(self, name: str, text: str | None) -> None:
+        key = self._config.keys.find(name, "broker")
+        if key is not None and key.dynamic:
+            try:
+                if text is not None:
+                    key.type.parse(text)
+            except ValueError as error:
+                raise InvalidConfig(f"{name} = {text!r}: {error}") from None
+        elif text is not None:
+            raise self._refusal(name, text, known=key is not None)
+
+    def _refusal(self, name: str, text: str, *, known: bool) -> InvalidRequest | InvalidConfig:
+        if known:
+            return InvalidRequest(f"{name} cannot be changed while the broker runs; set it at the start")
+        kafka_key = kafka_broker_key(name, text)
+        if kafka_key is not None:
+            return InvalidRequest(f"{name} {kafka_key.reason}")
+        nearest = self._config.keys.nearest(name, "broker")
+        return InvalidConfig(f"{name} is no key" + (f"; did you mean {nearest}?" if nearest else ""))
+
+    def _usable(self, settings: Mapping[str, str]) -> dict[str, str]:
+        usable: dict[str, str] = {}
+        for name, text in settings.items():
+            try:
+                self._check_key(name, text)
+            except (InvalidRequest, InvalidConfig) as error:
+                _log.debug("set while the broker ran, not used: %s", error)
+            else:
+                usable[name] = text
+        return usable

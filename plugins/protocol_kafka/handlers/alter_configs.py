@@ -1,0 +1,34 @@
+"""AlterConfigs (API 33): replace what topics or this broker set for themselves."""
+
+from __future__ import annotations
+
+from tidelog.kernel.config import replaced_by
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
+from tidelog.plugins.protocol_kafka.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Each resource by itself: one that is refused does not hinder the others."""
+
+    async def change(resource: AlterConfigsResource) -> None:
+        alter = replaced_by([(config.name, config.value) for config in resource.configs])
+        await change_config(context, resource, alter, validate_only=request.validate_only)
+
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=error_code(error) if error else 0,
+                error_message=error_message(error) if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in await each_resource(context, request.resources, change)
+        ]
+    )

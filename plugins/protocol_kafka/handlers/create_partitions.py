@@ -1,0 +1,82 @@
+"""CreatePartitions (API 37): give topics more partitions, or only check whether they could have them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import trio
+
+from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest, PolicyViolation
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""One request must not make the broker create files without end."""
+
+
+async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Each topic by itself: one that is refused does not hinder the others."""
+    times = Counter(topic.name for topic in request.topics)
+    first = {topic.name: topic for topic in reversed(request.topics)}
+    left = MAX_PARTITIONS_PER_REQUEST
+    results: list[CreatePartitionsTopicResult] = []
+    for name in times:
+        refusal: BrokerError | None = None
+        try:
+            if times[name] > 1:
+                raise InvalidRequest(f"topic {name!r} is in the request {times[name]} times")
+            left -= await _grow(context, first[name], left, validate_only=request.validate_only)
+        except BrokerError as error:
+            context.warn(f"refusing to add partitions to topic {name!r} for", error)
+            refusal = error
+        results.append(_result(name, refusal))
+    return CreatePartitionsResponse(results=results)
+
+
+def _result(name: str, refusal: BrokerError | None) -> CreatePartitionsTopicResult:
+    if refusal is None:
+        return CreatePartitionsTopicResult(name=name, error_code=0)
+    return CreatePartitionsTopicResult(
+        name=name, error_code=error_code(refusal), error_message=error_message(refusal)
+    )
+
+
+async def _grow(
+    context: RequestContext, asked: CreatePartitionsTopic, left: int, *, validate_only: bool
+) -> int:
+    """Grow one topic; by how many partitions."""
+    topics = context.broker.topics
+    added = asked.count - len(topics.check_growth(asked.name, asked.count).partitions)
+    if added > left:
+        raise PolicyViolation(
+            f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; "
+            "add them with several requests"
+        )
+    _check_assignments(context, asked, added)
+    if validate_only:
+        await trio.lowlevel.checkpoint()
+    else:
+        await topics.grow(asked.name, asked.count)
+    return added
+
+
+def _check_assignments(context: RequestContext, asked: CreatePartitionsTopic, added: int) -> None:
+    """Each new partition has to be on this broker."""
+    if asked.assignments is None:
+        return
+    if len(asked.assignments) != added:
+        raise InvalidReplicaAssignment(
+            f"{added} partition(s) are to be added, {len(asked.assignments)} are assigned"
+        )
+    node_id = context.broker.cluster.node_id
+    for assignment in asked.assignments:
+        if assignment.broker_ids != [node_id]:
+            raise InvalidReplicaAssignment(
+                f"a partition is assigned to brokers {assignment.broker_ids}, the only broker is {node_id}"
+            )

@@ -1,0 +1,59 @@
+"""DeleteRecords (API 21): let partitions begin at a later offset."""
+
+from __future__ import annotations
+
+from tidelog.kernel.errors import BrokerError, InvalidTopic, UnknownTopicOrPartition
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.delete_records import (
+    HIGH_WATERMARK,
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+NO_OFFSET = -1
+
+
+def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Each partition by itself: one that is refused does not hinder the others."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(context, topic.name, partition) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(
+    context: RequestContext, name: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    index = asked.partition_index
+    try:
+        low_watermark = _low_watermark(context, name, asked)
+    except BrokerError as error:
+        context.warn(f"refusing to delete records of {name}-{index} for", error)
+        return DeleteRecordsPartitionResult(
+            partition_index=index, low_watermark=NO_OFFSET, error_code=error_code(error)
+        )
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=0)
+
+
+def _low_watermark(context: RequestContext, name: str, asked: DeleteRecordsPartition) -> int:
+    """Delete below the offset; where the partition begins now."""
+    topic = context.broker.topics.get(name)
+    if topic.is_internal:
+        raise InvalidTopic(
+            f"the broker keeps its own state in {name}; its records are not deleted by request"
+        )
+    if not 0 <= asked.partition_index < len(topic.partitions):
+        raise UnknownTopicOrPartition(f"topic {name!r} has no partition {asked.partition_index}")
+    partition = topic.partitions[asked.partition_index]
+    offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+    partition.delete_records_before(offset)
+    return partition.log_start_offset

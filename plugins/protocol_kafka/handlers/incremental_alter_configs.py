@@ -1,0 +1,65 @@
+"""IncrementalAlterConfigs (API 44): change single keys of topics or of this broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.config import Alter, Alteration, AlterOperation, altered_by
+from tidelog.kernel.errors import InvalidRequest
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
+from tidelog.plugins.protocol_kafka.messages.describe_configs import TOPIC_RESOURCE
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config.types import Scope
+
+
+async def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Each resource by itself: one that is refused does not hinder the others."""
+
+    async def change(resource: IncrementalAlterConfigsResource) -> None:
+        alter = _alter(context, resource)
+        await change_config(context, resource, alter, validate_only=request.validate_only)
+
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            IncrementalAlterConfigsResourceResponse(
+                error_code=error_code(error) if error else 0,
+                error_message=error_message(error) if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in await each_resource(context, request.resources, change)
+        ]
+    )
+
+
+def _alter(context: RequestContext, resource: IncrementalAlterConfigsResource) -> Alter:
+    config = context.broker.config
+    of_topic = resource.resource_type == TOPIC_RESOURCE
+    scope: Scope = "topic" if of_topic else "broker"
+    in_force: Callable[[str], str] = config.topic_default_text if of_topic else config.text
+    alterations = [_alteration(change) for change in resource.configs]
+    return altered_by(alterations, lambda name: config.keys.find(name, scope), in_force)
+
+
+def _alteration(change: IncrementalAlterableConfig) -> Alteration:
+    try:
+        operation = AlterOperation(change.config_operation)
+    except ValueError:
+        raise InvalidRequest(
+            f"{change.config_operation} is no operation on a configuration; "
+            "SET is 0, DELETE 1, APPEND 2, SUBTRACT 3"
+        ) from None
+    return Alteration(change.name, operation, change.value)

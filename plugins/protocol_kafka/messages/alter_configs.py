@@ -1,0 +1,49 @@
+"""AlterConfigs (key 33): replace the configuration of topics and brokers as a whole."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import ALTER_CONFIGS
+
+
+@struct()
+class AlterableConfig:
+    """A key and the value that it is to have."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+")
+
+
+@struct()
+class AlterConfigsResource:
+    """What the configuration is of; keys that are not among `configs` lose their values."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[AlterableConfig] = array(AlterableConfig)
+
+
+@struct(ALTER_CONFIGS.versions)
+class AlterConfigsRequest:
+    """Replace configurations; with `validate_only`, nothing but the answer comes of it."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+@struct()
+class AlterConfigsResourceResponse:
+    """What became of one resource."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+@struct(ALTER_CONFIGS.versions)
+class AlterConfigsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,0 +1,49 @@
+"""CreatePartitions (key 37): give topics more partitions."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.codecs.types import INT32
+from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
+
+
+@struct()
+class CreatePartitionsAssignment:
+    """The brokers that shall hold a new partition."""
+
+    broker_ids: list[int] = array(INT32)
+
+
+@struct()
+class CreatePartitionsTopic:
+    """A topic and how many partitions it is to have; without assignments the cluster chooses brokers."""
+
+    name: str = string()
+    count: int = int32()
+    assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, nullable="0+")
+
+
+@struct(CREATE_PARTITIONS.versions)
+class CreatePartitionsRequest:
+    """Add partitions; with `validate_only`, nothing but the answer comes of it."""
+
+    topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
+    timeout_ms: int = int32()
+    validate_only: bool = boolean()
+
+
+@struct()
+class CreatePartitionsTopicResult:
+    """What became of one topic."""
+
+    name: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+
+
+@struct(CREATE_PARTITIONS.versions)
+class CreatePartitionsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

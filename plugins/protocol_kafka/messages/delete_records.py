@@ -1,0 +1,60 @@
+"""DeleteRecords (key 21): let partitions begin at a later offset."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
+
+HIGH_WATERMARK: Final = -1
+"""In place of an offset: everything that can be read."""
+
+
+@struct()
+class DeleteRecordsPartition:
+    """A partition and the first offset that is to stay."""
+
+    partition_index: int = int32()
+    offset: int = int64()
+
+
+@struct()
+class DeleteRecordsTopic:
+    """A topic's partitions."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+
+
+@struct(DELETE_RECORDS.versions)
+class DeleteRecordsRequest:
+    """Delete records below offsets."""
+
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+@struct()
+class DeleteRecordsPartitionResult:
+    """Where the partition begins now, -1 if it was refused."""
+
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+@struct()
+class DeleteRecordsTopicResult:
+    """A topic's partitions."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+
+
+@struct(DELETE_RECORDS.versions)
+class DeleteRecordsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

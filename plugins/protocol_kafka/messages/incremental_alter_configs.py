@@ -1,0 +1,57 @@
+"""IncrementalAlterConfigs (key 44): change single keys of topics and brokers (KIP-339)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int8, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.messages.api import INCREMENTAL_ALTER_CONFIGS
+
+SET: Final = 0
+DELETE: Final = 1
+APPEND: Final = 2
+SUBTRACT: Final = 3
+
+
+@struct()
+class IncrementalAlterableConfig:
+    """A key and what is to be done with it; the value is null when it is deleted."""
+
+    name: str = string()
+    config_operation: int = int8()
+    value: str | None = string(nullable="0+")
+
+
+@struct()
+class IncrementalAlterConfigsResource:
+    """What the configuration is of; other keys stay as they are."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[IncrementalAlterableConfig] = array(IncrementalAlterableConfig)
+
+
+@struct(INCREMENTAL_ALTER_CONFIGS.versions)
+class IncrementalAlterConfigsRequest:
+    """Change configurations; with `validate_only`, nothing but the answer comes of it."""
+
+    resources: list[IncrementalAlterConfigsResource] = array(IncrementalAlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+@struct()
+class IncrementalAlterConfigsResourceResponse:
+    """What became of one resource."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+@struct(INCREMENTAL_ALTER_CONFIGS.versions)
+class IncrementalAlterConfigsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    responses: list[IncrementalAlterConfigsResourceResponse] = array(IncrementalAlterConfigsResourceResponse)

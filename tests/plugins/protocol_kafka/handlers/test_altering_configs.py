@@ -1,0 +1,212 @@
+"""AlterConfigs and IncrementalAlterConfigs: what is changed counts at once, what is refused changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import MessageTooLarge
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from tidelog.plugins.protocol_kafka.messages.api import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    DELETE,
+    SET,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+
+from .client import Client, versions_of
+from .topics import new_topic
+
+Change = tuple[str, int, str | None]
+TOPIC_SOURCE, THIS_BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+
+
+async def increment(
+    client: Client,
+    *changes: Change,
+    kind: int = TOPIC_RESOURCE,
+    name: str = "flights",
+    version: int = 1,
+    validate_only: bool = False,
+) -> Any:
+    """The answer for the one resource that is changed."""
+    configs = [
+        IncrementalAlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = IncrementalAlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    answer = await client.ask(INCREMENTAL_ALTER_CONFIGS, version, request)
+    (result,) = answer.responses
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+async def replace(client: Client, version: int = 2, name: str = "flights", **settings: str | None) -> Any:
+    """The answer for the one topic whose configuration is replaced."""
+    configs = [AlterableConfig(name=key.replace("_", "."), value=value) for key, value in settings.items()]
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=configs)
+    request = AlterConfigsRequest(resources=[resource], validate_only=False)
+    (result,) = (await client.ask(ALTER_CONFIGS, version, request)).responses
+    return result
+
+
+async def told(
+    client: Client, key: str, kind: int = TOPIC_RESOURCE, name: str = "flights"
+) -> tuple[str, int]:
+    """Value and source of a key, as DescribeConfigs has them."""
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[key])
+    answer = await client.ask(DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=[resource]))
+    ((entry,),) = (result.configs for result in answer.results)
+    return entry.value, entry.config_source
+
+
+@pytest.mark.parametrize("version", versions_of(INCREMENTAL_ALTER_CONFIGS))
+async def test_every_incremental_version_sets_and_deletes(
+    client: Client, broker: Broker, version: int
+) -> None:
+    topic = await new_topic(broker, config={"flush.ms": "5"})
+    changes = [("max.message.bytes", SET, "1000"), ("flush.ms", DELETE, None)]
+    result = await increment(client, *changes, version=version)
+    assert (result.error_code, result.error_message) == (0, None)
+    assert topic.overrides == {"max.message.bytes": "1000"}
+    assert await told(client, "max.message.bytes") == ("1000", TOPIC_SOURCE)
+    with pytest.raises(MessageTooLarge):
+        topic.partitions[0].append(make_batch([b"x" * 1000]))
+
+
+@pytest.mark.parametrize("version", versions_of(ALTER_CONFIGS))
+async def test_every_replacing_version_drops_what_is_not_named(
+    client: Client, broker: Broker, version: int
+) -> None:
+    topic = await new_topic(broker, config={"flush.ms": "5"})
+    result = await replace(client, version, max_message_bytes="1000")
+    assert result.error_code == 0
+    assert topic.overrides == {"max.message.bytes": "1000"}
+    assert topic.partitions[0].config.max_message_bytes == 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("max.message.bytes", SET, "-1"), ErrorCode.INVALID_CONFIG),
+        (("no.such.key", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("max.message.bytes", SET, None), ErrorCode.INVALID_REQUEST),
+        (("max.message.bytes", 2, "5"), ErrorCode.INVALID_CONFIG),
+        (("max.message.bytes", 9, "5"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_refused_change_leaves_all_as_it_was(
+    client: Client, broker: Broker, change: Change, code: ErrorCode
+) -> None:
+    topic = await new_topic(broker, config={"flush.ms": "5"})
+    before = topic.config
+    result = await increment(client, ("flush.ms", DELETE, None), change)
+    assert result.error_code == code
+    assert result.error_message
+    assert topic.overrides == {"flush.ms": "5"}
+    assert topic.config is before
+
+
+async def test_validation_alone_changes_nothing(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    good = await increment(client, ("flush.ms", SET, "7"), validate_only=True)
+    bad = await increment(client, ("flush.ms", SET, "-7"), validate_only=True)
+    assert (good.error_code, bad.error_code) == (0, ErrorCode.INVALID_CONFIG)
+    assert topic.overrides == {}
+
+
+async def test_topics_that_are_not_there(client: Client) -> None:
+    assert (await increment(client)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await increment(client, name="a/b")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert (await increment(client, kind=99)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_resource_that_is_there_twice(client: Client, broker: Broker) -> None:
+    await new_topic(broker)
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="flights", configs=[])
+    request = AlterConfigsRequest(resources=[resource, resource], validate_only=False)
+    answer = await client.ask(ALTER_CONFIGS, 2, request)
+    assert [result.error_code for result in answer.responses] == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("1", THIS_BROKER_SOURCE), ("", ALL_BROKERS_SOURCE)], ids=["this broker", "all"]
+)
+async def test_topics_go_by_what_is_set_for_brokers(
+    client: Client, broker: Broker, name: str, source: int
+) -> None:
+    topic, own = await new_topic(broker), await new_topic(broker, "own", config={"max.message.bytes": "777"})
+    change = ("message.max.bytes", SET, "1000")
+    assert (await increment(client, change, kind=BROKER_RESOURCE, name=name)).error_code == 0
+    assert topic.partitions[0].config.max_message_bytes == 1000
+    assert own.partitions[0].config.max_message_bytes == 777
+    assert (await new_topic(broker, "later")).config.max_message_bytes == 1000
+    assert await told(client, "max.message.bytes") == ("1000", source)
+    assert await told(client, "message.max.bytes", BROKER_RESOURCE, "1") == ("1000", source)
+    undo = ("message.max.bytes", DELETE, None)
+    assert (await increment(client, undo, kind=BROKER_RESOURCE, name=name)).error_code == 0
+    assert await told(client, "max.message.bytes") == ("1048588", DEFAULT_SOURCE)
+    assert topic.partitions[0].config.max_message_bytes == 1048588
+
+
+async def test_this_brokers_value_counts_more_than_that_for_all(client: Client, broker: Broker) -> None:
+    await new_topic(broker)
+    for name, value in (("1", "1000"), ("", "2000")):
+        await increment(client, ("message.max.bytes", SET, value), kind=BROKER_RESOURCE, name=name)
+    assert await told(client, "max.message.bytes") == ("1000", THIS_BROKER_SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("num.partitions", SET, "3"), ErrorCode.INVALID_REQUEST),
+        (("listeners", SET, "PLAINTEXT://:1"), ErrorCode.INVALID_REQUEST),
+        (("num.io.threads", SET, "9"), ErrorCode.INVALID_REQUEST),
+        (("log.cleaner.threads", SET, "2"), ErrorCode.INVALID_REQUEST),
+        (("message.max.byte", SET, "9"), ErrorCode.INVALID_CONFIG),
+        (("message.max.bytes", SET, "many"), ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_what_a_running_broker_cannot_change(
+    client: Client, broker: Broker, change: Change, code: ErrorCode
+) -> None:
+    result = await increment(client, change, kind=BROKER_RESOURCE, name="1")
+    assert result.error_code == code
+    assert change[0] in result.error_message
+    assert broker.storage.metadata.broker_config(1) == {}
+
+
+async def test_another_broker(client: Client) -> None:
+    result = await increment(client, kind=BROKER_RESOURCE, name="2")
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_what_the_broker_was_started_with_comes_back() -> None:
+    async with running_broker({"message.max.bytes": 5000}) as broker:
+        client = Client(broker)
+        await new_topic(broker)
+        await increment(client, ("message.max.bytes", SET, "1000"), kind=BROKER_RESOURCE, name="1")
+        await increment(client, ("message.max.bytes", DELETE, None), kind=BROKER_RESOURCE, name="1")
+        assert await told(client, "max.message.bytes") == ("5000", STATIC_SOURCE)
