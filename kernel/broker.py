@@ -60,12 +60,25 @@ class Broker:
             StorageContext(config, config[keys.NODE_ID], self.tasks, clock)
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
+        coordinators = plugins.group_coordinator(config[keys.COORDINATOR])
+        self._coordinator = coordinators.create(self) if coordinators else None
         self.server = Server(self)
         self.cluster: Cluster
         self.dynamic_config: DynamicConfig
         self.producer_ids: ProducerIds
         self._stop_requested = trio.Event()
         self._patience = trio.CancelScope(shield=True)
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Who coordinates groups and transactions.
+
+        Raises:
+            CoordinatorNotAvailable: no plugin that could is installed.
+        """
+        if self._coordinator is None:
+            raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
+        return self._coordinator
 
     def request_stop(self) -> None:
         """Begin a graceful stop; `running` ends when it is done."""
@@ -101,6 +114,8 @@ class Broker:
             finally:
                 self.server.close_listeners()
                 with trio.CancelScope(shield=True):
+                    if self._coordinator is not None:
+                        await self._coordinator.close()
                     await self.tasks.wait_for_jobs()
                     await self.topics.close()
                     await self.storage.close()
@@ -112,6 +127,8 @@ class Broker:
         self.dynamic_config = DynamicConfig(self.config, metadata, self.topics, self.config[keys.NODE_ID])
         self.dynamic_config.load()
         await self.topics.load()
+        if self._coordinator is not None:
+            await self._coordinator.open()
         bound = self.server.bind()
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
         advertised = advertised_addresses(self.config, bound)

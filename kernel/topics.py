@@ -99,6 +99,8 @@ class Topics:
         self._tasks = tasks
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._internal: dict[str, NewTopic] = {}
+        self._deletion_listeners: list[Callable[[Topic], None]] = []
         self._changing = trio.Lock()
         self.closing = False
 
@@ -137,6 +139,17 @@ class Topics:
         if topic is None:
             raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
         return topic
+
+    def announce_internal(self, new: NewTopic) -> None:
+        """Say what an internal topic is to be when somebody first needs it (`ensure`).
+
+        Settings that this broker has no part for are remembered with it and mean nothing yet.
+        """
+        self._internal[new.name] = new
+
+    def on_deletion(self, listener: Callable[[Topic], None]) -> None:
+        """Call `listener` with every topic that is deleted, once it is gone; it must not wait."""
+        self._deletion_listeners.append(listener)
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
         """Open every topic that the storage remembers; `progress` gets the number of opened partitions."""
@@ -211,16 +224,22 @@ class Topics:
             raise InvalidReplicationFactor(
                 f"replication factor {new.replication_factor} is not possible with one broker"
             )
-        config = topic_config(self._config, new.config)
+        if new is self._internal.get(new.name):
+            config, _ = checked_topic_config(self._config, new.config)
+        else:
+            config = topic_config(self._config, new.config)
         return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
-        """The topic of that name, created with the broker's defaults if it is missing; raises as `create`."""
+        """The topic of that name, created if it is missing: as it was announced, or with the defaults.
+
+        Raises as `create`.
+        """
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
         try:
-            return await self.create(NewTopic(name))
+            return await self.create(self._internal.get(name) or NewTopic(name))
         except TopicAlreadyExists:
             return self.get(name)
 
@@ -316,6 +335,8 @@ class Topics:
                 del self._by_name[name], self._by_id[topic.topic_id.bytes]
                 await self._discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
+            for listener in self._deletion_listeners:
+                listener(topic)
 
     def refresh_configs(self) -> None:
         """Let every topic go by the broker's defaults as they are now."""

@@ -70,6 +70,13 @@ STORAGE = ConfigKey(
     documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
     "plugins` lists them.",
 )
+COORDINATOR = ConfigKey(
+    name="coordinator",
+    type=string(non_empty=True),
+    default="classic",
+    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed plugin "
+    "offers. `tidelog plugins` lists them.",
+)
 PLUGINS = ConfigKey(
     name="plugins",
     type=comma_list(),
