@@ -1,0 +1,147 @@
+"""Topics that change while they are open: configuration and partitions, and what a restart finds of it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.crash.core import Core
+from tidelog.kernel.config import replaced_by
+from tidelog.kernel.dynamic_config import DynamicConfig
+from tidelog.kernel.errors import InvalidTopicConfig, StorageError
+from tidelog.kernel.partition import Isolation
+from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.topics import Topic
+
+SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
+
+
+def dynamic(core: Core) -> DynamicConfig:
+    """What a broker has for its own keys."""
+    changes = DynamicConfig(core.config, core.storage.metadata, core.topics, 1)
+    changes.load()
+    return changes
+
+
+async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 2)
+    await core.topics.alter_config("orders", replaced_by(SETTINGS))
+    assert topic.overrides == dict(SETTINGS)
+    assert [partition.config.segment_bytes for partition in topic.partitions] == [2000000] * 2
+    assert topic.partitions[0].append(make_batch([b"x"])).flush_due
+    core.abandon()
+    await core.open()
+    assert core.topics.get("orders").overrides == dict(SETTINGS)
+    assert core.topics.get("orders").partitions[1].config.flush_messages == 1
+    await core.close()
+
+
+async def test_a_disk_that_refuses_leaves_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+    before = topic.config
+
+    async def full(record: TopicRecord) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(core.storage.metadata, "put_topic", full)
+    with pytest.raises(StorageError, match="No space left"):
+        await core.topics.alter_config("orders", replaced_by(SETTINGS))
+    assert topic.overrides == {}
+    assert topic.config is before
+    with pytest.raises(StorageError, match="No space left"):
+        await core.topics.grow("orders", 3)
+    assert len(topic.partitions) == 1
+    monkeypatch.undo()
+    await core.topics.grow("orders", 3)
+    assert len(topic.partitions) == 3
+    await core.close()
+
+
+async def test_what_was_kept_from_another_broker_hinders_no_change(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+    kept = {"no.such.key": "1"}
+    topic.overrides = kept
+
+    def more(before: Mapping[str, str]) -> dict[str, str]:
+        return {**before, "flush.ms": "5"}
+
+    await core.topics.alter_config("orders", more)
+    assert topic.overrides == {**kept, "flush.ms": "5"}
+    assert topic.config.flush_ms == 5
+    with pytest.raises(InvalidTopicConfig, match=r"no\.such\.key"):
+        await core.topics.alter_config("orders", replaced_by([("no.such.key", "2")]))
+    await core.close()
+
+
+async def test_a_change_shows_that_somebody_looked(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+    topic.adopted = True
+    await core.topics.alter_config("orders", replaced_by([]))
+    assert topic.adopted
+    await core.topics.alter_config("orders", replaced_by(SETTINGS))
+    assert not topic.adopted
+    await core.close()
+
+
+async def test_more_partitions_are_there_after_a_restart(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    await core.create("orders", 1)
+    await core.topics.grow("orders", 3)
+    core.topics.get("orders").partitions[2].append(make_batch([b"x"]))
+    core.abandon()
+    await core.open()
+    ends = [partition.log_end_offset for partition in core.topics.get("orders").partitions]
+    assert ends == [0, 0, 1]
+    await core.close()
+
+
+async def test_records_that_were_deleted_stay_deleted(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic: Topic = await core.create("orders", 1)
+    (partition,) = topic.partitions
+    for _ in range(20):
+        partition.append(make_batch([b"x" * 500]))
+    before = len(partition.store.segments())
+    partition.delete_records_before(15)
+    core.tasks.run_jobs()
+    assert len(partition.store.segments()) < before
+    await core.close()
+    await core.open()
+    (again,) = core.topics.get("orders").partitions
+    assert again.log_start_offset == 15
+    assert again.read(15, 10_000, Isolation.READ_UNCOMMITTED).size > 0
+    await core.close()
+
+
+async def test_what_is_set_for_the_broker_outlives_it(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+    changes = dynamic(core)
+    await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
+    await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
+    assert (topic.config.flush_messages, topic.config.segment_ms) == (7, 5000)
+    core.abandon()
+    fresh = Core(tmp_path)
+    await fresh.open()
+    dynamic(fresh)
+    fresh.topics.refresh_configs()
+    config = fresh.topics.get("orders").config
+    assert (config.flush_messages, config.segment_ms) == (7, 5000)
+    await fresh.close()

@@ -1,0 +1,91 @@
+"""CreatePartitions: a topic grows, and never shrinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
+from tidelog.plugins.protocol_kafka.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+from .client import Client, versions_of
+from .topics import fill, new_topic
+
+Brokers = list[list[int]] | None
+
+
+def request(*topics: tuple[str, int, Brokers], validate_only: bool = False) -> CreatePartitionsRequest:
+    """Grow each topic to a count, with the brokers of the new partitions or without."""
+    return CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(
+                name=name,
+                count=count,
+                assignments=None
+                if brokers is None
+                else [CreatePartitionsAssignment(broker_ids=ids) for ids in brokers],
+            )
+            for name, count, brokers in topics
+        ],
+        timeout_ms=1000,
+        validate_only=validate_only,
+    )
+
+
+def codes(answer: Any) -> list[tuple[str, int]]:
+    """What became of each topic."""
+    return [(result.name, result.error_code) for result in answer.results]
+
+
+@pytest.mark.parametrize("version", versions_of(CREATE_PARTITIONS))
+async def test_every_version_adds_partitions(client: Client, broker: Broker, version: int) -> None:
+    topic = await new_topic(broker, partitions=2)
+    fill(topic, 0, [3])
+    answer = await client.ask(CREATE_PARTITIONS, version, request(("flights", 4, None), ("own", 2, None)))
+    assert codes(answer) == [("flights", 0), ("own", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert [partition.log_end_offset for partition in topic.partitions] == [3, 0, 0, 0]
+    assert topic.partitions[3].append(make_batch([b"new"])).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "brokers", "code"),
+    [
+        (2, None, ErrorCode.INVALID_PARTITIONS),
+        (1, None, ErrorCode.INVALID_PARTITIONS),
+        (-1, None, ErrorCode.INVALID_PARTITIONS),
+        (2**31 - 1, None, ErrorCode.INVALID_PARTITIONS),
+        (4, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (3, [[2]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (3, [[1, 1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (3, [[1]], 0),
+    ],
+)
+async def test_what_a_topic_cannot_become(
+    client: Client, broker: Broker, count: int, brokers: Brokers, code: int
+) -> None:
+    topic = await new_topic(broker, partitions=2)
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", count, brokers)))
+    assert codes(answer) == [("flights", code)]
+    assert len(topic.partitions) == (2 if code else count)
+
+
+async def test_validation_alone_adds_nothing(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 2, None), validate_only=True))
+    assert codes(answer) == [("flights", 0)]
+    assert len(topic.partitions) == 1
+
+
+async def test_a_topic_that_is_there_twice(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 2, None), ("flights", 3, None)))
+    assert codes(answer) == [("flights", ErrorCode.INVALID_REQUEST)]
+    assert len(topic.partitions) == 1

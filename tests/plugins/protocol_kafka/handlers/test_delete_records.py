@@ -1,0 +1,69 @@
+"""DeleteRecords: what lies below an offset is gone, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import OffsetOutOfRange
+from tidelog.kernel.partition.partition import Isolation
+from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
+from tidelog.plugins.protocol_kafka.messages.delete_records import (
+    HIGH_WATERMARK,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+from .client import Client, versions_of
+from .topics import fill, new_topic
+
+
+async def delete(
+    client: Client, version: int, name: str, *below: tuple[int, int]
+) -> list[tuple[int, int, int]]:
+    """(partition, where it begins, code) of each (partition, offset)."""
+    asked = [DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in below]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=asked)], timeout_ms=1000)
+    (topic,) = (await client.ask(DELETE_RECORDS, version, request)).topics
+    assert topic.name == name
+    return [(found.partition_index, found.low_watermark, found.error_code) for found in topic.partitions]
+
+
+@pytest.mark.parametrize("version", versions_of(DELETE_RECORDS))
+async def test_every_version_deletes(client: Client, broker: Broker, version: int) -> None:
+    topic = await new_topic(broker, partitions=3)
+    for index in range(3):
+        fill(topic, index, [2, 2, 2])
+    found = await delete(client, version, "flights", (0, 3), (1, HIGH_WATERMARK), (2, 0))
+    assert found == [(0, 3, 0), (1, 6, 0), (2, 0, 0)]
+    assert [partition.log_start_offset for partition in topic.partitions] == [3, 6, 0]
+    with pytest.raises(OffsetOutOfRange):
+        topic.partitions[0].read(2, 1000, Isolation.READ_UNCOMMITTED)
+    assert await delete(client, version, "flights", (0, 1)) == [(0, 3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "code"),
+    [
+        (0, 7, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (0, -2, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (1, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (-1, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+async def test_offsets_and_partitions_that_are_not_there(
+    client: Client, broker: Broker, partition: int, offset: int, code: ErrorCode
+) -> None:
+    topic = await new_topic(broker)
+    fill(topic, 0, [6])
+    assert await delete(client, 2, "flights", (partition, offset)) == [(partition, -1, code)]
+    assert topic.partitions[0].log_start_offset == 0
+
+
+async def test_topics_that_are_not_there_or_the_brokers_own(client: Client, broker: Broker) -> None:
+    await new_topic(broker, "__consumer_offsets")
+    assert await delete(client, 2, "nope", (0, 0)) == [(0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    found = await delete(client, 2, "__consumer_offsets", (0, 0))
+    assert found == [(0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)]
