@@ -1,0 +1,112 @@
+"""Deadlines of all coordinators: one task, one heap, however many members send heartbeats.
+
+A deadline that is put off costs a store into a dict: the heap keeps its old place, and only when that comes
+up is the key put where it belongs. The task sleeps until the earliest place.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+from collections.abc import Callable, Hashable
+
+import attrs
+import trio
+
+_log = logging.getLogger(__name__)
+
+CALLBACKS_BEFORE_YIELD = 64
+"""Deadlines that are served in a row: after a long pause of the process thousands may have passed."""
+SPARE_PLACES = 64
+"""Places that nobody needs any more are cleared away once they outnumber the keys by this."""
+
+
+@attrs.define
+class _Deadline:
+    at_ms: int
+    callback: Callable[[], None]
+    place_ms: int
+
+
+class Deadlines:
+    """Callbacks by key, each called once when its time has come; times are `now_ms` and later."""
+
+    def __init__(self) -> None:
+        self._deadlines: dict[Hashable, _Deadline] = {}
+        self._heap: list[tuple[int, int, Hashable]] = []
+        self._order = itertools.count()
+        self._asleep_until_ms: float = -math.inf
+        self._sooner = trio.Event()
+
+    @staticmethod
+    def now_ms() -> int:
+        """Milliseconds by trio's clock, which does not jump when somebody sets the machine's."""
+        return round(trio.current_time() * 1000)
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def schedule(self, key: Hashable, at_ms: int, callback: Callable[[], None]) -> None:
+        """Call `callback` at `at_ms`; it takes the place of what the key had."""
+        deadline = self._deadlines.get(key)
+        if deadline is not None and deadline.place_ms <= at_ms:
+            deadline.at_ms = at_ms
+            deadline.callback = callback
+            return
+        self._deadlines[key] = _Deadline(at_ms, callback, at_ms)
+        self._push(key, at_ms)
+
+    def schedule_by(self, key: Hashable, at_ms: int, callback: Callable[[], None]) -> None:
+        """Like `schedule`, but an earlier deadline of the key stays."""
+        deadline = self._deadlines.get(key)
+        if deadline is None or deadline.at_ms > at_ms:
+            self.schedule(key, at_ms, callback)
+
+    def cancel(self, key: Hashable) -> None:
+        """Forget the key's deadline, if it has one."""
+        self._deadlines.pop(key, None)
+
+    async def run(self) -> None:
+        """Serve deadlines until cancelled. What a callback raises is logged; the others go on."""
+        while True:
+            self._sooner = trio.Event()
+            self._asleep_until_ms = self._heap[0][0] if self._heap else math.inf
+            with trio.move_on_at(self._asleep_until_ms / 1000):
+                await self._sooner.wait()
+            self._asleep_until_ms = -math.inf
+            while self._serve_due():
+                await trio.lowlevel.checkpoint()
+
+    def _serve_due(self) -> bool:
+        """Serve some of what is due; whether anything may be left."""
+        for _ in range(CALLBACKS_BEFORE_YIELD):
+            if not self._heap or self._heap[0][0] > self.now_ms():
+                return False
+            place_ms, _, key = heapq.heappop(self._heap)
+            self._serve(key, place_ms)
+        return True
+
+    def _serve(self, key: Hashable, place_ms: int) -> None:
+        deadline = self._deadlines.get(key)
+        if deadline is None or deadline.place_ms != place_ms:
+            return
+        if deadline.at_ms > place_ms:
+            deadline.place_ms = deadline.at_ms
+            self._push(key, deadline.at_ms)
+            return
+        del self._deadlines[key]
+        try:
+            deadline.callback()
+        except Exception:
+            _log.exception("serving the deadline of %r failed", key)
+
+    def _push(self, key: Hashable, place_ms: int) -> None:
+        if len(self._heap) > 2 * len(self._deadlines) + SPARE_PLACES:
+            self._heap = [(kept.place_ms, next(self._order), key) for key, kept in self._deadlines.items()]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (place_ms, next(self._order), key))
+        if place_ms < self._asleep_until_ms:
+            self._sooner.set()
