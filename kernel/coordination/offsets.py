@@ -42,7 +42,8 @@ class OffsetCommit:
 
     `generation` is a classic member's generation or a consumer member's epoch; -1 with an empty member id for
     clients that commit without being members. `retention_time_ms` of -1 leaves expiry to the broker.
-    `knows_epochs` tells whether the client can understand errors about member epochs (version 9 and later).
+    `knows_epochs` tells whether the client can understand errors about member epochs (version 9 and later);
+    `is_transactional` whether it is TxnOffsetCommit.
     """
 
     group_id: str
@@ -52,6 +53,7 @@ class OffsetCommit:
     group_instance_id: str | None = None
     retention_time_ms: int = NO_RETENTION
     knows_epochs: bool = True
+    is_transactional: bool = False
 
 
 class CommitOutcome(NamedTuple):
@@ -67,7 +69,8 @@ class CommitOutcome(NamedTuple):
 class CommittedOffset(NamedTuple):
     """A group's position in a partition, as it is remembered; times are milliseconds since the epoch.
 
-    `expire_timestamp_ms` is -1 unless the client chose a retention time of its own.
+    `expire_timestamp_ms` is -1 unless the client chose a retention time of its own; `topic_id` (16 bytes) is
+    None unless the client named the topic by it.
     """
 
     offset: int
@@ -75,6 +78,7 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP
+    topic_id: bytes | None = None
 
 
 @attrs.frozen
