@@ -1,0 +1,106 @@
+"""Groups of the consumer protocol: heartbeats that do everything, and what can be seen of a group.
+
+Source: KIP-848; KIP-1082 (member ids are made by clients).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+
+
+@attrs.frozen
+class ConsumerGroupHeartbeat:
+    """A member's heartbeat. None is what did not change since its last one.
+
+    `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will come back. `owned` are the
+    partitions that the member has. `brings_member_id` tells of a client that makes its id itself.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topic_names: frozenset[str] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: PartitionsByTopic | None = None
+    client_id: str = ""
+    client_host: str = ""
+    brings_member_id: bool = True
+
+
+@attrs.frozen
+class HeartbeatAnswer:
+    """What a member is told. `assignment` is None when it is what it was told last."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: PartitionsByTopic | None = None
+
+
+@attrs.frozen
+class DescribedPartitions:
+    """Partitions of a topic, whose name is empty when it is gone."""
+
+    topic_id: bytes
+    topic_name: str
+    partitions: Sequence[int]
+
+
+@attrs.frozen
+class DescribedConsumer:
+    """A member. `is_classic` tells of one that speaks the classic protocol."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: Sequence[str]
+    topic_regex: str | None
+    assignment: Sequence[DescribedPartitions]
+    target: Sequence[DescribedPartitions]
+    is_classic: bool
+
+
+@attrs.frozen
+class DescribedConsumerGroup:
+    """A group; `state` is one of Empty, Assigning, Reconciling, Stable."""
+
+    group_id: str
+    state: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: Sequence[DescribedConsumer]
+
+
+class ConsumerGroupService(Protocol):
+    """The groups of the consumer protocol. Any may raise CoordinatorLoadInProgress, NotCoordinator."""
+
+    async def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer:
+        """Join, stay in, or leave a group; what it changed is in the log when this returns.
+
+        Raises:
+            BrokerError: InvalidRequest, GroupIdNotFound, GroupMaxSizeReached, UnknownMemberId,
+                FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId, UnsupportedAssignor,
+                InvalidRegularExpression, AssignmentFailed, StorageError.
+        """
+        ...
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup:
+        """What there is to see of a group.
+
+        Raises:
+            GroupIdNotFound: there is no such group, or it is of the classic protocol.
+        """
+        ...

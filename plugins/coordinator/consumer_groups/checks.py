@@ -1,0 +1,134 @@
+"""What a heartbeat must not do, with Kafka's errors. Source: KIP-848, "ConsumerGroupHeartbeat API"."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+    UnsupportedAssignor,
+)
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Member,
+    OwnedPartitions,
+)
+
+
+def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -> None:
+    """What can be said of a request without looking at its group.
+
+    Raises:
+        InvalidRequest: it lacks something, or contradicts itself.
+        UnsupportedAssignor: it asks for an assignor that is not offered.
+    """
+    epoch = request.member_epoch
+    if not request.member_id and (request.brings_member_id or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
+        raise InvalidRequest("the member id is empty")
+    for what, text in (
+        ("group id", request.group_id),
+        ("instance id", request.instance_id),
+        ("rack id", request.rack_id),
+    ):
+        if text == "":
+            raise InvalidRequest(f"the {what} is empty")
+    if epoch == JOIN_EPOCH:
+        _check_join(request)
+    elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        raise InvalidRequest("only a member with an instance id can leave for a while (epoch -2)")
+    elif epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequest(f"{epoch} is no member epoch")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise UnsupportedAssignor(
+            f"assignor {request.server_assignor!r} is not offered; there are {', '.join(assignors)}"
+        )
+
+
+def _check_join(request: ConsumerGroupHeartbeat) -> None:
+    if request.rebalance_timeout_ms is None:
+        raise InvalidRequest("who joins has to say its rebalance timeout")
+    if request.owned is None or request.owned:
+        raise InvalidRequest("who joins owns no partitions, and has to say so")
+    if request.topic_names is None and request.topic_regex is None:
+        raise InvalidRequest("who joins has to say what it subscribes to")
+
+
+def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
+    """Room for one more, unless the member is there already or takes the place of a static one.
+
+    Raises:
+        GroupMaxSizeReached
+    """
+    known = member_id in group.members or instance_id in group.static_members
+    if not known and len(group.members) >= max_size:
+        raise GroupMaxSizeReached(f"group {group.group_id} has its maximum of {max_size} members")
+
+
+def check_epoch(member: Member, epoch: int, reported: PartitionsByTopic | None) -> None:
+    """An epoch is the member's, or the one before if it missed an answer and has nothing that it should not.
+
+    Raises:
+        FencedMemberEpoch
+    """
+    current = member.current
+    if epoch in (JOIN_EPOCH, current.epoch):
+        return
+    if epoch == current.previous_epoch and epoch < current.epoch and _is_part_of(reported, current.assigned):
+        return
+    raise FencedMemberEpoch(
+        f"member {member.member_id} is in epoch {current.epoch}, not {epoch}; it has to give up its "
+        "partitions and join again"
+    )
+
+
+def _is_part_of(reported: PartitionsByTopic | None, assigned: OwnedPartitions) -> bool:
+    return reported is not None and all(
+        partitions <= assigned.get(topic_id, {}).keys() for topic_id, partitions in reported.items()
+    )
+
+
+def known_member(group: ConsumerGroup, member_id: str) -> Member:
+    """The member of that id.
+
+    Raises:
+        UnknownMemberId
+    """
+    member = group.members.get(member_id)
+    if member is None:
+        raise UnknownMemberId(f"{member_id!r} is no member of group {group.group_id}")
+    return member
+
+
+def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Member:
+    """The member that holds an instance id, and its id is the one given.
+
+    Raises:
+        UnknownMemberId: nobody holds it.
+        FencedInstanceId: another member does.
+    """
+    member = group.static_member(instance_id)
+    if member is None:
+        raise UnknownMemberId(f"nobody in group {group.group_id} has the instance id {instance_id!r}")
+    if member.member_id != member_id:
+        raise FencedInstanceId(f"the instance id {instance_id!r} belongs to member {member.member_id}")
+    return member
+
+
+def check_released(member: Member, instance_id: str) -> None:
+    """An instance id is free once its member left for a while.
+
+    Raises:
+        UnreleasedInstanceId
+    """
+    if member.current.epoch != LEAVE_STATIC_EPOCH:
+        raise UnreleasedInstanceId(f"the instance id {instance_id!r} is in use by {member.member_id}")

@@ -1,0 +1,130 @@
+"""Deciding about a heartbeat: what the member is told, and what that changes about its group."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+from uuid import uuid4
+
+import attrs
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.plugins.coordinator.consumer_groups import checks
+from tidelog.plugins.coordinator.consumer_groups.assigning import assign, may_assign
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    JOIN_EPOCH,
+    Member,
+    MemberMetadata,
+    OwnedPartitions,
+)
+from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
+
+T = TypeVar("T")
+
+
+class Decision(NamedTuple):
+    """The answer, once what the draft changed is in the log; without a draft nothing changes."""
+
+    answer: HeartbeatAnswer
+    draft: Draft | None = None
+
+
+def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context) -> Decision:
+    """Join a group, or stay in it.
+
+    Raises:
+        GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId,
+        AssignmentFailed
+    """
+    checks.check_size(group, request.member_id, request.instance_id, context.settings.max_size)
+    if request.member_epoch != JOIN_EPOCH:
+        member = _known_member(group, request)
+        if not _has_work(group, member, request, context):
+            return Decision(_answer(member, member.current.assigned, request, context))
+    draft = Draft(group)
+    member = _member(draft, request)
+    before = member.current.assigned
+    changed = update_member(draft, context, member, _metadata(member.metadata, request))
+    assign(draft, context)
+    updated = reconcile(draft, context, member.member_id, request.owned, subscription_changed=changed)
+    return Decision(_answer(updated, before, request, context), draft)
+
+
+def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Member:
+    if request.instance_id is None:
+        member = checks.known_member(group, request.member_id)
+    else:
+        member = checks.known_static_member(group, request.instance_id, request.member_id)
+    checks.check_epoch(member, request.member_epoch, request.owned)
+    return member
+
+
+def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Member:
+    group = draft.group
+    if request.member_epoch != JOIN_EPOCH:
+        return _known_member(group, request)
+    member_id = request.member_id or str(uuid4())
+    if request.instance_id is not None and (holder := group.static_member(request.instance_id)):
+        if not holder.is_classic:
+            checks.check_released(holder, request.instance_id)
+        return take_place(draft, holder, member_id)
+    return group.members.get(member_id) or Member(member_id)
+
+
+def _has_work(
+    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeat, context: Context
+) -> bool:
+    """Whether a heartbeat can change anything; nearly all of them cannot."""
+    return (
+        not member.current.is_reconciled_to(group.assignment_epoch)
+        or group.topics_version != context.topics.version
+        or bool(context.resolved)
+        or may_assign(group, context)
+        or _metadata(member.metadata, request) != member.metadata
+    )
+
+
+def _metadata(before: MemberMetadata, request: ConsumerGroupHeartbeat) -> MemberMetadata:
+    """What the member wants now: what the request leaves out stays, and it speaks the consumer protocol."""
+    return attrs.evolve(
+        before,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        instance_id=_or(request.instance_id, before.instance_id),
+        rack_id=_or(request.rack_id, before.rack_id),
+        topic_names=_or(request.topic_names, before.topic_names),
+        topic_regex=_or(request.topic_regex, before.topic_regex),
+        rebalance_timeout_ms=_or(request.rebalance_timeout_ms, before.rebalance_timeout_ms),
+        server_assignor=_or(request.server_assignor, before.server_assignor),
+        classic=None,
+    )
+
+
+def _or(given: T | None, before: T) -> T:
+    return before if given is None else given
+
+
+def _answer(
+    member: Member, before: OwnedPartitions, request: ConsumerGroupHeartbeat, context: Context
+) -> HeartbeatAnswer:
+    """The assignment goes to a member that joins, that told all about itself, or that has another one now."""
+    is_full = (
+        request.rebalance_timeout_ms is not None
+        and (request.topic_names is not None or request.topic_regex is not None)
+        and request.owned is not None
+    )
+    tell = request.member_epoch == JOIN_EPOCH or is_full or member.current.assigned != before
+    return HeartbeatAnswer(
+        member.member_id,
+        member.current.epoch,
+        context.settings.heartbeat_interval_ms,
+        partitions_of(member.current.assigned) if tell else None,
+    )
+
+
+def partitions_of(owned: OwnedPartitions) -> PartitionsByTopic:
+    """Partitions without their epochs."""
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}

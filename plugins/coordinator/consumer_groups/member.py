@@ -1,0 +1,88 @@
+"""A member of a group of the consumer protocol: what it asked for, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TypeAlias
+
+import attrs
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+OwnedPartitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
+"""Topic id → partition → the epoch in which the member was given it; no topic without a partition."""
+
+
+class MemberState(IntEnum):
+    """How far a member has come towards its target; the numbers are those of Kafka's records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@attrs.frozen
+class ClassicProtocol:
+    """What a member that speaks the classic protocol said when it joined; protocols in its order."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+@attrs.frozen
+class MemberMetadata:
+    """What a member wants. `rebalance_timeout_ms` is the time it has to give partitions up.
+
+    `classic` is there for a member that speaks the classic protocol.
+    """
+
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicProtocol | None = None
+
+
+@attrs.frozen
+class CurrentAssignment:
+    """What a member owns, and what of it it still has to give up.
+
+    `previous_epoch` is accepted once more from a member that missed the answer with its new one.
+    """
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: OwnedPartitions = attrs.Factory(dict)
+    revoking: OwnedPartitions = attrs.Factory(dict)
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether the member has everything that the assignment of that epoch gives it, and nothing else."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+@attrs.frozen
+class Member:
+    """A member by its id."""
+
+    member_id: str
+    metadata: MemberMetadata = MemberMetadata()
+    current: CurrentAssignment = CurrentAssignment()
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.metadata.classic is not None
+
+
+def partition_epoch(owned: OwnedPartitions, topic_id: bytes, partition: int) -> int | None:
+    """The epoch in which a partition was given to its owner, None if it is not among `owned`."""
+    return owned.get(topic_id, {}).get(partition)

@@ -1,0 +1,124 @@
+"""Members come, change what they want, take the place of another, and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.plugins.coordinator.consumer_groups.changes import (
+    AssignmentEpochSet,
+    CurrentRemoved,
+    CurrentSet,
+    MemberRemoved,
+    MemberSet,
+    TargetRemoved,
+    TargetSet,
+)
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Member,
+    MemberMetadata,
+)
+from tidelog.plugins.coordinator.consumer_groups.reconciliation import Reconciliation
+from tidelog.plugins.coordinator.consumer_groups.subscriptions import (
+    subscribed_ids,
+    update_metadata,
+    update_regexes,
+)
+
+
+def update_member(draft: Draft, context: Context, member: Member, metadata: MemberMetadata) -> bool:
+    """Take over what a member wants now, and raise the group's epoch if that asks for a new assignment.
+
+    Returns:
+        Whether the member subscribes to something else than before.
+    """
+    group = draft.group
+    is_new = member.member_id not in group.members
+    before = member.metadata
+    preferred = group.preferred_assignor(context.settings.default_assignor, context.settings.assignors)
+    if is_new or metadata != before:
+        draft.apply(MemberSet(member.member_id, metadata))
+    topics_changed = update_regexes(draft, context)
+    subscription_changed = (metadata.topic_names, metadata.topic_regex) != (
+        before.topic_names,
+        before.topic_regex,
+    )
+    now_preferred = group.preferred_assignor(context.settings.default_assignor, context.settings.assignors)
+    update_metadata(
+        draft,
+        context,
+        must_raise=is_new or topics_changed or subscription_changed or preferred != now_preferred,
+    )
+    return subscription_changed
+
+
+def take_place(draft: Draft, old: Member, member_id: str) -> Member:
+    """A static member that came back under another id gets what it had; it starts again at epoch 0."""
+    new = Member(
+        member_id,
+        old.metadata,
+        attrs.evolve(old.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
+    )
+    target = draft.group.targets.get(old.member_id, {})
+    _remove(draft, old.member_id)
+    draft.apply(MemberSet(member_id, new.metadata))
+    draft.apply(TargetSet(member_id, target))
+    draft.apply(CurrentSet(member_id, new.current))
+    return new
+
+
+def reconcile(
+    draft: Draft,
+    context: Context,
+    member_id: str,
+    reported: PartitionsByTopic | None,
+    *,
+    subscription_changed: bool,
+) -> Member:
+    """Move a member one step towards its target; gives the member afterwards."""
+    group = draft.group
+    member = group.members[member_id]
+    current = Reconciliation(
+        target_epoch=group.assignment_epoch,
+        target=group.targets.get(member_id, {}),
+        topic_ids=subscribed_ids(group, member, context.topics),
+        subscription_changed=subscription_changed,
+        reported=reported,
+        owners=group.owners,
+    ).next_assignment(member)
+    if current != member.current:
+        draft.apply(CurrentSet(member_id, current))
+    return group.members[member_id]
+
+
+def leave_for_a_while(draft: Draft, member: Member) -> None:
+    """A static member stops and keeps its partitions; what it still had to give up, it has given up."""
+    assigned = {
+        topic_id: dict.fromkeys(partitions, JOIN_EPOCH)
+        for topic_id, partitions in member.current.assigned.items()
+    }
+    current = attrs.evolve(member.current, epoch=LEAVE_STATIC_EPOCH, assigned=assigned, revoking={})
+    draft.apply(CurrentSet(member.member_id, current))
+
+
+def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) -> None:
+    """Members are gone; what they had is free, and the group's epoch goes up."""
+    for member_id in member_ids:
+        _remove(draft, member_id)
+    update_regexes(draft, attrs.evolve(context, resolved={}))
+    update_metadata(draft, context, must_raise=True)
+    if not draft.group.members:
+        # An empty group has nothing to assign; whoever comes next need not wait for the interval.
+        draft.apply(AssignmentEpochSet(draft.group.epoch, 0))
+
+
+def _remove(draft: Draft, member_id: str) -> None:
+    draft.apply(CurrentRemoved(member_id))
+    draft.apply(TargetRemoved(member_id))
+    draft.apply(MemberRemoved(member_id))

@@ -1,0 +1,59 @@
+"""What decisions about groups depend on besides the groups: configuration, and which topics there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import attrs
+
+from tidelog.kernel.coordination.assignors import PartitionAssignor
+
+
+class TopicEntry(NamedTuple):
+    """A topic as groups see it."""
+
+    topic_id: bytes
+    name: str
+    partitions: int
+
+
+class TopicCatalogue(Protocol):
+    """The topics of the broker. `version` goes up with every topic that comes, goes or grows."""
+
+    @property
+    def version(self) -> int:
+        """Different whenever what the other methods answer may be."""
+        ...
+
+    def by_name(self, name: str) -> TopicEntry | None:
+        """The topic of that name."""
+        ...
+
+    def by_id(self, topic_id: bytes) -> TopicEntry | None:
+        """The topic with that id."""
+        ...
+
+    def names(self) -> Iterable[str]:
+        """The names of topics that a regular expression may mean."""
+        ...
+
+
+@attrs.frozen
+class Settings:
+    """Configuration of groups; durations in milliseconds. The first of the assignors is the default."""
+
+    assignors: Mapping[str, PartitionAssignor]
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 2**31 - 1
+    assignment_interval_ms: int = 1_000
+    regex_refresh_interval_ms: int = 600_000
+    upgrades: bool = True
+    downgrades: bool = True
+    classic_max_size: int = 2**31 - 1
+
+    @property
+    def default_assignor(self) -> str:
+        """The assignor of members that do not ask for one."""
+        return next(iter(self.assignors))
