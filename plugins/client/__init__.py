@@ -13,6 +13,7 @@ from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.client.batches import NewRecord
 from tidelog.plugins.client.drivers.blocking import BlockingClient
 from tidelog.plugins.client.operations import (
+    ConfigChange,
     ConfigValue,
     CreatedTopic,
     FetchLimits,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingClient",
     "ClientSettings",
+    "ConfigChange",
     "ConfigValue",
     "CreatedTopic",
     "FetchLimits",

@@ -1,4 +1,4 @@
-"""The command `tidelog topics`: list, create, describe and delete topics, over the client core."""
+"""The command `tidelog topics`: list, create, describe, alter and delete topics, over the client core."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from tidelog.plugins.client.operations.topics import BROKER_DEFAULT
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.connecting import json_option, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid
+from tidelog.plugins.topic_commands.settings import key_values
 from tidelog.plugins.topic_commands.words import creation_failed, in_doubt
 
 _EPILOG = """\b
@@ -24,18 +25,6 @@ Examples:
   tidelog topics create orders --if-not-exists
   tidelog topics create orders --partitions 3 --validate-only
 """
-
-
-def _configs(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    configs: dict[str, str] = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE.")
-        if name in configs:
-            raise click.BadParameter(f"{name} is given more than once.")
-        configs[name] = value
-    return configs
 
 
 @click.command("create", epilog=_EPILOG, short_help="Create a topic.")
@@ -55,7 +44,7 @@ def _configs(context: click.Context, option: click.Parameter, given: tuple[str, 
     "configs",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=_configs,
+    callback=key_values,
     help="Set a topic key; repeatable.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is, without an error.")

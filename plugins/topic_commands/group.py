@@ -11,16 +11,17 @@ Examples:
   tidelog topics create orders --partitions 3
   tidelog topics list
   tidelog topics describe orders --bootstrap-server broker-1:9092,broker-2:9092
+  tidelog topics alter orders --config max.message.bytes=2000000
   tidelog topics delete orders
 """
 
 
 class _Commands(click.Group):
-    """The four commands by their modules."""
+    """The commands by their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names for the help."""
-        return ["create", "delete", "describe", "list"]
+        return ["alter", "create", "delete", "describe", "list"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name."""
@@ -30,9 +31,11 @@ class _Commands(click.Group):
         return command
 
 
-@click.group("topics", cls=_Commands, epilog=_EPILOG, short_help="List, create, describe, delete topics.")
+@click.group(
+    "topics", cls=_Commands, epilog=_EPILOG, short_help="List, create, describe, alter, delete topics."
+)
 def topics() -> None:
-    """List, create, describe and delete the topics of a running broker.
+    """List, create, describe, alter and delete the topics of a running broker.
 
     Works with tidelog and with Apache Kafka.
     """

@@ -33,9 +33,23 @@ def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
     return CommandFailed(text)
 
 
-def in_doubt(what: str, error: ClientError) -> CommandFailed:
-    """The broker may or may not have acted."""
-    return CommandFailed(f"Whether {what} is not known: {error}. `tidelog topics list` tells.")
+def in_doubt(what: str, error: ClientError, ask: str = "tidelog topics list") -> CommandFailed:
+    """The broker may or may not have acted; the command `ask` shows it."""
+    return CommandFailed(f"Whether {what} is not known: {error}. `{ask}` tells.")
+
+
+def alteration_failed(name: str, error: ErrorResponse, existing: Iterable[str]) -> CommandFailed:
+    """Why a topic was not changed."""
+    match error.code:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            text = _no_topic(name, existing)
+        case ErrorCode.INVALID_TOPIC_EXCEPTION if not _LEGAL_NAME.fullmatch(name):
+            text = f"{name!r} is no topic name. {NAME_RULE}"
+        case ErrorCode.INVALID_CONFIG:
+            text = _bad_config(name, error)
+        case _:
+            text = f"Topic {name!r} cannot be changed: {_detail(error)}"
+    return CommandFailed(text)
 
 
 def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> CommandFailed:
@@ -74,6 +88,11 @@ def raise_all(failures: Sequence[CommandFailed]) -> None:
 def _no_topic(name: str, existing: Iterable[str]) -> str:
     near = nearest_name(name, existing)
     return f"There is no topic {name!r}." + (f" Did you mean {near!r}?" if near else "")
+
+
+def _bad_config(name: str, error: ErrorResponse) -> str:
+    detail = _detail(error)
+    return f"Topic {name!r} cannot have this configuration: {detail} `tidelog config` lists the keys."
 
 
 def _detail(error: ErrorResponse) -> str:

@@ -5,11 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.protocol_kafka.messages import api as apis
+from tidelog.plugins.protocol_kafka.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
@@ -19,6 +34,12 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    SET,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsPartition,
@@ -131,6 +152,34 @@ def _describe_configs(scene: Scene, version: int) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources=[topic, broker])
 
 
+def _alter_configs(scene: Scene, version: int) -> AlterConfigsRequest:
+    # Of a topic that is not there: a mutation must not change how the broker goes on.
+    configs = [AlterableConfig(name="flush.ms", value="1000")]
+    topic = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="nowhere", configs=configs)
+    return AlterConfigsRequest(resources=[topic], validate_only=True)
+
+
+def _incremental_alter_configs(scene: Scene, version: int) -> IncrementalAlterConfigsRequest:
+    change = IncrementalAlterableConfig(name="flush.ms", config_operation=SET, value="1000")
+    topic = IncrementalAlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name="nowhere", configs=[change]
+    )
+    return IncrementalAlterConfigsRequest(resources=[topic], validate_only=True)
+
+
+def _create_partitions(scene: Scene, version: int) -> CreatePartitionsRequest:
+    assignment = CreatePartitionsAssignment(broker_ids=[1])
+    topic = CreatePartitionsTopic(name="nowhere", count=2, assignments=[assignment])
+    return CreatePartitionsRequest(topics=[topic], timeout_ms=100, validate_only=True)
+
+
+def _delete_records(scene: Scene, version: int) -> DeleteRecordsRequest:
+    asked = [DeleteRecordsPartition(partition_index=0, offset=0)]
+    return DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=scene.topic, partitions=asked)], timeout_ms=100
+    )
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -143,4 +192,8 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.INIT_PRODUCER_ID: _init_producer_id,
     apis.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     apis.DESCRIBE_CONFIGS: _describe_configs,
+    apis.ALTER_CONFIGS: _alter_configs,
+    apis.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    apis.CREATE_PARTITIONS: _create_partitions,
+    apis.DELETE_RECORDS: _delete_records,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.peers import run_kafka_tool
@@ -13,6 +15,8 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LINES = "one\ntwo\nthree\n"
 
 
@@ -43,3 +47,46 @@ def test_topics_are_created_listed_and_deleted(broker: Broker, topic: str) -> No
     assert "PartitionCount: 3" in _run(TOPICS, broker, "--describe", "--topic", topic)
     _run(TOPICS, broker, "--delete", "--topic", topic)
     assert topic not in _run(TOPICS, broker, "--list").splitlines()
+
+
+def test_configurations_are_changed_while_topics_are_used(broker: Broker, topic: str) -> None:
+    _run(TOPICS, broker, "--create", "--topic", topic, "--config", "flush.ms=5000")
+    _run(CONFIGS, broker, "--alter", "--topic", topic, "--add-config", "segment.bytes=2000000")
+    told = _run(CONFIGS, broker, "--describe", "--topic", topic)
+    assert "segment.bytes=2000000" in told
+    assert "DYNAMIC_TOPIC_CONFIG:segment.bytes=2000000" in told
+    assert "flush.ms=5000" in told
+    _run(CONFIGS, broker, "--alter", "--topic", topic, "--delete-config", "segment.bytes,flush.ms")
+    told = _run(CONFIGS, broker, "--describe", "--topic", topic)
+    assert "segment.bytes" not in told
+    assert "flush.ms" not in told
+
+
+def test_the_brokers_own_keys_are_changed_while_it_runs(broker: Broker, topic: str) -> None:
+    changed = ["--alter", "--broker-defaults", "--add-config", "log.index.interval.bytes=8192"]
+    _run(CONFIGS, broker, *changed)
+    told = _run(CONFIGS, broker, "--describe", "--broker-defaults")
+    assert "log.index.interval.bytes=8192" in told
+    assert "DYNAMIC_DEFAULT_BROKER_CONFIG:log.index.interval.bytes=8192" in told
+    _run(TOPICS, broker, "--create", "--topic", topic)
+    told = _run(CONFIGS, broker, "--describe", "--all", "--topic", topic)
+    assert "index.interval.bytes=8192" in told
+    _run(CONFIGS, broker, "--alter", "--broker-defaults", "--delete-config", "log.index.interval.bytes")
+    assert "log.index.interval.bytes" not in _run(CONFIGS, broker, "--describe", "--broker-defaults")
+
+
+def test_topics_grow(broker: Broker, topic: str) -> None:
+    _run(TOPICS, broker, "--create", "--topic", topic)
+    _run(TOPICS, broker, "--alter", "--topic", topic, "--partitions", "3")
+    assert "PartitionCount: 3" in _run(TOPICS, broker, "--describe", "--topic", topic)
+
+
+def test_records_are_deleted(broker: Broker, topic: str, tmp_path: Path) -> None:
+    _run(PRODUCER, broker, "--topic", topic, stdin=LINES)
+    asked = tmp_path / "offsets.json"
+    partitions = [{"topic": topic, "partition": 0, "offset": 2}]
+    asked.write_text(json.dumps({"partitions": partitions, "version": 1}))
+    told = _run(DELETE_RECORDS, broker, "--offset-json-file", str(asked))
+    assert f"{topic}-0" in told
+    assert "low_watermark: 2" in told
+    assert _run(OFFSETS, broker, "--topic", topic, "--time", "earliest") == f"{topic}:0:2\n"

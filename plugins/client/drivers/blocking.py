@@ -65,8 +65,10 @@ class BlockingClient:
 
     metadata = _method(operations.metadata)
     create_topics = _method(operations.create_topics)
+    create_partitions = _method(operations.create_partitions)
     delete_topics = _method(operations.delete_topics)
     describe_configs = _method(operations.describe_configs)
+    alter_configs = _method(operations.alter_configs)
     list_offsets = _method(operations.list_offsets)
     init_producer = _method(operations.init_producer)
     produce = _method(operations.produce)

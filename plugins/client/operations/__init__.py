@@ -1,15 +1,27 @@
 """What a client can do, each thing written once and without I/O (see `tidelog.plugins.client.steps`)."""
 
 from tidelog.plugins.client.operations.asking import ask, ask_all
-from tidelog.plugins.client.operations.configs import ConfigValue, describe_configs
+from tidelog.plugins.client.operations.configs import (
+    ConfigChange,
+    ConfigValue,
+    alter_configs,
+    describe_configs,
+)
 from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionReader, fetch
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
 from tidelog.plugins.client.operations.outcomes import or_raise
 from tidelog.plugins.client.operations.producing import IdempotentProducer, Produced, init_producer, produce
-from tidelog.plugins.client.operations.topics import CreatedTopic, NewTopic, create_topics, delete_topics
+from tidelog.plugins.client.operations.topics import (
+    CreatedTopic,
+    NewTopic,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
 
 __all__ = [
+    "ConfigChange",
     "ConfigValue",
     "CreatedTopic",
     "FetchLimits",
@@ -18,8 +30,10 @@ __all__ = [
     "NewTopic",
     "PartitionReader",
     "Produced",
+    "alter_configs",
     "ask",
     "ask_all",
+    "create_partitions",
     "create_topics",
     "delete_topics",
     "describe_configs",

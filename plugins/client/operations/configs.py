@@ -1,8 +1,8 @@
-"""The configuration of topics, from brokers that tell it."""
+"""The configuration of topics, from brokers that tell it, and changes of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -19,9 +19,19 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -33,6 +43,61 @@ class ConfigValue:
     name: str
     value: str | None
     is_own: bool
+
+
+_OPERATIONS = {"set": SET, "delete": DELETE, "append": APPEND, "subtract": SUBTRACT}
+
+
+@attrs.frozen
+class ConfigChange:
+    """What is to be done with a key of a topic.
+
+    `append` and `subtract` are for keys that are lists; `delete` takes no value.
+    """
+
+    name: str
+    value: str | None = None
+    operation: Literal["set", "delete", "append", "subtract"] = "set"
+
+
+def alter_configs(
+    session: Session, changes: Mapping[str, Sequence[ConfigChange]], *, validate_only: bool = False
+) -> Steps[Outcomes[str, None]]:
+    """Change keys of topics, or only ask whether they could be changed; the outcome of each by its name.
+
+    Doing it twice does no harm, so it is tried again like a question. Keys that are not named stay.
+
+    Raises:
+        UnsupportedByBroker: the broker changes no single keys (Kafka before 2.3).
+        ClientError: nothing is known of any topic.
+    """
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsResource(
+                resource_type=TOPIC_RESOURCE,
+                resource_name=name,
+                configs=[_change(change) for change in wanted],
+            )
+            for name, wanted in changes.items()
+        ],
+        validate_only=validate_only,
+    )
+    answer: IncrementalAlterConfigsResponse = yield from retrying(session, lambda: ask(session, request))
+    told: Outcomes[str, None] = {
+        result.resource_name: _error(result.resource_name, result.error_code, result.error_message)
+        for result in answer.responses
+    }
+    return {name: told.get(name, ErrorResponse.of_silence(_subject(name))) for name in changes}
+
+
+def _change(change: ConfigChange) -> IncrementalAlterableConfig:
+    return IncrementalAlterableConfig(
+        name=change.name, config_operation=_OPERATIONS[change.operation], value=change.value
+    )
+
+
+def _error(name: str, code: int, message: str | None) -> ErrorResponse | None:
+    return ErrorResponse(ErrorCode.of(code), _subject(name), message) if code else None
 
 
 def describe_configs(
@@ -56,10 +121,8 @@ def describe_configs(
 
 
 def _outcome(result: DescribeConfigsResult) -> tuple[ConfigValue, ...] | ErrorResponse:
-    if result.error_code:
-        subject = _subject(result.resource_name)
-        return ErrorResponse(ErrorCode.of(result.error_code), subject, result.error_message)
-    return tuple(_value(config) for config in result.configs)
+    error = _error(result.resource_name, result.error_code, result.error_message)
+    return error or tuple(_value(config) for config in result.configs)
 
 
 def _value(config: DescribeConfigsResourceResult) -> ConfigValue:

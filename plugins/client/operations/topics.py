@@ -1,4 +1,4 @@
-"""Creating and deleting topics, at the broker that the cluster calls its controller."""
+"""Creating, growing and deleting topics, at the broker that the cluster calls its controller."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from tidelog.plugins.client.operations.asking import ask, refresh, retrying
 from tidelog.plugins.client.operations.outcomes import Outcomes, settle
 from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
+from tidelog.plugins.protocol_kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -80,6 +84,32 @@ def create_topics(
         return _outcomes(session, names, told)
 
     return (yield from settle(session, by_name, attempt, _is_refused_for_now))
+
+
+def create_partitions(
+    session: Session, counts: Mapping[str, int], *, validate_only: bool = False
+) -> Steps[Outcomes[str, None]]:
+    """Give topics more partitions, up to `counts` by name; the outcome of each, None when it has them.
+
+    Raises:
+        ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
+            or may not have added them.
+    """
+
+    def attempt(names: list[str]) -> Steps[Outcomes[str, None]]:
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in names],
+            timeout_ms=_timeout_ms(session),
+            validate_only=validate_only,
+        )
+        answer = yield from _ask_controller(session, request)
+        told: Outcomes[str, None] = {
+            result.name: _error(result.error_code, result.name, result.error_message)
+            for result in answer.results
+        }
+        return _outcomes(session, names, told)
+
+    return (yield from settle(session, counts, attempt, _is_refused_for_now))
 
 
 def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str, None]]:

@@ -281,3 +281,42 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
     assert (raised.value.code, seen.out) == (2, "")
     assert words in seen.err
     assert seen.err.count("\n") == 1
+
+
+def test_alter_changes_what_is_named(real_broker: str, client: BlockingClient, name: str) -> None:
+    created(client, name, **{"flush.ms": "5000"})
+    told = succeeded(
+        real_broker, "alter", name, "--config", "max.message.bytes=4321", "--delete-config", "flush.ms",
+        "--partitions", "3",
+    )  # fmt: skip
+    assert told == f"Topic {name} was changed.\n"
+    (described,) = json_of(real_broker, "describe", name)
+    assert described["own_config"] == ["max.message.bytes"]
+    assert len(described["partitions"]) == 3
+
+
+def test_alter_that_only_asks(real_broker: str, client: BlockingClient, name: str) -> None:
+    created(client, name)
+    asked = json_of(
+        real_broker, "alter", name, "--config", "flush.ms=9", "--partitions", "2", "--validate-only"
+    )
+    assert asked == {"name": name, "altered": False}
+    (described,) = json_of(real_broker, "describe", name)
+    assert (described["own_config"], len(described["partitions"])) == ([], 1)
+
+
+def test_alter_that_fails(real_broker: str, client: BlockingClient, name: str) -> None:
+    missing = failed(real_broker, "alter", name, "--config", "flush.ms=9")
+    assert f"There is no topic {name!r}." in missing
+    created(client, name)
+    assert "cannot have this configuration" in failed(real_broker, "alter", name, "--config", "flush.ms=-9")
+    assert "cannot be changed" in failed(real_broker, "alter", name, "--partitions", "1")
+
+
+@once
+@pytest.mark.parametrize(
+    "arguments", [(), ("--config", "a=1", "--delete-config", "a"), ("--config", "a"), ("--partitions", "0")]
+)
+def test_alter_that_makes_no_sense(real_broker: str, name: str, arguments: tuple[str, ...]) -> None:
+    done = topics(real_broker, "alter", name, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
