@@ -262,3 +262,7 @@ class UnreleasedInstanceId(BrokerError):
 
 class UnsupportedAssignor(BrokerError):
     """No server-side assignor of this name is offered."""
+
+
+class NotEnoughReplicas(BrokerError):
+    """Nothing can be appended just now; ask again soon."""

@@ -64,6 +64,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.FencedMemberEpoch: ErrorCode.FENCED_MEMBER_EPOCH,
     errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
+    errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
 

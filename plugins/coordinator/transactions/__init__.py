@@ -1,0 +1,1 @@
+"""Transactions: a machine of tables and pure functions, and the driver round it."""

@@ -1,0 +1,47 @@
+"""Configuration keys of transactions, with Kafka's names and defaults."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tidelog.kernel.config import ConfigKey, boolean, integer
+
+TRANSACTION_MAX_TIMEOUT_MS: Final = ConfigKey(
+    name="transaction.max.timeout.ms",
+    type=integer(1),
+    default=900_000,
+    documentation="The longest transaction timeout that a producer may ask for, in milliseconds.",
+)
+TRANSACTIONAL_ID_EXPIRATION_MS: Final = ConfigKey(
+    name="transactional.id.expiration.ms",
+    type=integer(1),
+    default=604_800_000,
+    documentation="How long a transactional id that is not used is remembered, in milliseconds.",
+)
+ABORT_TIMED_OUT_INTERVAL_MS: Final = ConfigKey(
+    name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    type=integer(1),
+    default=10_000,
+    documentation="How often transactions are looked at for having been open for too long, in milliseconds.",
+)
+REMOVE_EXPIRED_INTERVAL_MS: Final = ConfigKey(
+    name="transaction.remove.expired.transaction.cleanup.interval.ms",
+    type=integer(1),
+    default=3_600_000,
+    documentation="How often transactional ids are looked at for having expired, in milliseconds.",
+)
+PARTITION_VERIFICATION_ENABLE: Final = ConfigKey(
+    name="transaction.partition.verification.enable",
+    type=boolean(),
+    default=True,
+    documentation="Whether a transactional batch is refused unless its partition was added to the "
+    "transaction.",
+)
+
+ALL: Final[tuple[ConfigKey[Any], ...]] = (
+    TRANSACTION_MAX_TIMEOUT_MS,
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+    ABORT_TIMED_OUT_INTERVAL_MS,
+    REMOVE_EXPIRED_INTERVAL_MS,
+    PARTITION_VERIFICATION_ENABLE,
+)
