@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.coordination.loading import LoadProgress
+    from tidelog.kernel.coordination.offsets import OffsetService
 
 
 class Coordinator(Protocol):
     """A broker's coordinator; each service has a module of its own beside this one."""
+
+    @property
+    def offsets(self) -> OffsetService:
+        """Offsets that groups commit."""
+        ...
 
     async def open(self) -> None:
         """Begin to bring back what is remembered; returns soon.
@@ -33,6 +41,11 @@ class Coordinator(Protocol):
 
     async def prepare_transactions(self) -> None:
         """The same for transactions."""
+        ...
+
+    @property
+    def loading(self) -> Mapping[str, LoadProgress]:
+        """How far what is remembered has been read back: `groups` and `transactions`."""
         ...
 
     def partition_for_group(self, group_id: str) -> int:

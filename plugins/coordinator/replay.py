@@ -12,19 +12,22 @@ _log = logging.getLogger(__name__)
 
 ReplayRecord: TypeAlias = Callable[[int, bytes, bytes | None], None]
 """Takes one record into memory: the number of its partition, its key and its value, None for a tombstone."""
-ReplayTransactional: TypeAlias = Callable[[int, int, bytes, bytes | None], None]
-"""The same for a record of a transaction, with the producer's id after the partition."""
+ReplayTransactional: TypeAlias = Callable[[int, int, int, bytes, bytes | None], None]
+"""The same for a record of a transaction, with the producer's id and the record's offset after the partition.
+"""
 EndTransaction: TypeAlias = Callable[[int, int, bool], None]
 """A transaction of a producer (its id) has ended in that partition; True when it was committed."""
 
 
 class GroupReplay:
-    """A `ReplayBatch` for `__consumer_offsets`. A key begins with its type (int16)."""
+    """The `LogReader` of `__consumer_offsets`. A key begins with its type (int16)."""
 
     def __init__(self, transactional: ReplayTransactional, end: EndTransaction) -> None:
         self._by_type: dict[bytes, ReplayRecord] = {}
         self._transactional = transactional
         self._end = end
+        self._on_loaded: list[Callable[[int], None]] = []
+        self._on_forget: list[Callable[[int], None]] = []
         self._unknown: set[bytes] = set()
 
     def register(self, key_types: Iterable[int], replay: ReplayRecord) -> None:
@@ -32,12 +35,31 @@ class GroupReplay:
         for key_type in key_types:
             self._by_type[key_type.to_bytes(2, "big")] = replay
 
-    def __call__(self, partition: int, batch: LoadedBatch) -> None:
+    def on_loaded(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with the number of each partition that was read to its end."""
+        self._on_loaded.append(listener)
+
+    def on_forget(self, listener: Callable[[int], None]) -> None:
+        """Call `listener` with the number of each partition that is gone."""
+        self._on_forget.append(listener)
+
+    def loaded(self, partition: int) -> None:
+        """See `LogReader`."""
+        for listener in self._on_loaded:
+            listener(partition)
+
+    def forget(self, partition: int) -> None:
+        """See `LogReader`."""
+        for listener in self._on_forget:
+            listener(partition)
+
+    def replay(self, partition: int, batch: LoadedBatch) -> None:
+        """See `LogReader`."""
         if batch.marker is not None:
             self._end(partition, batch.producer_id, batch.marker.commit)
         elif batch.is_transactional:
-            for key, value in batch.records:
-                self._transactional(partition, batch.producer_id, key, value)
+            for offset, (key, value) in enumerate(batch.records, batch.base_offset):
+                self._transactional(partition, batch.producer_id, offset, key, value)
         else:
             by_type = self._by_type
             for key, value in batch.records:

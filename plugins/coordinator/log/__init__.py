@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidelog.plugins.coordinator.log.state_log import (
     LoadedBatch,
-    ReplayBatch,
+    LogReader,
     StateLog,
     StateRecord,
 )
 
-__all__ = ["LoadedBatch", "ReplayBatch", "StateLog", "StateRecord"]
+__all__ = ["LoadedBatch", "LogReader", "StateLog", "StateRecord"]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition.partition import AppendResult
-from tidelog.plugins.coordinator.log.state_log import ReplayBatch, StateRecord
+from tidelog.plugins.coordinator.log.state_log import LogReader, StateRecord
 
 
 class ForgetfulLog:
     """One partition, always there, always empty; its offsets only count."""
 
     def __init__(self) -> None:
+        self.progress = LoadProgress()
         self._next_offset = 0
         self._open = False
 
@@ -41,9 +43,10 @@ class ForgetfulLog:
     async def ensure(self) -> None:
         """See `StateLog`."""
 
-    def open(self, replay: ReplayBatch, forget: Callable[[int], None]) -> None:
+    def open(self, reader: LogReader) -> None:
         """See `StateLog`."""
         self._open = True
+        reader.loaded(0)
 
     def close(self) -> None:
         """See `StateLog`."""

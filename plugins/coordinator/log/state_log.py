@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
+from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.records.control import EndMarker
 
@@ -30,12 +31,29 @@ class LoadedBatch(NamedTuple):
     marker: EndMarker | None = None
 
 
-ReplayBatch: TypeAlias = Callable[[int, LoadedBatch], None]
-"""Takes what was read back into memory: called with the number of the partition and a batch."""
+class LogReader(Protocol):
+    """Who takes what is read back into memory; partitions come one after the other."""
+
+    def replay(self, partition: int, batch: LoadedBatch) -> None:
+        """The next batch of a partition."""
+        ...
+
+    def loaded(self, partition: int) -> None:
+        """A partition was read to its end, or is empty: from now on it is active."""
+        ...
+
+    def forget(self, partition: int) -> None:
+        """A partition is gone, and what it told counts no more."""
+        ...
 
 
 class StateLog(Protocol):
     """The records of one kind of coordinator, in partitions; what was appended counts at once."""
+
+    @property
+    def progress(self) -> LoadProgress:
+        """How far it has been read back."""
+        ...
 
     @property
     def partition_count(self) -> int:
@@ -79,11 +97,8 @@ class StateLog(Protocol):
         """
         ...
 
-    def open(self, replay: ReplayBatch, forget: Callable[[int], None]) -> None:
-        """Begin to read back what is there: `replay` gets every batch of every partition, in order.
-
-        `forget` is called with a partition's number when it is gone and what it told counts no more.
-        """
+    def open(self, reader: LogReader) -> None:
+        """Begin to read back what is there, all of it in order, to `reader`."""
         ...
 
     def close(self) -> None:

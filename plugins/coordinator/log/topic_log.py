@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
+from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
@@ -17,14 +18,13 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.partition.partition import Isolation
 from tidelog.kernel.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
-from tidelog.plugins.coordinator.log.progress import LoadProgress
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.partition import Partition
     from tidelog.kernel.partition.partition import AppendResult
     from tidelog.kernel.topics import NewTopic, Topic
-    from tidelog.plugins.coordinator.log.state_log import LoadedBatch, ReplayBatch, StateRecord
+    from tidelog.plugins.coordinator.log.state_log import LoadedBatch, LogReader, StateRecord
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +47,7 @@ class TopicLog:
         self._topic: Topic | None = None
         self._active: dict[int, Partition] = {}
         self._failed: dict[int, BrokerError] = {}
-        self._replay: ReplayBatch | None = None
-        self._forget: Callable[[int], None] | None = None
+        self._reader: LogReader | None = None
         broker.topics.announce_internal(spec)
 
     @property
@@ -88,15 +87,15 @@ class TopicLog:
             await self._topics.ensure(self._spec.name)
             self._attach()
 
-    def open(self, replay: ReplayBatch, forget: Callable[[int], None]) -> None:
+    def open(self, reader: LogReader) -> None:
         """See `StateLog`."""
-        self._replay, self._forget = replay, forget
+        self._reader = reader
         self._topics.on_deletion(self._on_deletion)
         self._attach()
 
     def close(self) -> None:
         """See `StateLog`."""
-        self._replay = None
+        self._reader = None
         self._active.clear()
 
     def _explain(self, partition: int) -> None:
@@ -106,7 +105,7 @@ class TopicLog:
             return
         if partition in self._failed:
             raise self._failed[partition].with_traceback(None)
-        if self._topic is None or self._replay is None:
+        if self._topic is None or self._reader is None:
             raise NotCoordinator(f"{self._spec.name} is not there")
         raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being read")
 
@@ -116,7 +115,8 @@ class TopicLog:
 
     def _attach(self) -> None:
         """Take the topic into use once somebody has made it, and begin to read what is in it."""
-        if self._topic is not None or self._replay is None:
+        reader = self._reader
+        if self._topic is not None or reader is None:
             return
         self._topic = topic = self._topics.find(self._spec.name)
         if topic is None:
@@ -127,6 +127,7 @@ class TopicLog:
                 to_load.append((index, partition))
             else:
                 self._active[index] = partition
+                reader.loaded(index)
         if to_load:
             self.progress.partitions += len(to_load)
             self._tasks.once(f"load {topic.name}", lambda: self._load(topic, to_load))
@@ -136,9 +137,9 @@ class TopicLog:
             self._topic = None
             self._active.clear()
             self._failed.clear()
-            if self._forget is not None:
+            if self._reader is not None:
                 for index in range(len(topic.partitions)):
-                    self._forget(index)
+                    self._reader.forget(index)
 
     async def _load(self, topic: Topic, partitions: Sequence[tuple[int, Partition]]) -> None:
         began = trio.current_time()
@@ -149,8 +150,9 @@ class TopicLog:
                 self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {error}")
                 _log.error("%s-%d cannot be read: %s", topic.name, index, error)
             else:
-                if topic is self._topic:
+                if topic is self._topic and self._reader is not None:
                     self._active[index] = partition
+                    self._reader.loaded(index)
             self.progress.loaded_partitions += 1
         self.progress.milliseconds = round((trio.current_time() - began) * 1000)
         _log.info(
@@ -159,7 +161,7 @@ class TopicLog:
 
     async def _load_partition(self, index: int, partition: Partition) -> None:
         offset, end = partition.log_start_offset, partition.log_end_offset
-        while offset < end and self._replay is not None:
+        while offset < end and self._reader is not None and partition.offline is None:
             start = offset
             batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
             self.progress.bytes += size
@@ -177,9 +179,9 @@ class TopicLog:
     async def _apply(self, index: int, batches: Sequence[LoadedBatch]) -> None:
         since_checkpoint = 0
         for batch in batches:
-            if self._replay is None:
+            if self._reader is None:
                 return
-            self._replay(index, batch)
+            self._reader.replay(index, batch)
             count = len(batch.records)
             self.progress.records += count
             since_checkpoint += count + 1

@@ -87,7 +87,7 @@ def read_offset_value(value: bytes) -> CommittedOffset:
     """
     version = int.from_bytes(value[:TYPE_BYTES], "big")
     if version > CURRENT_VERSION:
-        raise DecodeError(f"a committed offset has version {version}, the newest known is {CURRENT_VERSION}")
+        raise DecodeError("OffsetCommitValue", version, "", f"the newest known version is {CURRENT_VERSION}")
     message: OffsetCommitValue = decode(OffsetCommitValue, version, value[TYPE_BYTES:])
     return CommittedOffset(
         message.offset,

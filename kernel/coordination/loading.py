@@ -1,4 +1,4 @@
-"""How far a coordinator's log has been read back."""
+"""How far what coordinators remember has been read back."""
 
 from __future__ import annotations
 

@@ -1,0 +1,127 @@
+"""Offsets that go by themselves: those that expired, and those in topics that were deleted (KIP-211).
+
+The retention time counts from when the group lost its last member; without members at all, or in topics that
+none of them reads, from each commit. What a client gave an expiry time of its own (OffsetCommit versions 2 to
+4) goes then. A group that is empty goes with its last offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import trio
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.coordination.offsets import NO_TIMESTAMP, CommittedOffset
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.topics import Topic
+from tidelog.plugins.coordinator.log import StateLog, StateRecord
+from tidelog.plugins.coordinator.offsets.guard import CommitGuard, ExpiryRule
+from tidelog.plugins.coordinator.offsets.service import Offsets
+from tidelog.plugins.coordinator.offsets.table import Place
+from tidelog.plugins.coordinator.records.offsets import offset_key
+
+_log = logging.getLogger(__name__)
+
+GROUPS_PER_SLICE = 50
+
+
+class OffsetExpiry:
+    """Looks through all groups now and then; what is to go gets tombstones, a batch for each group."""
+
+    def __init__(
+        self, log: StateLog, offsets: Offsets, guard: CommitGuard, clock: Clock, retention_ms: int
+    ) -> None:
+        self._log = log
+        self._offsets = offsets
+        self._guard = guard
+        self._clock = clock
+        self._retention_ms = retention_ms
+
+    async def expire(self) -> None:
+        """Remove what has expired by now; others get their turn in between."""
+        now_ms = self._clock()
+        expired = 0
+        for turn, (partition, group_id) in enumerate(self._groups(), 1):
+            expired += self._expire_group(partition, group_id, now_ms)
+            if turn % GROUPS_PER_SLICE == 0:
+                await trio.lowlevel.checkpoint()
+        if expired:
+            _log.info("%d committed offsets have expired", expired)
+
+    async def forget_topic(self, topic: Topic) -> None:
+        """Remove what was committed in a topic before it was deleted, which is now."""
+        deleted_ms = self._clock()
+        for turn, (partition, group_id) in enumerate(self._groups(), 1):
+            found = self._offsets.table.find(partition, group_id)
+            places = [
+                place
+                for place, offset in (found.committed.items() if found else ())
+                if place[0] == topic.name and _is_of(topic, offset, deleted_ms)
+            ]
+            self._remove(partition, group_id, places)
+            if turn % GROUPS_PER_SLICE == 0:
+                await trio.lowlevel.checkpoint()
+
+    def _groups(self) -> Iterator[tuple[int, str]]:
+        for partition in range(self._log.partition_count):
+            ids = dict.fromkeys(
+                (*self._guard.group_ids(partition), *self._offsets.table.group_ids(partition))
+            )
+            for group_id in ids:
+                yield partition, group_id
+
+    def _expire_group(self, partition: int, group_id: str, now_ms: int) -> int:
+        rule = self._guard.expiry(group_id)
+        if rule is None:
+            return 0
+        found = self._offsets.table.find(partition, group_id)
+        committed = found.committed if found else {}
+        pending = self._offsets.pending.places(group_id)
+        places = [
+            place
+            for place, offset in committed.items()
+            if self._has_expired(offset, rule, now_ms)
+            and place not in pending
+            and not self._guard.subscribes(group_id, place[0])
+        ]
+        last = len(places) == len(committed) and not pending
+        group = self._guard.tombstones(group_id) if last else None
+        return self._remove(partition, group_id, places, group)
+
+    def _has_expired(self, offset: CommittedOffset, rule: ExpiryRule, now_ms: int) -> bool:
+        if offset.expire_timestamp_ms != NO_TIMESTAMP:
+            return now_ms >= offset.expire_timestamp_ms
+        since_ms = offset.commit_timestamp_ms if rule.since_ms is None else rule.since_ms
+        return now_ms - since_ms >= self._retention_ms
+
+    def _remove(
+        self,
+        partition: int,
+        group_id: str,
+        places: Sequence[Place],
+        group: Sequence[StateRecord] | None = None,
+    ) -> int:
+        records = [StateRecord(offset_key(group_id, *place), None) for place in places]
+        if group is not None:
+            records += group
+        if not records and group is None:
+            return 0
+        try:
+            if records:
+                self._log.append(partition, records)
+        except BrokerError as error:
+            _log.warning("offsets of group %r stay for now: %s", group_id, error)
+            return 0
+        self._offsets.remove(group_id, places)
+        if group is not None:
+            self._guard.forget(group_id)
+        return len(places)
+
+
+def _is_of(topic: Topic, offset: CommittedOffset, deleted_ms: int) -> bool:
+    """Whether an offset is one of the topic that was deleted, and not of one that bears its name by now."""
+    if offset.topic_id is not None:
+        return offset.topic_id == topic.topic_id.bytes
+    return offset.commit_timestamp_ms <= deleted_ms

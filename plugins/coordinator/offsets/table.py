@@ -1,0 +1,121 @@
+"""What every group has committed, in memory.
+
+What is read back of the log stays as it is in the log until somebody asks for the group: most groups of a
+large log are not asked for, and a million offsets have to be there in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+from tidelog.kernel.coordination.offsets import CommittedOffset
+from tidelog.plugins.coordinator.records.offsets import TYPE_BYTES, read_offset_value
+
+Place: TypeAlias = tuple[str, int]
+"""A topic's name and the number of a partition."""
+
+_LENGTH_BYTES = 2
+_PARTITION_BYTES = 4
+
+
+class GroupOffsets:
+    """What one group has committed."""
+
+    __slots__ = ("_committed", "_unread")
+
+    def __init__(self) -> None:
+        self._committed: dict[Place, CommittedOffset] = {}
+        self._unread: dict[bytes, bytes] = {}
+
+    @property
+    def committed(self) -> dict[Place, CommittedOffset]:
+        """Place → what is committed there; to be read and changed."""
+        if self._unread:
+            for place, value in self._unread.items():
+                self._committed[_read_place(place)] = read_offset_value(value)
+            self._unread = {}
+        return self._committed
+
+    def load(self, place: bytes, value: bytes | None) -> None:
+        """Take over a record of the log: the rest of its key, and its value."""
+        if value is not None:
+            self._unread[place] = value
+        elif self._unread.pop(place, None) is None or self._committed:
+            self._committed.pop(_read_place(place), None)
+
+    def __len__(self) -> int:
+        return len(self._unread) + len(self._committed)
+
+
+class OffsetTable:
+    """The offsets of all groups, by the partition of the log that they are in."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, dict[str, GroupOffsets]] = {}
+        self._being_loaded: dict[bytes, GroupOffsets] = {}
+
+    def find(self, partition: int, group_id: str) -> GroupOffsets | None:
+        """What a group has committed, None for nothing."""
+        groups = self._groups.get(partition)
+        return groups.get(group_id) if groups else None
+
+    def get(self, partition: int, group_id: str) -> GroupOffsets:
+        """What a group has committed; to commit to, if that is nothing yet."""
+        groups = self._groups.setdefault(partition, {})
+        found = groups.get(group_id)
+        if found is None:
+            found = groups[group_id] = GroupOffsets()
+        return found
+
+    def group_ids(self, partition: int) -> Collection[str]:
+        """All groups that have committed something, as of now."""
+        return tuple(self._groups.get(partition, ()))
+
+    def groups(self, partition: int) -> Iterator[tuple[str, GroupOffsets]]:
+        """The same with what they have committed."""
+        return iter(tuple(self._groups.get(partition, {}).items()))
+
+    def drop_if_empty(self, partition: int, group_id: str) -> None:
+        """Forget a group that has nothing committed any more."""
+        groups = self._groups.get(partition)
+        if groups and group_id in groups and not groups[group_id]:
+            del groups[group_id]
+
+    def load(self, partition: int, key: bytes, value: bytes | None) -> str | None:
+        """Take over a record of the log; the group's id when it is the first of that group.
+
+        Raises:
+            UnicodeDecodeError, IndexError: the key is malformed.
+        """
+        end = TYPE_BYTES + _LENGTH_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
+        name = key[TYPE_BYTES + _LENGTH_BYTES : end]
+        group = self._being_loaded.get(name)
+        if group is not None:
+            group.load(key[end:], value)
+            return None
+        group_id = str(name, "utf-8")
+        group = self._being_loaded[name] = self.get(partition, group_id)
+        group.load(key[end:], value)
+        return group_id
+
+    def end_loading(self, partition: int) -> None:
+        """The partition was read to its end: what only tombstones were left of goes."""
+        self._being_loaded.clear()
+        for group_id, offsets in self.groups(partition):
+            if not len(offsets):
+                del self._groups[partition][group_id]
+
+    def forget(self, partition: int) -> None:
+        """The partition is gone."""
+        self._being_loaded.clear()
+        self._groups.pop(partition, None)
+
+    def __len__(self) -> int:
+        return sum(len(offsets) for groups in self._groups.values() for offsets in groups.values())
+
+
+def _read_place(place: bytes) -> Place:
+    return str(place[_LENGTH_BYTES:-_PARTITION_BYTES], "utf-8"), int.from_bytes(
+        place[-_PARTITION_BYTES:], "big", signed=True
+    )
