@@ -57,7 +57,7 @@ class Broker:
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
         self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
-            StorageContext(config, config[keys.NODE_ID], self.tasks, clock)
+            StorageContext(config, config[keys.NODE_ID], self.tasks, clock, plugins.index_formats())
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
         coordinators = plugins.group_coordinator(config[keys.COORDINATOR])

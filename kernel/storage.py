@@ -23,6 +23,7 @@ from tidelog.kernel.records.batch import Buffer
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.tasks import BackgroundTasks
 
@@ -336,12 +337,16 @@ class MetadataStore(Protocol):
 
 @attrs.frozen
 class StorageContext:
-    """What the kernel lends a backend; `tasks` are running when `open` is called."""
+    """What the kernel lends a backend; `tasks` are running when `open` is called.
+
+    `index_formats` are those that plugins offer, by name.
+    """
 
     config: Config
     node_id: int
     tasks: BackgroundTasks
     now_ms: Callable[[], int]
+    index_formats: Mapping[str, IndexFormat] = attrs.Factory(dict)
 
 
 @attrs.frozen

@@ -33,6 +33,7 @@ class TopicConfig:
     segment_jitter_ms: int = keys.SEGMENT_JITTER_MS.default
     segment_index_bytes: int = keys.SEGMENT_INDEX_BYTES.default
     index_interval_bytes: int = keys.INDEX_INTERVAL_BYTES.default
+    index_format: str = keys.INDEX_FORMAT.default
     file_delete_delay_ms: int = keys.FILE_DELETE_DELAY_MS.default
     flush_messages: int = keys.FLUSH_MESSAGES.default
     flush_ms: int = keys.FLUSH_MS.default

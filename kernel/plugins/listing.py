@@ -82,6 +82,8 @@ def _offer(seam: str, name: str, config: Config) -> Offer:
     match seam:
         case "storage":
             active = name == config[keys.STORAGE]
+        case "index format":
+            active = name == config[keys.LOG_INDEX_FORMAT] and config[keys.STORAGE] == "file"
         case "wire codec":
             active = name in {listener.codec for listener in config.served_listeners()}
         case "coordinator":

@@ -9,6 +9,7 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.key import ConfigKey
+    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.storage import StorageBackend
 
 
@@ -18,6 +19,14 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:
     from tidelog.plugins.storage_file.backend import FileBackend
 
     return (FileBackend(),)
+
+
+@hookimpl
+def tidelog_index_formats() -> Iterable[IndexFormat]:
+    """The format `sparse`, Kafka's own."""
+    from tidelog.plugins.storage_file.indexes.sparse_index import SPARSE
+
+    return (SPARSE,)
 
 
 @hookimpl

@@ -118,8 +118,8 @@ class Durability:
                 if segment.next_offset > self._durable_offset:
                     self._sync_log(segment)
                 if not segment.indexes_durable and not (growing and segment is segments[-1]):
-                    self._sync_path(segment.offsets.path, disk.fsync)
-                    self._sync_path(segment.times.path, disk.fsync)
+                    for path in segment.index.files:
+                        self._sync_path(path, disk.fsync)
                     segment.indexes_durable = True
                 if not segment.aborted.durable:
                     # Before, so that an entry which is added meanwhile is not taken for durable.

@@ -13,12 +13,9 @@ from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
 from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.flushing import Durability
-from tidelog.plugins.storage_file.names import DELETED_SUFFIX, SEGMENT_SUFFIXES
-from tidelog.plugins.storage_file.recovery.loading import (
-    LoadedSegments,
-    LoadSettings,
-    create_segment,
-)
+from tidelog.plugins.storage_file.names import DELETED_SUFFIX
+from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
+from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_segment
 from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_list import SegmentList
@@ -27,6 +24,7 @@ from tidelog.plugins.storage_file.side_files import SideFiles
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.records.batch import BatchHeader, Buffer
 
 
@@ -44,6 +42,7 @@ class FilePartitionStore:
         "_aborted_known_until",
         "_config",
         "_durability",
+        "_index_format",
         "_log_start",
         "_policy",
         "_segments",
@@ -60,6 +59,7 @@ class FilePartitionStore:
         directory: str,
         config: TopicConfig,
         services: Services,
+        index_format: IndexFormat,
         loaded: LoadedSegments,
         side_files: SideFiles,
         log_start_offset: int,
@@ -70,6 +70,7 @@ class FilePartitionStore:
         self.directory = directory
         self._config = config
         self._services = services
+        self._index_format = index_format
         self._segments = SegmentList(loaded.segments)
         self._side_files = side_files
         self._log_start = log_start_offset
@@ -163,7 +164,7 @@ class FilePartitionStore:
         if not segment.size:
             # A full index on an empty segment means that no segment can have entries; rolling would not help.
             return False
-        if segment.size + size > self._config.segment_bytes or segment.index_is_full:
+        if segment.size + size > self._config.segment_bytes or segment.index.is_full:
             return True
         since = segment.first_timestamp
         waited = max_timestamp - since if since >= 0 else self._services.now_ms() - segment.created_ms
@@ -190,9 +191,10 @@ class FilePartitionStore:
         self._services.in_thread(f"flush {self.topic_partition}", self._flush_inactive)
         return new
 
-    def _settings(self) -> LoadSettings:
+    def _settings(self) -> SegmentSettings:
         config = self._config
-        return LoadSettings(
+        return SegmentSettings(
+            index_format=self._index_format,
             index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
             now_ms=self._services.now_ms(),
@@ -336,7 +338,7 @@ class FilePartitionStore:
     def _mark_deleted(self, segment: Segment) -> None:
         segment.removed = True
         renamed: list[str] = []
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in segment.suffixes:
             path = segment.path(suffix)
             try:
                 disk.rename(path, path + DELETED_SUFFIX)

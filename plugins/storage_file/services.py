@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from tidelog.plugins.storage_file.indexes.choice import IndexFormats
+
 
 @attrs.frozen
 class Services:
@@ -14,6 +16,7 @@ class Services:
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
     `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
     `write_recovery_points()` blocks until those of all partitions are written down, where they have changed.
+    `index_formats` are those that a topic may have.
     """
 
     now_ms: Callable[[], int]
@@ -22,3 +25,4 @@ class Services:
     release_idle: Callable[[], None]
     descriptor_budget: int
     write_recovery_points: Callable[[], None]
+    index_formats: IndexFormats

@@ -26,6 +26,7 @@ from tidelog.plugins.storage_file.directories.deletion import DeletionQueue, rem
 from tidelog.plugins.storage_file.directories.ids import new_id
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
+from tidelog.plugins.storage_file.indexes.choice import IndexFormats
 from tidelog.plugins.storage_file.kraft.home import MetadataHome
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory
@@ -66,6 +67,7 @@ class FileStorage:
             self._release_idle,
             int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE),
             self._write_recovery_points,
+            IndexFormats(context.index_formats),
         )
 
     @property
@@ -101,6 +103,7 @@ class FileStorage:
         self._start_tasks()
 
     def _open(self) -> None:
+        self._services.index_formats.check(self._context.config)
         for path in self._paths():
             self._directories.append(LogDirectory(path))
         self._home = MetadataHome(self._context, self._directories)
@@ -221,6 +224,8 @@ class FileStorage:
             if len(homes) > 1:
                 paths = " and ".join(home.partition_path(spec.topic_partition) for home in homes)
                 raise StorageError(f"{spec.topic_partition} is there twice: {paths}; move one of them away")
+            if not homes:
+                self._services.index_formats.check_topic(spec.config)
             home = homes[0] if homes else min(self._directories, key=counts.__getitem__)
             counts[home] += not homes
             placements.append(Placement(spec, home, exists=bool(homes)))

@@ -15,6 +15,7 @@ from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
 
 Example = Callable[[str], str]
@@ -49,6 +50,21 @@ async def test_tidelog_storage_backends(example: Example) -> None:
     async with running_broker(settings) as broker:
         await broker.topics.ensure("t")
         assert len(broker.topics) == 1
+
+
+async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
+    settings = {
+        "plugins": example("tidelog_index_formats"),
+        "storage": "file",
+        "log.index.format": "another",
+        "log.dirs": str(tmp_path / "data"),
+    }
+    async with running_broker(settings) as broker:
+        (partition,) = (await broker.topics.ensure("t")).partitions
+        partition.append(make_batch([b"found without a file"]))
+        assert [header.base_offset for header in partition.store.headers(0)] == [0]
+    assert list((tmp_path / "data/t-0").glob("*.log"))
+    assert not list((tmp_path / "data/t-0").glob("*index"))
 
 
 def test_tidelog_wire_codecs(example: Example) -> None:

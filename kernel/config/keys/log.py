@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, boolean, choice, integer, long, nullable
+from tidelog.kernel.config.types import LONG_MAX, boolean, choice, integer, long, nullable, string
 
 MESSAGE_MAX_BYTES = ConfigKey(
     name="message.max.bytes",
@@ -129,4 +129,13 @@ LOG_INITIAL_TASK_DELAY_MS = ConfigKey(
     type=long(0),
     default=30000,
     documentation="How long background work on logs waits after the start, in milliseconds.",
+)
+LOG_INDEX_FORMAT = ConfigKey(
+    name="log.index.format",
+    type=string(non_empty=True),
+    default="sparse",
+    documentation="How segments find offsets and times, by default: `sparse` with Kafka's `.index` and "
+    "`.timeindex`, `memory` with nothing on disk, so that every start reads the headers of all batches. "
+    "Tidelog's own key, not one of Kafka's.",
+    only_with=("storage", "file"),
 )

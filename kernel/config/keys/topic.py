@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
 from tidelog.kernel.config.keys import log
-from tidelog.kernel.config.types import LONG_MAX, boolean, choice, integer, long
+from tidelog.kernel.config.types import LONG_MAX, boolean, choice, integer, long, string
 
 _MS_PER_HOUR = 3_600_000
 
@@ -124,4 +124,13 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     broker_defaults=(BrokerDefault(log.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS),),
     documentation="How far a producer's timestamp may lie in the future, in milliseconds. No effect with "
     "LogAppendTime.",
+)
+INDEX_FORMAT = ConfigKey(
+    name="index.format",
+    type=string(non_empty=True),
+    default="sparse",
+    scope="topic",
+    broker_defaults=(BrokerDefault(log.LOG_INDEX_FORMAT),),
+    documentation="How the topic's segments find offsets and times, see `log.index.format`. A change takes "
+    "effect at the next start, and nothing is lost by it. Tidelog's own key, not one of Kafka's.",
 )

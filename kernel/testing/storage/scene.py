@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import attrs
 
 from tidelog.kernel.config import Config, TopicConfig
+from tidelog.kernel.indexes import IndexFormat
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.storage import (
     FileRegion,
@@ -35,7 +36,8 @@ PLACE_KEYS = ("log.dirs",)
 class StorageScene:
     """A storage of one backend that can be closed and opened again on the same data.
 
-    `place` is a folder of its own; `settings` are configuration keys to set beside those that say where.
+    `place` is a folder of its own; `settings` are configuration keys to set beside those that say where;
+    `index_formats` is a plugin that offers some.
     """
 
     def __init__(
@@ -44,12 +46,16 @@ class StorageScene:
         place: Path,
         tasks: BackgroundTasks,
         settings: dict[str, object] | None = None,
+        index_formats: ModuleType | None = None,
     ) -> None:
         keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
         names = {key.name for key in keys}
         where = {name: str(place / "data") for name in PLACE_KEYS if name in names}
         self.backend: StorageBackend = next(iter(plugin.tidelog_storage_backends()))
         self.config = Config.from_mapping(where | (settings or {}), keys)
+        self.index_formats: dict[str, IndexFormat] = (
+            {each.name: each for each in index_formats.tidelog_index_formats()} if index_formats else {}
+        )
         self.clock = FakeClock()
         self.tasks = tasks
         self.storage = self.new_storage()
@@ -57,7 +63,8 @@ class StorageScene:
 
     def new_storage(self) -> Storage:
         """A storage on the scene's place that is not open yet."""
-        return self.backend.create(StorageContext(self.config, 1, self.tasks, self.clock))
+        context = StorageContext(self.config, 1, self.tasks, self.clock, self.index_formats)
+        return self.backend.create(context)
 
     async def reopen(self) -> None:
         """Close the storage and open a new one on the same data."""
@@ -70,7 +77,8 @@ class StorageScene:
     ) -> PartitionSpec:
         """A partition to open; a topic keeps its id for the whole test."""
         topic_id = self.topic_ids.setdefault(topic, uuid4())
-        return PartitionSpec(TopicPartition(topic, partition), topic_id, config or TopicConfig())
+        chosen = config or self.config.default_topic_config
+        return PartitionSpec(TopicPartition(topic, partition), topic_id, chosen)
 
     def forget_topic(self, topic: str) -> None:
         """Give a topic of that name a new id from now on."""
@@ -79,7 +87,7 @@ class StorageScene:
     async def open_store(self, **settings: int) -> PartitionStore:
         """Open one partition; `settings` are fields of `TopicConfig`, whose allowed ranges do not count."""
         changes: dict[str, Any] = dict(settings)
-        config = attrs.evolve(TopicConfig(), **changes)
+        config = attrs.evolve(self.config.default_topic_config, **changes)
         (store,) = await self.storage.open_partitions([self.spec(config=config)])
         return store
 

@@ -27,10 +27,12 @@ class StorageConformance(
     """Everything that the kernel relies on; `plugin` is the module with the hooks of the backend to prove.
 
     `settings` are configuration keys to set for it, beside `log.dirs`, which is set when the plugin has it.
+    `index_formats` is another plugin, with formats for its indexes.
     """
 
     plugin: ClassVar[ModuleType]
     settings: ClassVar[dict[str, object]] = {}
+    index_formats: ClassVar[ModuleType | None] = None
 
     def __init_subclass__(cls, plugin: ModuleType | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -42,7 +44,7 @@ class StorageConformance(
         """A fresh, open storage of the backend."""
         tasks = BackgroundTasks()
         async with tasks.running():
-            scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings))
+            scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings), self.index_formats)
             await scene.storage.open()
             try:
                 yield scene

@@ -17,9 +17,9 @@ import threading
 from struct import Struct
 from typing import ClassVar
 
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import WouldBlock
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.names import segment_file
 
 WARM_BYTES = 8192
 PAGE_BYTES = mmap.PAGESIZE
@@ -37,28 +37,29 @@ class MappedIndex:
     """A sorted file of fixed-size entries that refer to a segment's offsets relative to its base offset.
 
     One thread adds entries; any thread looks up. A reader takes the number of entries before the mapping, and
-    a writer publishes the mapping before the number, so a reader never looks past what is mapped.
+    a writer publishes the mapping before the number, so a reader never looks past what is mapped. An entry
+    can be stored as long as there are fewer than `room`.
     """
 
     ENTRY: ClassVar[Struct]
     KEY: ClassVar[Struct]
     SUFFIX: ClassVar[str]
 
-    __slots__ = ("_directory", "_map", "_room", "base_offset", "entries", "max_entries")
+    __slots__ = ("_map", "base_offset", "entries", "max_entries", "place", "room")
 
-    def __init__(self, directory: str, base_offset: int, entries: int, max_bytes: int) -> None:
+    def __init__(self, place: IndexPlace, entries: int, max_bytes: int) -> None:
         """An index whose file holds `entries` entries; nothing is opened yet."""
-        self._directory = directory
         self._map = _UNMAPPED
-        self._room = 0
-        self.base_offset = base_offset
+        self.room = 0
+        self.place = place
+        self.base_offset = place.base_offset
         self.entries = entries
         self.max_entries = max_bytes // self.ENTRY.size
 
     @property
     def path(self) -> str:
         """The index file."""
-        return f"{self._directory}/{segment_file(self.base_offset, self.SUFFIX)}"
+        return self.place.path(self.SUFFIX)
 
     @property
     def is_full(self) -> bool:
@@ -75,7 +76,7 @@ class MappedIndex:
         Raises:
             OSError: the disk is full; the index is as before.
         """
-        if self.entries < self._room:
+        if self.entries < self.room:
             return
         size = self.ENTRY.size
         capacity = max(self.max_entries, self.entries + 1) * size
@@ -84,20 +85,21 @@ class MappedIndex:
         fd = disk.open_file(self.path, os.O_RDWR | os.O_CREAT)
         try:
             disk.write_all(fd, bytes(reserved - used), used)
-            if not self._room or len(self._map) < reserved:
+            if not self.room or len(self._map) < reserved:
                 disk.ftruncate(fd, capacity)
                 mapped = disk.map_writable(fd, capacity)
                 with _publishing:
                     self._map = mapped
         finally:
             disk.close(fd)
-        self._room = reserved // size
+        self.room = reserved // size
 
-    def load(self) -> None:
-        """Blocking: map the entries and bring them into memory, so that lookups do not wait."""
+    def load(self) -> mmap.mmap:
+        """Blocking: map the entries and bring them into memory, so that lookups do not wait; the mapping."""
         size = self.entries * self.ENTRY.size
-        if self._map is not _UNMAPPED or not size:
-            return
+        mapped = self._map
+        if mapped is not _UNMAPPED or not size:
+            return mapped
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
             mapped = disk.map_readable(fd, size)
@@ -112,6 +114,8 @@ class MappedIndex:
             # The writer's mapping, made meanwhile, reaches further than this one.
             if self._map is _UNMAPPED:
                 self._map = mapped
+        # Not what was taken into use: another thread may let go of that at any time.
+        return mapped
 
     def read_last(self) -> tuple[int, ...]:
         """Blocking: the fields of the last entry; there has to be one."""
@@ -127,7 +131,7 @@ class MappedIndex:
 
     def release(self) -> None:
         """Let go of the mapping; it comes back when it is needed."""
-        self._room = 0
+        self.room = 0
         self._map = _UNMAPPED
 
     def trim(self) -> None:
@@ -162,6 +166,5 @@ class MappedIndex:
         if mapped is _UNMAPPED:
             if not wait:
                 raise WouldBlock
-            self.load()
-            mapped = self._map
+            mapped = self.load()
         return mapped

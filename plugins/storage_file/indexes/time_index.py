@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
 from tidelog.plugins.storage_file.names import TIME_INDEX_SUFFIX
@@ -30,11 +31,9 @@ class TimeIndex(MappedIndex):
     SUFFIX = TIME_INDEX_SUFFIX
     __slots__ = ("last_timestamp",)
 
-    def __init__(
-        self, directory: str, base_offset: int, entries: int, max_bytes: int, last_timestamp: int
-    ) -> None:
+    def __init__(self, place: IndexPlace, entries: int, max_bytes: int, last_timestamp: int) -> None:
         """As `MappedIndex`, with the timestamp of the last of the `entries`, -1 for none."""
-        super().__init__(directory, base_offset, entries, max_bytes)
+        super().__init__(place, entries, max_bytes)
         self.last_timestamp = last_timestamp
 
     @property

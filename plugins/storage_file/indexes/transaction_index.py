@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from struct import Struct
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import AbortedTransaction
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX, segment_file
+from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 VERSION = 0
@@ -43,12 +44,11 @@ class TransactionIndex:
     `durable` tells whether all entries are on disk for good.
     """
 
-    __slots__ = ("_base_offset", "_directory", "_entries", "durable", "last_offset")
+    __slots__ = ("_entries", "durable", "last_offset", "place")
 
-    def __init__(self, directory: str, base_offset: int) -> None:
+    def __init__(self, place: IndexPlace) -> None:
         """An index without entries, which needs no file."""
-        self._directory = directory
-        self._base_offset = base_offset
+        self.place = place
         self._entries = 0
         self.durable = True
         self.last_offset = NO_OFFSET
@@ -56,7 +56,7 @@ class TransactionIndex:
     @property
     def path(self) -> str:
         """The index file."""
-        return f"{self._directory}/{segment_file(self._base_offset, TXN_INDEX_SUFFIX)}"
+        return self.place.path(TXN_INDEX_SUFFIX)
 
     def load(self, end_offset: int) -> None:
         """Blocking: check the file that is there; its markers have to be in the segment, below `end_offset`.
@@ -69,7 +69,7 @@ class TransactionIndex:
             raise CorruptTransactionIndex(
                 f"{self.path} has {len(content)} bytes, no multiple of {ENTRY.size}"
             )
-        last_offset = self._base_offset - 1
+        last_offset = self.place.base_offset - 1
         for version, _, first, last, _ in ENTRY.iter_unpack(content):
             if version != VERSION or not last_offset < last < end_offset or first > last:
                 raise CorruptTransactionIndex(f"{self.path} has an entry that cannot be, for offset {last}")

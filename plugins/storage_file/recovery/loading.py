@@ -7,35 +7,25 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexPlace, IndexUnusable
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
-from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
-from tidelog.plugins.storage_file.recovery.recovery import scan_segment
+from tidelog.plugins.storage_file.recovery.recovery import SegmentScan, scan_headers, scan_segment
+from tidelog.plugins.storage_file.recovery.splitting import split_segment
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
+from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles
 
 _log = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class LoadSettings:
-    """How segments are opened: index sizes and interval in bytes, the clock's time in milliseconds."""
-
-    index_bytes: int
-    index_interval_bytes: int
-    now_ms: int
-    preallocate_bytes: int = 0
 
 
 @attrs.define
@@ -57,36 +47,26 @@ class LoadedSegments:
             self.aborted_known_until = segment.base_offset
 
 
-def create_segment(directory: str, base_offset: int, settings: LoadSettings) -> Segment:
-    """Create the files of an empty segment.
-
-    Raises:
-        OSError: the disk refused; no file is left behind.
-    """
-    offsets = OffsetIndex(directory, base_offset, 0, settings.index_bytes)
-    times = TimeIndex(directory, base_offset, 0, settings.index_bytes, NO_TIMESTAMP)
-    segment = Segment(directory, base_offset, offsets, times, settings.now_ms, settings.index_interval_bytes)
-    try:
-        segment.log = log = LogFile(segment.path(), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        if settings.preallocate_bytes:
-            disk.preallocate(log.fd, settings.preallocate_bytes)
-        offsets.trim()
-        times.trim()
-    except OSError:
-        segment.remove_files()
-        raise
-    segment.indexes_durable = False
-    return segment
-
-
 class SegmentLoader:
-    """Opens the segments of one partition; `label` names it in the log."""
+    """Opens the segments of one partition; `label` names it in the log.
 
-    def __init__(self, label: str, directory: str, files: SegmentFiles, settings: LoadSettings) -> None:
+    `remaining` is told how many segments are still to be opened, before each of them.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        directory: str,
+        files: SegmentFiles,
+        settings: SegmentSettings,
+        remaining: Callable[[int], None],
+    ) -> None:
         self._label = label
         self._directory = directory
         self._files = files
         self._settings = settings
+        self._remaining = remaining
+        self._loaded = LoadedSegments([])
 
     def load(self, *, recover_from: int | None) -> LoadedSegments:
         """Blocking: open all segments; with `recover_from`, check those that reach beyond that offset.
@@ -97,44 +77,73 @@ class SegmentLoader:
         """
         bases = self._files.base_offsets
         first_to_check = len(bases) if recover_from is None else _floor(bases, recover_from)
-        loaded = LoadedSegments([])
         for index, base in enumerate(bases):
+            self._remaining(len(bases) - index)
             following = bases[index + 1] if index + 1 < len(bases) else None
-            if index >= first_to_check:
-                cut = self._recover(loaded, base, following)
-                if cut and following is not None:
-                    self._drop(bases[index + 1 :], cut)
-                    break
-            elif not self._open(loaded, base, following):
-                self._recover(loaded, base, following)
-        return loaded
+            if index < first_to_check and self._open(base, following):
+                continue
+            if self._recover(base, following) and index >= first_to_check and following is not None:
+                self._drop(bases[index + 1 :])
+                break
+        self._remaining(0)
+        return self._loaded
 
-    def _open(self, loaded: LoadedSegments, base: int, following: int | None) -> bool:
-        """Open a segment whose log is good; False when its indexes have to be made anew."""
-        segment = self._with_indexes(base)
-        if segment is None:
-            return False
-        status = disk.stat(segment.path())
-        segment.size = status.st_size
-        segment.modified_ms = status.st_mtime_ns // 1_000_000
-        segment.created_ms = min(segment.created_ms, segment.modified_ms)
+    def _open(self, base: int, following: int | None) -> bool:
+        """Open a segment whose log is good; False when it has to be recovered."""
+        place = IndexPlace(self._directory, base)
+        if not self._settings.index_format.suffixes:
+            return self._open_without_files(place, following)
+        status = disk.stat(place.path(LOG_SUFFIX))
         try:
-            if following is None:
-                self._open_active(segment)
-            else:
-                segment.next_offset = following
-                segment.max_timestamp, segment.max_timestamp_offset = segment.times.last_entry()
-            _check_empty_indexes(segment)
+            index = self._settings.index_format.open(place, self._settings.index_bytes, status.st_size)
+        except IndexUnusable as error:
+            _log.warning("%s: %s; it is made anew", self._label, error)
+            return False
+        segment = self._settings.segment(place, index)
+        self._take_status(segment, status)
+        segment.size = status.st_size
+        try:
+            _learn_ends(segment, following)
+            _check_empty_index(segment)
         except CorruptBatch as error:
-            _log.warning("%s: %s; its segment is checked and its indexes are made anew", self._label, error)
+            _log.warning("%s: %s; its segment is checked and its index is made anew", self._label, error)
             return False
         finally:
             segment.sleep()
-        self._load_aborted(loaded, segment)
-        loaded.segments.append(segment)
+        return self._take_over(segment)
+
+    def _open_without_files(self, place: IndexPlace, following: int | None) -> bool:
+        """As `_open`, for a format that keeps nothing on disk: all headers are read."""
+        path = place.path(LOG_SUFFIX)
+        status = disk.stat(path)
+        sampler = self._settings.sampler(place)
+        try:
+            scan = scan_headers(LogFile(path, os.O_RDONLY), status.st_size, place.base_offset, sampler)
+        except CorruptBatch as error:
+            _log.warning("%s: %s; its segment is checked", self._label, error)
+            return False
+        segment = self._settings.segment(place, sampler.finish())
+        segment.adopt(scan, sampler)
+        segment.indexes_durable = True
+        if following is not None:
+            segment.next_offset = following
+        self._take_status(segment, status)
+        return sampler.overflow_offset is None and self._take_over(segment)
+
+    def _take_over(self, segment: Segment) -> bool:
+        """Add a segment that was opened, unless it has to be split."""
+        if segment.next_offset - 1 > segment.offset_limit and _overflows(segment):
+            return False
+        self._load_aborted(segment)
+        self._loaded.segments.append(segment)
         return True
 
-    def _load_aborted(self, loaded: LoadedSegments, segment: Segment) -> None:
+    def _take_status(self, segment: Segment, status: os.stat_result) -> None:
+        segment.modified_ms = status.st_mtime_ns // 1_000_000
+        segment.created_ms = min(segment.created_ms, segment.modified_ms)
+
+    def _load_aborted(self, segment: Segment) -> None:
+        loaded = self._loaded
         if segment_file(segment.base_offset, TXN_INDEX_SUFFIX) not in self._files.names:
             return
         if loaded.aborted_known_until is not None:
@@ -146,37 +155,17 @@ class SegmentLoader:
             _log.warning("%s: %s; it is made anew from the log", self._label, error)
             loaded.forget_aborted(segment)
 
-    def _open_active(self, segment: Segment) -> None:
-        if segment.size:
-            segment.load_tail()
-            segment.load_first_timestamp()
-        elif segment.offsets.entries or segment.times.entries:
-            raise CorruptBatch(f"{segment.path()} is empty, its indexes are not")
+    def _recover(self, base: int, following: int | None) -> int:
+        """Check a segment and make its index anew; the number of bytes that were cut off its end.
 
-    def _with_indexes(self, base: int) -> Segment | None:
-        settings = self._settings
-        entries: list[int] = []
-        for kind in (OffsetIndex, TimeIndex):
-            name = segment_file(base, kind.SUFFIX)
-            size = disk.stat(f"{self._directory}/{name}").st_size if name in self._files.names else -1
-            if size < 0 or size % kind.ENTRY.size:
-                state = "is missing" if size < 0 else f"has {size} bytes, no multiple of {kind.ENTRY.size},"
-                _log.warning("%s: %s %s and is made anew", self._label, name, state)
-                return None
-            entries.append(size // kind.ENTRY.size)
-        offsets = OffsetIndex(self._directory, base, entries[0], settings.index_bytes)
-        times = TimeIndex(self._directory, base, entries[1], settings.index_bytes, NO_TIMESTAMP)
-        times.last_timestamp = times.last_entry()[0]
-        return Segment(self._directory, base, offsets, times, settings.now_ms, settings.index_interval_bytes)
-
-    def _recover(self, loaded: LoadedSegments, base: int, following: int | None) -> int:
-        """Check a segment and make its indexes anew; the number of bytes that were cut off its end."""
-        settings = self._settings
-        path = f"{self._directory}/{segment_file(base, LOG_SUFFIX)}"
+        One that reaches further than its indexes can tell is split.
+        """
+        place = IndexPlace(self._directory, base)
+        path = place.path(LOG_SUFFIX)
         log = LogFile(path, os.O_RDWR)
         status = disk.stat(path)
-        builder = IndexBuilder(base, settings.index_interval_bytes)
-        scan = scan_segment(log, status.st_size, base, following, builder)
+        sampler = self._settings.sampler(place)
+        scan = scan_segment(log, status.st_size, base, following, sampler)
         cut = status.st_size - scan.valid_bytes
         if cut:
             _log.warning(
@@ -184,22 +173,30 @@ class SegmentLoader:
                 self._label, cut, path, scan.valid_bytes, scan.next_offset,
             )  # fmt: skip
             disk.ftruncate(log.fd, scan.valid_bytes)
-        offsets, times = builder.write(self._directory, settings.index_bytes)
-        segment = Segment(
-            self._directory, base, offsets, times, settings.now_ms, settings.index_interval_bytes
-        )
-        segment.adopt(scan, builder)
+        if sampler.overflow_offset is not None:
+            self._split(place, log, scan, following)
+            return cut
+        segment = self._settings.segment(place, sampler.finish())
+        segment.adopt(scan, sampler)
         if scan.has_markers:
-            loaded.forget_aborted(segment)
+            self._loaded.forget_aborted(segment)
         else:
             segment.aborted.discard()
-        segment.modified_ms = status.st_mtime_ns // 1_000_000
-        segment.created_ms = min(segment.created_ms, segment.modified_ms)
-        loaded.segments.append(segment)
-        loaded.changed = True
+        self._take_status(segment, status)
+        self._loaded.segments.append(segment)
+        self._loaded.changed = True
         return cut
 
-    def _drop(self, bases: Sequence[int], cut: int) -> None:
+    def _split(self, place: IndexPlace, log: LogFile, scan: SegmentScan, following: int | None) -> None:
+        bases = split_segment(place, log, scan.valid_bytes, self._settings.index_format.suffixes)
+        _log.warning(
+            "%s: %s reaches beyond %d offsets, which its indexes cannot tell; it was split at %s",
+            self._label, log.path, MAX_RELATIVE_OFFSET, ", ".join(map(str, bases[1:])),
+        )  # fmt: skip
+        for base, limit in zip(bases, [*bases[1:], following], strict=True):
+            self._recover(base, limit)
+
+    def _drop(self, bases: Sequence[int]) -> None:
         """Remove the segments behind one that was cut: what they hold does not follow any more."""
         for base in bases:
             for name in sorted(self._files.names):
@@ -214,18 +211,43 @@ def _floor(bases: Sequence[int], offset: int) -> int:
     return max((index for index, base in enumerate(bases) if base <= offset), default=0)
 
 
-def _check_empty_indexes(segment: Segment) -> None:
-    """Refuse indexes without entries for a log that calls for some: their files were emptied by something.
+def _learn_ends(segment: Segment, following: int | None) -> None:
+    """Learn end offset and largest timestamp; in the last segment, also when it began.
 
     Raises:
-        CorruptBatch: they have to be made anew, or the log is damaged.
+        CorruptBatch: log and index do not agree.
     """
-    if not segment.size or (segment.offsets.entries and segment.times.entries):
+    if following is not None:
+        segment.next_offset = following
+        segment.max_timestamp, segment.max_timestamp_offset = segment.index.last_timestamp()
+    elif segment.size:
+        segment.load_tail()
+        segment.load_first_timestamp()
+
+
+def _overflows(segment: Segment) -> bool:
+    """Whether a segment really has offsets that do not fit, not only a gap behind it."""
+    _, start = segment.index.last_position()
+    return any(
+        header.last_offset > segment.offset_limit
+        for _, header in iter_headers(segment.open_log(), start, segment.size)
+    )
+
+
+def _check_empty_index(segment: Segment) -> None:
+    """Refuse an index without entries for a log that calls for some: its files were emptied by something.
+
+    Raises:
+        CorruptBatch: it has to be made anew, or the log is damaged.
+    """
+    index = segment.index
+    knows_times = index.last_timestamp()[0] > NO_TIMESTAMP
+    if not segment.size or (index.entries and knows_times):
         return
     for position, header in iter_headers(segment.open_log(), 0, segment.size):
-        if position > segment.index_interval_bytes and not segment.offsets.entries:
-            raise CorruptBatch(f"{segment.offsets.path} has no entries")
-        if header.max_timestamp > NO_TIMESTAMP and not segment.times.entries:
-            raise CorruptBatch(f"{segment.times.path} has no entries")
+        if position > segment.index_interval_bytes and not index.entries:
+            raise CorruptBatch(f"{index} has no entries")
+        if header.max_timestamp > NO_TIMESTAMP and not knows_times:
+            raise CorruptBatch(f"{index} has no entries for times")
         if position > segment.index_interval_bytes:
             return

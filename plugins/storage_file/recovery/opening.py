@@ -7,6 +7,7 @@ import logging
 import attrs
 
 from tidelog.kernel.errors import StorageError
+from tidelog.kernel.indexes import IndexFormat
 from tidelog.kernel.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
@@ -19,10 +20,9 @@ from tidelog.plugins.storage_file.names import LOG_SUFFIX, PARTITION_METADATA, s
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.loading import (
     LoadedSegments,
-    LoadSettings,
     SegmentLoader,
-    create_segment,
 )
+from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_segment
 from tidelog.plugins.storage_file.segments.segment_files import (
     SegmentFiles,
     holds_batches,
@@ -54,14 +54,16 @@ def open_partition(placement: Placement, services: Services, *, registered: bool
     """
     spec, directory = placement.spec, placement.directory
     path = directory.partition_path(spec.topic_partition)
-    files = list_segment_files(path)
+    formats = services.index_formats
+    index_format = formats.of(spec.config, str(spec.topic_partition))
+    files = list_segment_files(path, index_format.suffixes, formats.foreign_suffixes(index_format))
     if placement.exists:
         _check_owner(placement, path, files, registered=registered)
     if PARTITION_METADATA not in files.names:
         # Not synced: it becomes durable with the first flush of the partition, like the directory itself.
         content = encode_partition_metadata(spec.topic_id)
         disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
-    return _load(placement, path, files, services)
+    return _load(placement, path, files, services, index_format)
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
@@ -89,10 +91,13 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
     files.names.discard(PARTITION_METADATA)
 
 
-def _load(placement: Placement, path: str, files: SegmentFiles, services: Services) -> FilePartitionStore:
+def _load(
+    placement: Placement, path: str, files: SegmentFiles, services: Services, index_format: IndexFormat
+) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
     partition, config = spec.topic_partition, spec.config
-    settings = LoadSettings(
+    settings = SegmentSettings(
+        index_format,
         config.segment_index_bytes,
         config.index_interval_bytes,
         services.now_ms(),
@@ -100,7 +105,9 @@ def _load(placement: Placement, path: str, files: SegmentFiles, services: Servic
     )
     recover_from = directory.recover_from(partition) if placement.exists else None
     log_start = directory.log_start(partition) if placement.exists else 0
-    loaded = SegmentLoader(str(partition), path, files, settings).load(recover_from=recover_from)
+    loaded = SegmentLoader(str(partition), path, files, settings, lambda _: None).load(
+        recover_from=recover_from
+    )
     _give_up_what_ends_before(log_start, path, loaded)
     created = not loaded.segments
     if created:
@@ -111,7 +118,9 @@ def _load(placement: Placement, path: str, files: SegmentFiles, services: Servic
     durable = end if recover_from is None else min(recover_from, end)
     side_files = SideFiles(path, files.side_files)
     durability = Durability(durable, names_durable=recover_from is None and not created)
-    return FilePartitionStore(partition, path, config, services, loaded, side_files, log_start, durability)
+    return FilePartitionStore(
+        partition, path, config, services, index_format, loaded, side_files, log_start, durability
+    )
 
 
 def _give_up_what_ends_before(log_start: int, path: str, loaded: LoadedSegments) -> None:

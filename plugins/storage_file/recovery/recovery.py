@@ -22,8 +22,10 @@ from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     MAGIC_V2,
+    NO_TIMESTAMP,
 )
-from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
+from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
+from tidelog.plugins.storage_file.segments.batch_scan import iter_headers, not_a_batch
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 CHUNK_BYTES = 1024 * 1024
@@ -54,25 +56,44 @@ class SegmentScan:
 
 
 def scan_segment(
-    log: LogFile, size: int, base_offset: int, limit_offset: int | None, builder: IndexBuilder
+    log: LogFile, size: int, base_offset: int, limit_offset: int | None, sampler: EntrySampler
 ) -> SegmentScan:
-    """Blocking: check the batches in the first `size` bytes of a segment and feed the good ones to `builder`.
+    """Blocking: check the batches in the first `size` bytes of a segment and feed the good ones to `sampler`.
 
     `limit_offset` is the base offset of the next segment, which no batch may reach.
 
     Raises:
         StorageError: the segment holds intact messages of a format older than record batches.
     """
-    return _Scanner(log, size, base_offset, limit_offset, builder).run()
+    return _Scanner(log, size, base_offset, limit_offset, sampler).run()
+
+
+def scan_headers(log: LogFile, size: int, base_offset: int, sampler: EntrySampler) -> SegmentScan:
+    """Blocking: go through the batches of a segment that is known to be good, and feed them to `sampler`.
+
+    Raises:
+        CorruptBatch: it is not good.
+    """
+    scan = SegmentScan(size, base_offset, NO_TIMESTAMP, 0)
+    for position, header in iter_headers(log, 0, size):
+        last_offset = header.last_offset
+        if header.base_offset < scan.next_offset or position + header.size > size:
+            raise not_a_batch(log, position)
+        sampler.add(header.base_offset, last_offset, position, header.max_timestamp)
+        if not scan.batches:
+            scan.first_timestamp = header.max_timestamp
+        scan.batches += 1
+        scan.next_offset = last_offset + 1
+    return scan
 
 
 class _Scanner:
     def __init__(
-        self, log: LogFile, size: int, base_offset: int, limit_offset: int | None, builder: IndexBuilder
+        self, log: LogFile, size: int, base_offset: int, limit_offset: int | None, sampler: EntrySampler
     ) -> None:
         self._log = log
         self._size = size
-        self._builder = builder
+        self._sampler = sampler
         self._limit_offset = MAX_OFFSET if limit_offset is None else limit_offset
         self._buffer = bytearray(min(CHUNK_BYTES, max(size, 1)))
         self._view = memoryview(self._buffer)
@@ -103,7 +124,7 @@ class _Scanner:
 
     def _check_chunk(self, available: int) -> int:
         """Check the batches that lie wholly in the buffer; the bytes they take."""
-        scan, view, add = self._scan, self._view, self._builder.add
+        scan, view, add = self._scan, self._view, self._sampler.add
         start = scan.valid_bytes
         at = 0
         while at + HEADER_BYTES <= available:
@@ -118,7 +139,7 @@ class _Scanner:
                 break
             if attributes & CONTROL_BIT:
                 scan.has_markers = True
-            add(base_offset + delta, start + at, max_timestamp)
+            add(base_offset, base_offset + delta, start + at, max_timestamp)
             self._accept(base_offset + delta, max_timestamp)
             at = end
         scan.valid_bytes = start + at
@@ -150,7 +171,7 @@ class _Scanner:
         if self._checksum(position + CRC_COVERS_FROM, end, crc32c) != crc:
             self._intact = False
             return
-        self._builder.add(base_offset + delta, position, max_timestamp)
+        self._sampler.add(base_offset, base_offset + delta, position, max_timestamp)
         self._accept(base_offset + delta, max_timestamp)
         scan.valid_bytes = end
 

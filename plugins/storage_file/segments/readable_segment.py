@@ -10,12 +10,11 @@ import os
 from collections.abc import Iterator
 
 from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.indexes import IndexPlace, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP, BatchHeader
 from tidelog.kernel.storage import FileRegion, LogSlice, SegmentView, WouldBlock
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
-from tidelog.plugins.storage_file.names import LOG_SUFFIX, segment_file
+from tidelog.plugins.storage_file.names import LOG_SUFFIX
 from tidelog.plugins.storage_file.segments.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 
@@ -33,22 +32,22 @@ class ReadableSegment:
 
     __slots__ = (
         "_boundary",
-        "_directory",
         "base_offset",
+        "index",
         "log",
         "max_timestamp",
         "max_timestamp_offset",
         "modified_ms",
         "next_offset",
-        "offsets",
+        "place",
         "size",
-        "times",
         "touched",
     )
 
-    def __init__(self, directory: str, base_offset: int, offsets: OffsetIndex, times: TimeIndex) -> None:
+    def __init__(self, place: IndexPlace, index: SegmentIndex) -> None:
         """An empty segment over files that are there."""
-        self._directory = directory
+        base_offset = place.base_offset
+        self.place = place
         # The offset and position that a reader which keeps up asks for next.
         self._boundary = (base_offset, 0)
         self.base_offset = base_offset
@@ -57,14 +56,13 @@ class ReadableSegment:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.modified_ms: int | None = None
-        self.offsets = offsets
-        self.times = times
+        self.index = index
         self.log: LogFile | None = None
         self.touched = False
 
     def path(self, suffix: str = LOG_SUFFIX) -> str:
         """One of the segment's files."""
-        return f"{self._directory}/{segment_file(self.base_offset, suffix)}"
+        return self.place.path(suffix)
 
     def open_log(self) -> LogFile:
         """The open `.log` file."""
@@ -98,7 +96,7 @@ class ReadableSegment:
             if not first_size:
                 first_size = self._batch_at(log, position, size, wait).size
             count = min(count, max(max_bytes, first_size))
-            bound = self.offsets.offset_behind(position + count, offset) or self.next_offset
+            bound = self.index.offset_behind(position + count, offset) or self.next_offset
         else:
             bound = self.next_offset
             if whole:
@@ -115,7 +113,7 @@ class ReadableSegment:
         if offset >= self.next_offset:
             return None
         log = self.open_log()
-        start = self.offsets.floor_position(offset, wait)
+        start = self.index.floor_position(offset, wait)
         if not start:
             return find_batch(log, 0, size, offset, wait)
         place = self._find_from(log, start, size, offset, wait)
@@ -123,7 +121,7 @@ class ReadableSegment:
             return place
         if not wait:
             raise WouldBlock
-        _log.error("%s leads astray, to byte %d; its segment is scanned instead", self.offsets.path, start)
+        _log.error("%s leads astray, to byte %d; its segment is scanned instead", self.index, start)
         return find_batch(log, 0, size, offset, wait)
 
     def _find_from(self, log: LogFile, start: int, size: int, offset: int, wait: bool) -> BatchPlace | None:
@@ -147,7 +145,7 @@ class ReadableSegment:
         if self.max_timestamp < timestamp_ms:
             return None
         size = self.size
-        place = self.find(self.times.floor_offset(timestamp_ms), size, wait=True)
+        place = self.find(self.index.floor_offset(timestamp_ms), size, wait=True)
         if place is None:
             return None
         for position, header in iter_headers(self.open_log(), place.position, size):

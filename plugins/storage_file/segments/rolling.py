@@ -1,6 +1,6 @@
 """When a segment is full: by size, by age, by its indexes, or because an offset no longer fits.
 
-An append looks only at three limits that are worked out beforehand (`RollLimits`); they are set so that it
+An append looks only at three limits that are worked out beforehand; they are set so that it
 never misses a reason to roll. Only when one of them is passed are the exact rules asked.
 Source: seed 002, "Segment rolling".
 """
@@ -14,9 +14,6 @@ import attrs
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-
-MAX_RELATIVE_OFFSET = 2**31 - 1
-"""Indexes keep offsets relative to the segment's base offset, in 31 bits."""
 
 ALWAYS = -1
 """A limit that everything passes."""

@@ -9,18 +9,17 @@ from __future__ import annotations
 import logging
 
 from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.indexes.index_builder import IndexBuilder
-from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
-from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
-from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
-from tidelog.plugins.storage_file.names import SEGMENT_SUFFIXES
+from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
+from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
+from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tidelog.plugins.storage_file.recovery.recovery import SegmentScan
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
-from tidelog.plugins.storage_file.segments.rolling import ALWAYS, MAX_RELATIVE_OFFSET, RollPolicy
+from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +34,7 @@ class Segment(ReadableSegment):
 
     __slots__ = (
         "_fd",
+        "_format",
         "_since_index",
         "_size_at_last_look",
         "_writer",
@@ -51,26 +51,26 @@ class Segment(ReadableSegment):
 
     def __init__(
         self,
-        directory: str,
-        base_offset: int,
-        offsets: OffsetIndex,
-        times: TimeIndex,
+        place: IndexPlace,
+        index_format: IndexFormat,
+        index: SegmentIndex,
         created_ms: int,
         index_interval_bytes: int,
     ) -> None:
         """An empty segment over files that are there; `created_ms` is the clock's time in milliseconds."""
-        super().__init__(directory, base_offset, offsets, times)
+        super().__init__(place, index)
+        self._format = index_format
         self._fd = -1
         self._writer: LogFile | None = None
         self._since_index = 0
         self._size_at_last_look = 0
-        self.aborted = TransactionIndex(directory, base_offset)
+        self.aborted = TransactionIndex(place)
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = created_ms
         self.index_interval_bytes = index_interval_bytes
         self.indexes_durable = True
         self.removed = False
-        self.offset_limit = base_offset + MAX_RELATIVE_OFFSET
+        self.offset_limit = place.base_offset + MAX_RELATIVE_OFFSET
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS
 
@@ -86,7 +86,7 @@ class Segment(ReadableSegment):
             # Its first batch sets the age that rolling goes by.
             self.byte_limit = self.roll_after = ALWAYS
         else:
-            self.byte_limit = ALWAYS if self.index_is_full else policy.segment_bytes
+            self.byte_limit = ALWAYS if self.index.is_full else policy.segment_bytes
             self.roll_after = policy.roll_after(self.first_timestamp)
         return self._fd
 
@@ -95,8 +95,7 @@ class Segment(ReadableSegment):
         self.byte_limit = self.roll_after = ALWAYS
         self._fd = -1
         self._writer = self.log = None
-        self.offsets.release()
-        self.times.release()
+        self.index.release()
 
     def sleep_if_idle(self) -> None:
         """Fall asleep unless it was read or appended to since the last call."""
@@ -118,15 +117,14 @@ class Segment(ReadableSegment):
 
     def configure(self, index_bytes: int) -> None:
         """Take another maximum size of the index files into use."""
-        self.offsets.resize(index_bytes)
-        self.times.resize(index_bytes)
+        self.index.resize(index_bytes)
         # The next append works the limits out anew.
         self.byte_limit = self.roll_after = ALWAYS
 
     @property
-    def index_is_full(self) -> bool:
-        """Whether one of the indexes can take no further entry."""
-        return self.offsets.is_full or self.times.is_full
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of its files end in; not every file has to be there."""
+        return (LOG_SUFFIX, *self._format.suffixes, TXN_INDEX_SUFFIX)
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Add a batch of `size` bytes.
@@ -137,8 +135,7 @@ class Segment(ReadableSegment):
         position = self.size
         index_due = self._since_index > self.index_interval_bytes
         if index_due:
-            self.offsets.make_room()
-            self.times.make_room()
+            self.index.make_room()
         try:
             written = disk.pwrite(self._fd, batch, position)
             if written != size:
@@ -152,10 +149,8 @@ class Segment(ReadableSegment):
         self.next_offset = last_offset + 1
         self.size = position + size
         if index_due:
-            self.offsets.append(last_offset, position)
-            self.times.append(self.max_timestamp, self.max_timestamp_offset)
             self._since_index = size
-            if self.index_is_full:
+            if self.index.append(last_offset, position, self.max_timestamp, self.max_timestamp_offset):
                 self.byte_limit = ALWAYS
         else:
             self._since_index += size
@@ -175,14 +170,14 @@ class Segment(ReadableSegment):
         Raises:
             CorruptBatch: indexes and log do not agree.
         """
-        indexed_offset, start = self.offsets.last_entry()
-        self.max_timestamp, self.max_timestamp_offset = self.times.last_entry()
+        indexed_offset, start = self.index.last_position()
+        self.max_timestamp, self.max_timestamp_offset = self.index.last_timestamp()
         self.next_offset = self.base_offset
         if not 0 <= start < max(self.size, 1):
-            raise CorruptBatch(f"{self.offsets.path} has an entry for byte {start} of {self.size}")
+            raise CorruptBatch(f"{self.index} has an entry for byte {start} of {self.size}")
         for position, header in iter_headers(self.open_log(), start, self.size):
             if position == start and start and header.last_offset != indexed_offset:
-                raise CorruptBatch(f"{self.offsets.path} has an entry of another batch for byte {start}")
+                raise CorruptBatch(f"{self.index} has an entry of another batch for byte {start}")
             if header.base_offset < self.next_offset or header.last_offset_delta < 0:
                 raise CorruptBatch(f"{self.path()} has offsets that do not grow at byte {position}")
             if header.max_timestamp > self.max_timestamp:
@@ -190,14 +185,14 @@ class Segment(ReadableSegment):
             self.next_offset = header.next_offset
         self._since_index = self.size - start
 
-    def adopt(self, scan: SegmentScan, builder: IndexBuilder) -> None:
-        """Take over what checking the whole segment found; its indexes are new and not yet durable."""
+    def adopt(self, scan: SegmentScan, sampler: EntrySampler) -> None:
+        """Take over what going through the whole segment found; its index is new and not yet durable."""
         self.size = scan.valid_bytes
         self.next_offset = scan.next_offset
         self.first_timestamp = scan.first_timestamp
-        self.max_timestamp = builder.max_timestamp
-        self.max_timestamp_offset = builder.max_timestamp_offset
-        self._since_index = scan.valid_bytes - builder.indexed_position
+        self.max_timestamp = sampler.max_timestamp
+        self.max_timestamp_offset = sampler.max_timestamp_offset
+        self._since_index = scan.valid_bytes - sampler.indexed_position
         self.indexes_durable = False
 
     def load_first_timestamp(self) -> None:
@@ -213,20 +208,17 @@ class Segment(ReadableSegment):
         self._boundary = (self.base_offset, 0)
         self.aborted.truncate_to(offset)
         if place is not None:
-            self.offsets.truncate_to(offset)
-            self.times.truncate_to(offset)
+            self.index.truncate_to(offset)
             self.size = place.position
             disk.truncate(self.path(), self.size)
         self.load_tail()
         self.load_first_timestamp()
 
     def close_indexes(self) -> None:
-        """Blocking: write the last time entry and cut the indexes to their entries."""
+        """Blocking: let the index know the largest timestamp, and take no more than its entries."""
         # Beyond it only in a segment that was damaged, or written by a broker which did not mind the limit.
-        if self.max_timestamp_offset <= self.offset_limit:
-            self.times.append_last(self.max_timestamp, self.max_timestamp_offset)
-        self.offsets.trim()
-        self.times.trim()
+        fits = self.max_timestamp_offset <= self.offset_limit
+        self.index.close(self.max_timestamp, self.max_timestamp_offset if fits else NO_OFFSET)
 
     def trim_log(self) -> None:
         """Blocking: cut what was preallocated, or left by an append that failed, off the end of `.log`."""
@@ -237,5 +229,5 @@ class Segment(ReadableSegment):
     def remove_files(self) -> None:
         """Unlink all files."""
         self.removed = True
-        for suffix in SEGMENT_SUFFIXES:
+        for suffix in self.suffixes:
             disk.remove_if_there(self.path(suffix))

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 
 import attrs
 
-from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import (
-    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
-    SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     base_offset_of,
     segment_file,
 )
+from tidelog.plugins.storage_file.segments.replacing import resolve
 from tidelog.plugins.storage_file.side_files import is_side_file
 
 _log = logging.getLogger(__name__)
 
-_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, disk.TEMPORARY_SUFFIX)
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, disk.TEMPORARY_SUFFIX)
 
 
 @attrs.define
@@ -40,11 +36,13 @@ class SegmentFiles:
     names: set[str]
 
 
-def list_segment_files(directory: str) -> SegmentFiles:
-    """Blocking: read a partition's directory; what an interrupted deletion or replacement left is removed.
+def list_segment_files(
+    directory: str, index_suffixes: Collection[str], foreign_suffixes: Collection[str]
+) -> SegmentFiles:
+    """Blocking: read a partition's directory; interrupted deletions and replacements are undone or finished.
 
-    Raises:
-        StorageError: an interrupted compaction has to be finished first.
+    `index_suffixes` are those of the partition's index format. Files with `foreign_suffixes` are of another
+    one, which it had before; they go, since they would be out of date when it is changed back.
     """
     names: set[str] = set()
     with disk.scandir(directory) as entries:
@@ -53,21 +51,31 @@ def list_segment_files(directory: str) -> SegmentFiles:
     for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES)]:
         disk.remove_if_there(f"{directory}/{name}")
         names.discard(name)
-    if any(name.endswith(SWAP_SUFFIX) for name in names):
-        raise StorageError(
-            f"{directory} has {SWAP_SUFFIX} files of an interrupted compaction; start the broker that was "
-            "compacting once and stop it properly"
-        )
+    resolve(directory, names)
+    _remove_foreign(directory, names, foreign_suffixes)
     bases = sorted(
         base for name in names if name.endswith(LOG_SUFFIX) and (base := base_offset_of(name)) is not None
     )
-    _remove_orphans(directory, names, set(bases))
+    _remove_orphans(directory, names, set(bases), (*index_suffixes, TXN_INDEX_SUFFIX))
     return SegmentFiles(bases, [name for name in names if is_side_file(name)], names)
 
 
-def _remove_orphans(directory: str, names: set[str], bases: set[int]) -> None:
+def _remove_foreign(directory: str, names: set[str], suffixes: Collection[str]) -> None:
+    foreign = [name for name in names if name.endswith(tuple(suffixes)) and base_offset_of(name) is not None]
+    if foreign:
+        _log.info("%s: %d index files of another format are removed", directory, len(foreign))
+        for name in foreign:
+            disk.remove_if_there(f"{directory}/{name}")
+            names.discard(name)
+        # Or else a loss of power could bring them back, out of date.
+        disk.sync_directory(directory)
+
+
+def _remove_orphans(
+    directory: str, names: set[str], bases: Collection[int], suffixes: tuple[str, ...]
+) -> None:
     for name in list(names):
-        if name.endswith(_INDEX_SUFFIXES) and base_offset_of(name) not in bases:
+        if name.endswith(suffixes) and base_offset_of(name) not in bases:
             _log.warning("%s/%s belongs to no segment and is removed", directory, name)
             disk.remove_if_there(f"{directory}/{name}")
             names.discard(name)

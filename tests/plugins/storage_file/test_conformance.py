@@ -1,9 +1,17 @@
-"""The file backend passes the conformance suite."""
+"""The storage in files keeps the contract of the storage seam, with each index format."""
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import ClassVar
+
 from tidelog.kernel.testing.storage import StorageConformance
-from tidelog.plugins import storage_file
+from tidelog.plugins import index_memory, storage_file
 
 
 class TestFileStorage(StorageConformance, plugin=storage_file): ...
+
+
+class TestFileStorageWithIndexesInMemory(StorageConformance, plugin=storage_file):
+    settings: ClassVar[dict[str, object]] = {"log.index.format": "memory"}
+    index_formats: ClassVar[ModuleType | None] = index_memory

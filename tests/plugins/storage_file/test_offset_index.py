@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import WouldBlock
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 
@@ -17,7 +18,7 @@ BASE = 1000
 
 
 def new_index(directory: Path, max_bytes: int = 10 * 1024 * 1024) -> OffsetIndex:
-    return OffsetIndex(str(directory), BASE, 0, max_bytes)
+    return OffsetIndex(IndexPlace(str(directory), BASE), 0, max_bytes)
 
 
 def is_full(index: OffsetIndex) -> bool:

@@ -344,17 +344,6 @@ async def test_leftovers_of_an_interrupted_change_are_removed(scene: LogDirector
     await again.close()
 
 
-async def test_an_interrupted_compaction_is_not_guessed_at(scene: LogDirectoryScene) -> None:
-    append(await scene.open_store(**SETTINGS))
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
-    (crashed.partition_dir / "00000000000000000000.log.swap").write_bytes(b"")
-    await crashed.storage.open()
-    with pytest.raises(StorageError, match=r"has \.swap files of an interrupted compaction"):
-        await crashed.open_store(**SETTINGS)
-    assert "00000000000000000000.log.swap" in crashed.names()
-    await crashed.close()
-
-
 async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> None:
     append(await scene.open_store(**SETTINGS))
     crashed = scene.crash(scene.log_dir.parent / "crashed")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 
 BASE = 1000
 
 
 def new_index(directory: Path, max_bytes: int = 10 * 1024 * 1024) -> TimeIndex:
-    return TimeIndex(str(directory), BASE, 0, max_bytes, -1)
+    return TimeIndex(IndexPlace(str(directory), BASE), 0, max_bytes, -1)
 
 
 def is_full(index: TimeIndex) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
@@ -24,7 +25,7 @@ SECOND_BYTES = "0000400000000000000000000000000000030000000000000008000000000000
 
 
 def index_of(tmp_path: Path) -> TransactionIndex:
-    return TransactionIndex(str(tmp_path), 0)
+    return TransactionIndex(IndexPlace(str(tmp_path), 0))
 
 
 def everything(index: TransactionIndex) -> list[AbortedTransaction]:
@@ -94,7 +95,7 @@ def test_bytes_of_another_broker_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, content: bytes) -> None:
-    index = TransactionIndex(str(tmp_path), 1)
+    index = TransactionIndex(IndexPlace(str(tmp_path), 1))
     Path(index.path).write_bytes(content)
     with pytest.raises(CorruptTransactionIndex, match="txnindex"):
         index.load(end_offset=9)

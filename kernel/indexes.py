@@ -1,0 +1,198 @@
+"""The index seam: how a segment finds the place of an offset, and the offset of a time, in its log.
+
+A storage that keeps segments in files asks the format that `index.format` names for one `SegmentIndex` per
+segment. An index is never the only one to know something: what it holds can be made anew from the log, and a
+segment without it is only slower to find. So formats may be changed from one start to the next, and a format
+may keep nothing on disk at all.
+
+Entries are sparse: the storage decides which batches get one (`index.interval.bytes`), the format decides
+how they are kept and searched. Prove a format with `tidelog.kernel.testing.indexes`.
+Source: seed 002, "Data structures: the index files, field by field".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from tidelog.kernel.errors import TidelogError
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""A segment's offsets are kept relative to its base offset, in 31 bits, as Kafka's indexes do."""
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+"""What an entry takes in Kafka's files; `segment.index.bytes` counts in these, whatever the format."""
+
+
+class IndexUnusable(TidelogError):
+    """An index is missing or cannot be right; it has to be made anew from the log."""
+
+
+@attrs.frozen
+class IndexPlace:
+    """Where a segment is: its directory, its base offset, and what its files' names end in beside the suffix.
+
+    `mark` is "" but for segments that are about to replace others.
+    """
+
+    directory: str
+    base_offset: int
+    mark: str = ""
+
+    def path(self, suffix: str) -> str:
+        """The segment's file with this suffix."""
+        return f"{self.directory}/{self.base_offset:020d}{suffix}{self.mark}"
+
+
+class SegmentIndex(Protocol):
+    """The index of one segment. One thread adds entries, any thread looks up meanwhile.
+
+    `str()` of it names it in the log.
+    """
+
+    @property
+    def entries(self) -> int:
+        """Number of positions it knows."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment has to roll before another entry."""
+        ...
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Paths of the files that a flush has to bring to the device; they are there after `close`."""
+        ...
+
+    def make_room(self) -> None:
+        """Make sure that one more entry can be stored.
+
+        Raises:
+            OSError: the disk refused; the index is as before.
+        """
+        ...
+
+    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+        """Store what `make_room` has made room for; whether the index is full now.
+
+        The batch that ends with `last_offset` starts at byte `position`. Up to its end, `max_timestamp` is
+        the segment's largest; the batch that brought it ends with `max_timestamp_offset`.
+        """
+        ...
+
+    def floor_position(self, offset: int, wait: bool) -> int:
+        """Position of a batch at or before the one that holds `offset`: where to start looking; 0 at least.
+
+        Raises:
+            WouldBlock: the index is not in memory (never with `wait`).
+        """
+        ...
+
+    def offset_behind(self, position: int, offset: int) -> int:
+        """An offset above those of all batches that start before `position`, one of which holds `offset`.
+
+        0 when no entry tells, or when telling would mean to wait.
+        """
+        ...
+
+    def floor_offset(self, timestamp_ms: int) -> int:
+        """Blocking: an offset below which no batch has a larger timestamp than `timestamp_ms`."""
+        ...
+
+    def last_position(self) -> tuple[int, int]:
+        """Blocking: last offset and position of the newest entry, (base offset - 1, 0) without one."""
+        ...
+
+    def last_timestamp(self) -> tuple[int, int]:
+        """Blocking: the largest timestamp known and its offset, (-1, base offset) without one."""
+        ...
+
+    def truncate_to(self, offset: int) -> None:
+        """Blocking: drop what is known of `offset` and of what lies behind it."""
+        ...
+
+    def resize(self, max_bytes: int) -> None:
+        """Let each kind of entry take up to `max_bytes` from now on."""
+        ...
+
+    def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """Blocking: nothing is appended for now; store the segment's largest timestamp if that is news.
+
+        There is always room for that one. An offset below 0 stands for none.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let go of descriptors and mappings; the next use brings them back."""
+        ...
+
+    def relocate(self, place: IndexPlace) -> None:
+        """The segment's files were renamed."""
+        ...
+
+
+class IndexBuilder(Protocol):
+    """Makes an index from all entries at once, oldest first."""
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """As `SegmentIndex.append`; there is no limit."""
+        ...
+
+    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
+        """Blocking: the index, closed as by `SegmentIndex.close`.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+
+class IndexFormat(Protocol):
+    """A way to keep indexes, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that `index.format` chooses it by."""
+        ...
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """What the names of its files end in, such as `.index`; empty for a format that keeps none.
+
+        A partition in another format is cleared of them.
+        """
+        ...
+
+    def create(self, place: IndexPlace, max_bytes: int) -> SegmentIndex:
+        """Blocking: the index of a new segment, with its files, empty.
+
+        Raises:
+            OSError: the disk refused; files may be left.
+        """
+        ...
+
+    def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SegmentIndex:
+        """Blocking: the index as `close` left it, of a log with `log_bytes` bytes.
+
+        Asked only of formats that have files; the others are built from the log.
+
+        Raises:
+            IndexUnusable: it has to be made anew.
+            OSError: the disk refused.
+        """
+        ...
+
+    def build(self, place: IndexPlace, max_bytes: int) -> IndexBuilder:
+        """Begin to make an index anew; what was there counts for nothing."""
+        ...
+
+
+def all_suffixes(formats: Mapping[str, IndexFormat]) -> frozenset[str]:
+    """The suffixes of every format's files."""
+    return frozenset(suffix for each in formats.values() for suffix in each.suffixes)

@@ -1,0 +1,19 @@
+"""Indexes that are held in memory and made anew at every start; see docs/storage.md, "Index formats"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tidelog.kernel.indexes import IndexFormat
+
+
+@hookimpl
+def tidelog_index_formats() -> Iterable[IndexFormat]:
+    """The format `memory`."""
+    from tidelog.plugins.index_memory.memory_index import MemoryFormat
+
+    return (MemoryFormat(),)

@@ -1,0 +1,62 @@
+"""Which index format a partition has: as its topic says, among those that plugins offer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.config import keys
+from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
+from tidelog.kernel.indexes import IndexFormat, all_suffixes
+from tidelog.plugins.storage_file.indexes.sparse_index import SPARSE
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config, TopicConfig
+
+_log = logging.getLogger(__name__)
+
+
+class IndexFormats:
+    """The formats by name; `sparse` is always there."""
+
+    def __init__(self, offered: Mapping[str, IndexFormat]) -> None:
+        self._by_name: dict[str, IndexFormat] = {SPARSE.name: SPARSE, **offered}
+
+    def check(self, config: Config) -> None:
+        """Make sure of the format that topics have which name none.
+
+        Raises:
+            ConfigError: no plugin offers it.
+        """
+        name = config[keys.LOG_INDEX_FORMAT]
+        if name not in self._by_name:
+            raise ConfigError(f"{keys.LOG_INDEX_FORMAT} = {name!r}: {self._remedy()}")
+
+    def check_topic(self, config: TopicConfig) -> None:
+        """Make sure of a new topic's format.
+
+        Raises:
+            InvalidTopicConfig: no plugin offers it.
+        """
+        name = config.index_format
+        if name not in self._by_name:
+            raise InvalidTopicConfig(f"{keys.INDEX_FORMAT} = {name!r}: {self._remedy()}.")
+
+    def of(self, config: TopicConfig, label: str) -> IndexFormat:
+        """A topic's format; one whose plugin is gone is told of and replaced, since indexes are made anew."""
+        name = config.index_format
+        found = self._by_name.get(name)
+        if found is None:
+            _log.warning(
+                "%s: %s = %r: %s; %s is used instead",
+                label, keys.INDEX_FORMAT, name, self._remedy(), SPARSE.name,
+            )  # fmt: skip
+        return found or SPARSE
+
+    def foreign_suffixes(self, chosen: IndexFormat) -> frozenset[str]:
+        """The suffixes of files that a partition in the `chosen` format must not have."""
+        return all_suffixes(self._by_name).difference(chosen.suffixes)
+
+    def _remedy(self) -> str:
+        return f"no plugin offers such an index format; there are {', '.join(sorted(self._by_name))}"

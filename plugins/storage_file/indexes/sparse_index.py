@@ -1,0 +1,201 @@
+"""The format `sparse`: Kafka's own `.index` and `.timeindex`, mapped into memory when they are needed.
+
+Source: seed 002, "Data structures: the index files, field by field".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from tidelog.kernel.indexes import IndexPlace, IndexUnusable
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
+from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
+from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+
+
+class SparseIndex:
+    """`SegmentIndex` in two files; see that for what each method promises."""
+
+    __slots__ = ("_offsets", "_times")
+
+    def __init__(self, offsets: OffsetIndex, times: TimeIndex) -> None:
+        self._offsets = offsets
+        self._times = times
+
+    def __str__(self) -> str:
+        return f"{self._offsets.path} (with its {TIME_INDEX_SUFFIX})"
+
+    @property
+    def entries(self) -> int:
+        """See `SegmentIndex.entries`."""
+        return self._offsets.entries
+
+    @property
+    def is_full(self) -> bool:
+        """See `SegmentIndex.is_full`."""
+        return self._offsets.is_full or self._times.is_full
+
+    @property
+    def files(self) -> Sequence[str]:
+        """`.index` and `.timeindex`."""
+        return self._offsets.path, self._times.path
+
+    def resize(self, max_bytes: int) -> None:
+        """See `SegmentIndex.resize`."""
+        self._offsets.resize(max_bytes)
+        self._times.resize(max_bytes)
+
+    def make_room(self) -> None:
+        """See `SegmentIndex.make_room`."""
+        offsets, times = self._offsets, self._times
+        if offsets.entries >= offsets.room:
+            offsets.make_room()
+        if times.entries >= times.room:
+            times.make_room()
+
+    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+        """See `SegmentIndex.append`."""
+        offsets, times = self._offsets, self._times
+        offsets.append(last_offset, position)
+        if max_timestamp > times.last_timestamp:
+            times.append(max_timestamp, max_timestamp_offset)
+        return offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1
+
+    def floor_position(self, offset: int, wait: bool) -> int:
+        """See `SegmentIndex.floor_position`."""
+        return self._offsets.floor_position(offset, wait)
+
+    def offset_behind(self, position: int, offset: int) -> int:
+        """See `SegmentIndex.offset_behind`."""
+        return self._offsets.offset_behind(position, offset)
+
+    def floor_offset(self, timestamp_ms: int) -> int:
+        """See `SegmentIndex.floor_offset`."""
+        return self._times.floor_offset(timestamp_ms)
+
+    def last_position(self) -> tuple[int, int]:
+        """See `SegmentIndex.last_position`."""
+        return self._offsets.last_entry()
+
+    def last_timestamp(self) -> tuple[int, int]:
+        """See `SegmentIndex.last_timestamp`."""
+        return self._times.last_entry()
+
+    def truncate_to(self, offset: int) -> None:
+        """See `SegmentIndex.truncate_to`; the files are cut when the segment closes."""
+        self._offsets.truncate_to(offset)
+        self._times.truncate_to(offset)
+
+    def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """See `SegmentIndex.close`: the last time entry takes its reserved slot, the files are trimmed."""
+        if max_timestamp_offset >= 0:
+            self._times.append_last(max_timestamp, max_timestamp_offset)
+        self._offsets.trim()
+        self._times.trim()
+
+    def release(self) -> None:
+        """See `SegmentIndex.release`."""
+        self._offsets.release()
+        self._times.release()
+
+    def relocate(self, place: IndexPlace) -> None:
+        """See `SegmentIndex.relocate`."""
+        self._offsets.place = self._times.place = place
+
+    def check(self, log_bytes: int) -> None:
+        """Blocking: look at the newest entries, which lead furthest.
+
+        Raises:
+            IndexUnusable: they cannot belong to a log of that many bytes.
+        """
+        offsets, times = self._offsets, self._times
+        base_offset = offsets.place.base_offset
+        last_offset, position = offsets.last_entry()
+        if offsets.entries and not (base_offset <= last_offset and 0 <= position < log_bytes):
+            raise IndexUnusable(f"{offsets.path} has an entry for byte {position} of {log_bytes}")
+        timestamp, offset = times.last_entry()
+        if times.entries and not (log_bytes and base_offset <= offset and timestamp > NO_TIMESTAMP):
+            raise IndexUnusable(f"{times.path} has an entry that cannot be, for offset {offset}")
+        times.last_timestamp = timestamp
+
+
+class SparseBuilder:
+    """`IndexBuilder`: both files are put together in memory and written at once."""
+
+    __slots__ = ("_max_bytes", "_offsets", "_place", "_times", "_written_timestamp")
+
+    def __init__(self, place: IndexPlace, max_bytes: int) -> None:
+        self._place = place
+        self._max_bytes = max_bytes
+        self._offsets = bytearray()
+        self._times = bytearray()
+        self._written_timestamp = NO_TIMESTAMP
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """See `IndexBuilder.add`."""
+        self._offsets += OffsetIndex.ENTRY.pack(last_offset - self._place.base_offset, position)
+        if max_timestamp > self._written_timestamp:
+            self._add_time(max_timestamp, max_timestamp_offset)
+
+    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SparseIndex:
+        """See `IndexBuilder.finish`."""
+        if max_timestamp > self._written_timestamp and max_timestamp_offset >= 0:
+            self._add_time(max_timestamp, max_timestamp_offset)
+        offsets = OffsetIndex(self._place, len(self._offsets) // OffsetIndex.ENTRY.size, self._max_bytes)
+        times = TimeIndex(
+            self._place, len(self._times) // TimeIndex.ENTRY.size, self._max_bytes, self._written_timestamp
+        )
+        disk.write_file(offsets.path, self._offsets, durable=False)
+        disk.write_file(times.path, self._times, durable=False)
+        return SparseIndex(offsets, times)
+
+    def _add_time(self, timestamp: int, offset: int) -> None:
+        self._times += TimeIndex.ENTRY.pack(timestamp, offset - self._place.base_offset)
+        self._written_timestamp = timestamp
+
+
+@attrs.frozen
+class SparseFormat:
+    """`IndexFormat` in Kafka's own files."""
+
+    name: str = "sparse"
+    suffixes: tuple[str, ...] = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+    def create(self, place: IndexPlace, max_bytes: int) -> SparseIndex:
+        """See `IndexFormat.create`."""
+        offsets = OffsetIndex(place, 0, max_bytes)
+        times = TimeIndex(place, 0, max_bytes, NO_TIMESTAMP)
+        offsets.trim()
+        times.trim()
+        return SparseIndex(offsets, times)
+
+    def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SparseIndex:
+        """See `IndexFormat.open`; nothing stays open."""
+        index = SparseIndex(
+            OffsetIndex(place, _entries_in(place, OffsetIndex), max_bytes),
+            TimeIndex(place, _entries_in(place, TimeIndex), max_bytes, NO_TIMESTAMP),
+        )
+        index.check(log_bytes)
+        return index
+
+    def build(self, place: IndexPlace, max_bytes: int) -> SparseBuilder:
+        """See `IndexFormat.build`."""
+        return SparseBuilder(place, max_bytes)
+
+
+def _entries_in(place: IndexPlace, kind: type[OffsetIndex] | type[TimeIndex]) -> int:
+    path = place.path(kind.SUFFIX)
+    try:
+        size = disk.stat(path).st_size
+    except FileNotFoundError:
+        raise IndexUnusable(f"{path} is missing") from None
+    if size % kind.ENTRY.size:
+        raise IndexUnusable(f"{path} has {size} bytes, no multiple of {kind.ENTRY.size}")
+    return size // kind.ENTRY.size
+
+
+SPARSE = SparseFormat()

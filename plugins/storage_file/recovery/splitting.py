@@ -1,0 +1,71 @@
+"""Splitting a segment whose last offsets are too far from its base offset for its indexes.
+
+Such segments were written by brokers older than the limit. The pieces replace it as compacted segments do, so
+a crash leaves the one or the others. Source: seed 002, "Failure modes": offset overflow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexPlace
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+)
+from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
+from tidelog.plugins.storage_file.segments.log_file import LogFile
+from tidelog.plugins.storage_file.segments.replacing import swap_in
+
+COPY_BYTES = 1024 * 1024
+
+
+def split_segment(place: IndexPlace, log: LogFile, size: int, index_suffixes: Sequence[str]) -> list[int]:
+    """Blocking: put pieces in the place of a segment of `size` good bytes; their base offsets.
+
+    The pieces have no indexes yet.
+
+    Raises:
+        OSError: the disk refused; the segment is as it was, or the next start finishes.
+    """
+    pieces = list(_pieces(place.base_offset, log, size))
+    for base, start, end in pieces:
+        _copy(log, start, end, IndexPlace(place.directory, base, CLEANED_SUFFIX).path(LOG_SUFFIX))
+    bases = [base for base, _, _ in pieces]
+
+    def retire() -> None:
+        for suffix in dict.fromkeys((*SEGMENT_SUFFIXES, *index_suffixes)):
+            path = place.path(suffix)
+            try:
+                disk.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+
+    swap_in(place.directory, bases, retire)
+    for suffix in dict.fromkeys((*SEGMENT_SUFFIXES, *index_suffixes)):
+        disk.remove_if_there(place.path(suffix) + DELETED_SUFFIX)
+    return bases
+
+
+def _pieces(base_offset: int, log: LogFile, size: int) -> Iterator[tuple[int, int, int]]:
+    """Base offset, first and end byte of each piece."""
+    base, start = base_offset, 0
+    for position, header in iter_headers(log, 0, size):
+        if header.last_offset - base > MAX_RELATIVE_OFFSET:
+            yield base, start, position
+            base, start = header.base_offset, position
+    yield base, start, size
+
+
+def _copy(log: LogFile, start: int, end: int, path: str) -> None:
+    fd = disk.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        for at in range(start, end, COPY_BYTES):
+            disk.write_all(fd, log.read_exactly(at, min(COPY_BYTES, end - at)), at - start)
+        disk.fsync(fd)
+    finally:
+        disk.close(fd)

@@ -1,0 +1,140 @@
+"""Putting rewritten segments in the place of others, so that a crash at any step leaves the old or the new.
+
+    1  the new files are complete and on the device, as `.cleaned`
+    2  `.cleaned` → `.swap`, the highest base offset first; the last of these renames decides
+    3  the old files → `.deleted`
+    4  `.swap` → no mark, the lowest base offset first, and of a segment its `.log` first
+
+At the next start (`resolve`): a `.swap` at or above a `.cleaned` was not decided, both go; without `.cleaned`
+it was, the rest is done. What was to be replaced is told by the range of the `.swap` segments. Where old
+segments lie wholly behind the last new batch, an empty `.log` of their base offset stands for them; it goes
+when all is done, unless there is no segment in front of it.
+Source: seed 001, "The atomic, crash-safe swap"; seed 002, "Crash recovery & startup: LogLoader".
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable
+
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.names import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    base_offset_of,
+    segment_file,
+)
+from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
+from tidelog.plugins.storage_file.segments.log_file import LogFile
+
+_log = logging.getLogger(__name__)
+
+_LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
+
+
+def stand_ins(old: Collection[int], end_offset: int) -> list[int]:
+    """Base offsets of old segments that need an empty `.log`: those at or behind the end of the new ones."""
+    return [base for base in old if base >= end_offset]
+
+
+def swap_in(directory: str, bases: Iterable[int], retire: Callable[[], None]) -> None:
+    """Blocking: steps 2 to 4 for the `.cleaned` files of the segments at `bases`; `retire` is step 3.
+
+    Raises:
+        OSError: the disk refused; the next start resolves what was begun.
+    """
+    chosen = set(bases)
+    names = [name for name in _names_in(directory) if base_offset_of(name) in chosen]
+    for name in sorted((name for name in names if name.endswith(CLEANED_SUFFIX)), key=_order, reverse=True):
+        plain = name.removesuffix(CLEANED_SUFFIX)
+        disk.rename(f"{directory}/{name}", f"{directory}/{plain}{SWAP_SUFFIX}")
+    disk.sync_directory(directory)
+    retire()
+    take_marks_off(directory, _names_in(directory))
+    disk.sync_directory(directory)
+
+
+def resolve(directory: str, names: set[str]) -> None:
+    """Blocking: undo or finish what a crash came into; `names` are those in the directory, and are updated.
+
+    Raises:
+        OSError: the disk refused; the next start resolves what is left.
+    """
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    if cleaned:
+        lowest = min(_base_of(name) for name in cleaned)
+        undecided = [name for name in swaps if _base_of(name) >= lowest]
+        if undecided:
+            _log.warning("%s: a replacement of segments was interrupted and is undone", directory)
+            _remove(directory, names, undecided)
+            # Without `.cleaned` beside them they would pass for decided.
+            disk.sync_directory(directory)
+        _remove(directory, names, cleaned)
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    if swaps:
+        _log.warning("%s: a replacement of segments was interrupted and is finished", directory)
+        _remove(directory, names, _replaced(directory, names))
+        take_marks_off(directory, names)
+        disk.sync_directory(directory)
+
+
+def take_marks_off(directory: str, names: set[str]) -> None:
+    """Blocking: step 4; `names` are those in the directory, and are updated."""
+    bases = {_base_of(name) for name in names if name.endswith((LOG_SUFFIX, _LOG_SWAP))}
+    for name in sorted((name for name in names if name.endswith(SWAP_SUFFIX)), key=_order):
+        path, plain = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
+        names.discard(name)
+        base = _base_of(name)
+        if name.endswith(_LOG_SWAP) and min(bases) < base and not disk.stat(path).st_size:
+            disk.unlink(path)
+            continue
+        disk.rename(path, f"{directory}/{plain}")
+        names.add(plain)
+
+
+def _replaced(directory: str, names: set[str]) -> list[str]:
+    """Files of the segments that the `.swap` segments replace."""
+    new = [_base_of(name) for name in names if name.endswith(_LOG_SWAP)]
+    if not new:
+        return []
+    end = max(_end_of(f"{directory}/{segment_file(base, _LOG_SWAP)}", base) for base in new)
+    return [
+        name
+        for name in names
+        if (base := base_offset_of(name)) is not None
+        and min(new) <= base < end
+        and not name.endswith((SWAP_SUFFIX, ".snapshot"))
+    ]
+
+
+def _end_of(path: str, base_offset: int) -> int:
+    """The offset behind a `.swap` segment; one that is empty stands for what begins where it does."""
+    end = base_offset + 1
+    for _, header in iter_headers(LogFile(path, os.O_RDONLY), 0, disk.stat(path).st_size):
+        end = header.next_offset
+    return end
+
+
+def _remove(directory: str, names: set[str], gone: Iterable[str]) -> None:
+    # The newest first, so that a crash in between leaves nothing that looks complete.
+    for name in sorted(gone, reverse=True):
+        disk.remove_if_there(f"{directory}/{name}")
+        names.discard(name)
+
+
+def _names_in(directory: str) -> set[str]:
+    with disk.scandir(directory) as entries:
+        return {entry.name for entry in entries}
+
+
+def _base_of(name: str) -> int:
+    """Files with other names are never given these marks; they go first, or last."""
+    base = base_offset_of(name)
+    return -1 if base is None else base
+
+
+def _order(name: str) -> tuple[int, bool, str]:
+    return _base_of(name), LOG_SUFFIX not in name, name
