@@ -90,7 +90,10 @@ class NewTopic:
 
 
 class Topics:
-    """All topics of the broker; once it is `closing`, nobody is to wait for records any more."""
+    """All topics of the broker; once it is `closing`, nobody is to wait for records any more.
+
+    `version` goes up with every topic that comes, goes or gets partitions.
+    """
 
     def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
         self._config = config
@@ -103,6 +106,7 @@ class Topics:
         self._deletion_listeners: list[Callable[[Topic], None]] = []
         self._changing = trio.Lock()
         self.closing = False
+        self.version = 0
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(tuple(self._by_name.values()))
@@ -317,6 +321,7 @@ class Topics:
             await self._discard(topic.name, added)
             raise StorageError(f"topic {topic.name!r} gets no more partitions: {error}") from error
         topic.partitions += added
+        self.version += 1
 
     async def delete(self, name: str) -> None:
         """Delete a topic and its data, durably. Once begun it is finished, as `create` is.
@@ -333,6 +338,7 @@ class Topics:
                 except OSError as error:
                     raise StorageError(f"topic {name!r} cannot be deleted: {error}") from error
                 del self._by_name[name], self._by_id[topic.topic_id.bytes]
+                self.version += 1
                 await self._discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
             for listener in self._deletion_listeners:
@@ -368,6 +374,7 @@ class Topics:
     def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
+        self.version += 1
         return topic
 
     def _config_of(self, record: TopicRecord) -> TopicConfig:
