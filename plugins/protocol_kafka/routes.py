@@ -41,6 +41,8 @@ SERVED: dict[int, Served] = {
         Served(1, 0, 18, "fetch"),
         Served(2, 0, 11, "list_offsets"),
         Served(3, 0, 13, "metadata"),
+        Served(8, 0, 10, "offset_commit"),
+        Served(9, 0, 10, "offset_fetch"),
         Served(10, 0, 6, "find_coordinator"),
         Served(18, 0, 5, "api_versions"),
         Served(19, 0, 7, "create_topics"),
@@ -48,10 +50,19 @@ SERVED: dict[int, Served] = {
         Served(21, 0, 2, "delete_records"),
         Served(22, 0, 5, "init_producer_id"),
         Served(23, 0, 4, "offset_for_leader_epoch"),
+        Served(24, 0, 5, "add_partitions_to_txn"),
+        Served(25, 0, 4, "add_offsets_to_txn"),
+        Served(26, 0, 5, "end_txn"),
+        Served(27, 0, 2, "write_txn_markers"),
+        Served(28, 0, 6, "txn_offset_commit"),
         Served(32, 0, 4, "describe_configs"),
         Served(33, 0, 2, "alter_configs"),
         Served(37, 0, 3, "create_partitions"),
         Served(44, 0, 1, "incremental_alter_configs"),
+        Served(47, 0, 0, "offset_delete"),
+        Served(61, 0, 0, "describe_producers"),
+        Served(65, 0, 0, "describe_transactions"),
+        Served(66, 0, 2, "list_transactions"),
     )
 }
 

@@ -67,6 +67,8 @@ PRODUCE: Final = Api(0, "Produce", VersionSpan(0, 13, flexible=9), "produce")
 FETCH: Final = Api(1, "Fetch", VersionSpan(0, 18, flexible=12), "fetch")
 LIST_OFFSETS: Final = Api(2, "ListOffsets", VersionSpan(0, 11, flexible=6), "list_offsets")
 METADATA: Final = Api(3, "Metadata", VersionSpan(0, 13, flexible=9), "metadata")
+OFFSET_COMMIT: Final = Api(8, "OffsetCommit", VersionSpan(0, 10, flexible=8), "offset_commit")
+OFFSET_FETCH: Final = Api(9, "OffsetFetch", VersionSpan(0, 10, flexible=6), "offset_fetch")
 FIND_COORDINATOR: Final = Api(10, "FindCoordinator", VersionSpan(0, 6, flexible=3), "find_coordinator")
 JOIN_GROUP: Final = Api(11, "JoinGroup", VersionSpan(0, 9, flexible=6), "join_group")
 HEARTBEAT: Final = Api(12, "Heartbeat", VersionSpan(0, 4, flexible=4), "heartbeat")
@@ -94,6 +96,7 @@ WRITE_TXN_MARKERS: Final = Api(27, "WriteTxnMarkers", VersionSpan(0, 2, flexible
 TXN_OFFSET_COMMIT: Final = Api(28, "TxnOffsetCommit", VersionSpan(0, 6, flexible=3), "txn_offset_commit")
 DESCRIBE_CONFIGS: Final = Api(32, "DescribeConfigs", VersionSpan(0, 4, flexible=4), "describe_configs")
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", VersionSpan(0, 3, flexible=2), "delete_groups")
+OFFSET_DELETE: Final = Api(47, "OffsetDelete", VersionSpan(0, 0), "offset_delete")
 DESCRIBE_PRODUCERS: Final = Api(61, "DescribeProducers", VersionSpan(0, 0, flexible=0), "describe_producers")
 DESCRIBE_TRANSACTIONS: Final = Api(
     65, "DescribeTransactions", VersionSpan(0, 0, flexible=0), "describe_transactions"
@@ -118,6 +121,8 @@ APIS: Final[Mapping[int, Api]] = {
         FETCH,
         LIST_OFFSETS,
         METADATA,
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
         FIND_COORDINATOR,
         JOIN_GROUP,
         HEARTBEAT,
@@ -141,6 +146,7 @@ APIS: Final[Mapping[int, Api]] = {
         CREATE_PARTITIONS,
         INCREMENTAL_ALTER_CONFIGS,
         DELETE_GROUPS,
+        OFFSET_DELETE,
         DESCRIBE_PRODUCERS,
         DESCRIBE_TRANSACTIONS,
         LIST_TRANSACTIONS,

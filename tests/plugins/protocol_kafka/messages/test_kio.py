@@ -25,6 +25,8 @@ NOT_IN_KIO = {
     "Produce": {0, 1, 2},
     "Fetch": {0, 1, 2, 3},
     "ListOffsets": {0},
+    "OffsetCommit": {0, 1},
+    "OffsetFetch": {0},
     "ApiVersions": {5},
     "CreateTopics": {0, 1},
     "DeleteTopics": {0},

@@ -1,0 +1,212 @@
+"""OffsetFetch (API 9): how far groups have read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import attrs
+
+from tidelog.kernel.coordination.offsets import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    CommittedOffset,
+    FetchedOffsets,
+    OffsetFetch,
+)
+from tidelog.kernel.errors import BrokerError, UnknownTopicId, UnknownTopicOrPartition
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+MANY_GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+GROUP_ERRORS_SINCE = 2
+NO_METADATA = ""
+
+
+class Known(NamedTuple):
+    """What is known of one partition."""
+
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = NO_METADATA
+    error: int = 0
+
+
+@attrs.frozen
+class KnownTopic:
+    """What is known of one topic, by name in old versions and by id in new ones."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[Known]
+
+
+def handle(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Answer from memory: one group in old versions, many from version 8 on."""
+    if context.api_version >= MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(
+            groups=[_group(context, group, request.require_stable) for group in request.groups]
+        )
+    return _one_group(context, request)
+
+
+def _group(
+    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    try:
+        topics = _known_topics(context, group, require_stable)
+    except BrokerError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error_code(error))
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=known.partition,
+                        committed_offset=known.offset,
+                        committed_leader_epoch=known.leader_epoch,
+                        metadata=known.metadata,
+                        error_code=known.error,
+                    )
+                    for known in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _one_group(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if request.topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ],
+    )
+    try:
+        topics = _known_topics(context, group, request.require_stable)
+    except BrokerError as error:
+        code = error_code(error)
+        if context.api_version >= GROUP_ERRORS_SINCE:
+            return OffsetFetchResponse(error_code=code)
+        topics = [_all_failed(topic, code) for topic in group.topics or ()]
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=known.partition,
+                        committed_offset=known.offset,
+                        committed_leader_epoch=known.leader_epoch,
+                        metadata=known.metadata,
+                        error_code=known.error,
+                    )
+                    for known in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _known_topics(
+    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> list[KnownTopic]:
+    offsets = context.broker.coordinator.offsets
+    names = None if group.topics is None else [_name(context, topic) for topic in group.topics]
+    asked: dict[str, list[int]] | None = None
+    if group.topics is not None and names is not None:
+        asked = {}
+        for topic, name in zip(group.topics, names, strict=True):
+            if name is not None:
+                asked.setdefault(name, []).extend(topic.partition_indexes)
+    fetched = offsets.fetch(
+        OffsetFetch(group.group_id, asked, require_stable, group.member_id, group.member_epoch)
+    )
+    if group.topics is None or names is None:
+        return _everything(context, fetched)
+    unknown_topic = error_code(UnknownTopicId(""))
+    return [
+        _all_failed(topic, unknown_topic)
+        if name is None
+        else _known_topic(context, topic, fetched.get(name, {}))
+        for topic, name in zip(group.topics, names, strict=True)
+    ]
+
+
+def _name(context: RequestContext, topic: OffsetFetchRequestTopics) -> str | None:
+    """The name of what is asked for; None for an id that no topic has."""
+    if context.api_version < TOPIC_IDS_SINCE:
+        return topic.name
+    found = context.broker.topics.find_by_id(topic.topic_id)
+    return found.name if found else None
+
+
+def _known_topic(
+    context: RequestContext,
+    topic: OffsetFetchRequestTopics,
+    found: Mapping[int, CommittedOffset | BrokerError | None],
+) -> KnownTopic:
+    asked_id = topic.topic_id if context.api_version >= TOPIC_IDS_SINCE else None
+    nothing = error_code(UnknownTopicOrPartition("")) if context.api_version == 0 else 0
+    known = [_known(index, found.get(index), asked_id, nothing) for index in topic.partition_indexes]
+    return KnownTopic(topic.name, topic.topic_id, known)
+
+
+def _known(
+    index: int, found: CommittedOffset | BrokerError | None, asked_id: bytes | None, nothing: int
+) -> Known:
+    """What to tell of one partition; what was committed to an earlier topic of that name is nothing."""
+    if isinstance(found, BrokerError):
+        return Known(index, error=error_code(found))
+    if found is None or (asked_id and found.topic_id and found.topic_id != asked_id):
+        return Known(index, error=nothing)
+    return Known(index, found.offset, found.leader_epoch, found.metadata)
+
+
+def _everything(context: RequestContext, fetched: FetchedOffsets) -> list[KnownTopic]:
+    by_id = context.api_version >= TOPIC_IDS_SINCE
+    known: list[KnownTopic] = []
+    for name, partitions in fetched.items():
+        topic = context.broker.topics.find(name) if by_id else None
+        if by_id and topic is None:
+            continue
+        topic_id = topic.topic_id.bytes if topic else ZERO_UUID
+        known.append(
+            KnownTopic(
+                name,
+                topic_id,
+                [
+                    _known(index, found, topic.topic_id.bytes if topic else None, 0)
+                    for index, found in partitions.items()
+                ],
+            )
+        )
+    return known
+
+
+def _all_failed(topic: OffsetFetchRequestTopics, code: int) -> KnownTopic:
+    return KnownTopic(
+        topic.name, topic.topic_id, [Known(index, error=code) for index in topic.partition_indexes]
+    )

@@ -1,0 +1,73 @@
+"""OffsetCommit (key 8): a group, or a client on its own, remembers how far it has read.
+
+Versions 2 to 4 choose how long it is remembered, version 1 says when it was committed; version 10 names
+topics by id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, int64, string, struct, uuid
+from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
+from tidelog.plugins.protocol_kafka.messages.api import OFFSET_COMMIT
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+
+
+@struct()
+class OffsetCommitRequestPartition:
+    """How far it has read in one partition."""
+
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32(versions="6+", default=-1, ignorable=True)
+    commit_timestamp: int = int64(versions="1", default=-1, ignorable=True)
+    committed_metadata: str | None = string(nullable="0+")
+
+
+@struct()
+class OffsetCommitRequestTopic:
+    """How far it has read in one topic."""
+
+    name: str = string(versions="0-9", default="", ignorable=True)
+    topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
+
+
+@struct(OFFSET_COMMIT.versions)
+class OffsetCommitRequest:
+    """Commit offsets; without a member id and with a generation of -1 on nobody's behalf."""
+
+    group_id: str = string()
+    generation_id_or_member_epoch: int = int32(versions="1+", default=-1, ignorable=True)
+    member_id: str = string(versions="1+", default="", ignorable=True)
+    group_instance_id: str | None = string(versions="7+", nullable="7+", default=None)
+    retention_time_ms: int = int64(versions="2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
+
+
+@struct()
+class OffsetCommitResponsePartition:
+    """What became of one partition's offset."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@struct()
+class OffsetCommitResponseTopic:
+    """What became of one topic's offsets."""
+
+    name: str = string(versions="0-9", default="", ignorable=True)
+    topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
+
+
+@struct(OFFSET_COMMIT.versions)
+class OffsetCommitResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(versions="3+", default=0, ignorable=True)
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
