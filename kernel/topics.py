@@ -19,6 +19,7 @@ from tidelog.kernel.config import (
     changed_topic_config,
     checked_topic_config,
     keys,
+    postponed,
     topic_config,
 )
 from tidelog.kernel.errors import (
@@ -191,6 +192,7 @@ class Topics:
             record, config = self.check(new)
             with trio.CancelScope(shield=True):
                 await self._make(record, config)
+            self._tell_of_postponed(record.name, record.config)
             _log.info("created topic %s with %d partitions", record.name, record.partitions)
             return self._by_name[record.name]
 
@@ -273,6 +275,7 @@ class Topics:
                     raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
             topic.overrides, topic.adopted = overrides, False
             topic.configure(config)
+            self._tell_of_postponed(name, overrides)
             _log.info("changed the configuration of topic %s", name)
 
     def check_growth(self, name: str, count: int) -> Topic:
@@ -376,6 +379,10 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
         self.version += 1
         return topic
+
+    def _tell_of_postponed(self, name: str, overrides: Mapping[str, str]) -> None:
+        for sentence in postponed(self._config, overrides):
+            _log.warning("topic %s: %s", name, sentence)
 
     def _config_of(self, record: TopicRecord) -> TopicConfig:
         """A remembered topic's configuration; what this broker cannot make of it is told and left aside."""

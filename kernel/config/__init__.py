@@ -24,6 +24,7 @@ from tidelog.kernel.config.topic import (
     TopicConfigSource,
     changed_topic_config,
     checked_topic_config,
+    postponed,
     topic_config,
     topic_config_entries,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "parse_advertised_listeners",
     "parse_listeners",
     "password",
+    "postponed",
     "read_sources",
     "replaced_by",
     "settings_from_mapping",

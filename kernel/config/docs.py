@@ -70,8 +70,13 @@ def _row(key: ConfigKey[object]) -> str:
     cells = [name, kind, default]
     if key.scope == "topic":
         cells.append(", ".join(f"`{source.key.name}`" for source in key.broker_defaults))
-    cells.append(key.documentation + (" Can be changed while the broker runs." if key.dynamic else ""))
+    cells.append(key.documentation + _more(key))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _more(key: ConfigKey[object]) -> str:
+    changes = " Can be changed while the broker runs." if key.dynamic else ""
+    return changes + (f" Kept and checked, but {key.not_yet}." if key.not_yet else "")
 
 
 def _default(key: ConfigKey[object]) -> str:

@@ -108,8 +108,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "*.quota.window.*": _Part("quotas"),
     "client.quota.callback.class": _Part("quotas"),
     "max.connection.creation.rate": _Part("connection rate limits", (str(2**31 - 1),)),
-    "log.retention.*": _Part("retention", ("-1",)),
-    "log.cleanup.policy": _Part("cleanup policies", ("",)),
     "log.cleaner.*": _Part("compaction"),
     "log.cleaner.enable": _Part("compaction", ("false",)),
     "log.flush.*": _Part("checkpoints of log directories"),
@@ -149,13 +147,6 @@ _WITHOUT_PART: dict[str, _Part] = {
 }
 
 _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
-    "cleanup.policy": _Part("cleanup policies", ("",)),
-    "retention.ms": _Part("retention", ("-1",)),
-    "retention.bytes": _Part("retention", ("-1",)),
-    "delete.retention.ms": _Part("compaction"),
-    "min.compaction.lag.ms": _Part("compaction"),
-    "max.compaction.lag.ms": _Part("compaction"),
-    "min.cleanable.dirty.ratio": _Part("compaction"),
     "min.insync.replicas": _Part("replication", ("1",)),
     "compression.type": _Part("compressing anew what producers send", ("producer",)),
     "compression.*": _Part("compressing anew what producers send"),

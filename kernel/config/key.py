@@ -25,6 +25,7 @@ class ConfigKey(Generic[T_co]):
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect, so that setting it in
     vain is told to the user. `dynamic`: a broker key that may also be set while the broker runs.
+    `not_yet` says what of its effect this broker has no part for yet; it is told to whoever sets the key.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ConfigKey(Generic[T_co]):
     broker_defaults: tuple[BrokerDefault, ...] = ()
     only_with: tuple[str, str] | None = None
     dynamic: bool = False
+    not_yet: str = ""
 
     @property
     def secret(self) -> bool:

@@ -136,6 +136,8 @@ def _shown(setting: Setting, key: ConfigKey[object]) -> str:
 def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
     warnings: list[str] = []
     for key in keys.of_scope("broker"):
+        if key.not_yet and found.origins[key.name] is not DEFAULT_ORIGIN:
+            warnings.append(f"{key.name} ({found.origins[key.name]}) is kept, but {key.not_yet}.")
         if key.only_with is None or found.origins[key.name] is DEFAULT_ORIGIN:
             continue
         name, needed = key.only_with

@@ -26,6 +26,7 @@ class TopicConfig:
     """Every topic key's value for one topic.
 
     The kernel's keys are fields; keys that plugins add are read as `topic_config[KEY]`, which works for all.
+    `is_compacted`: `cleanup_policy` has `compact`, so every record needs a key.
     """
 
     segment_bytes: int = keys.SEGMENT_BYTES.default
@@ -42,7 +43,19 @@ class TopicConfig:
     message_timestamp_type: str = keys.MESSAGE_TIMESTAMP_TYPE.default
     message_timestamp_before_max_ms: int = keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS.default
     message_timestamp_after_max_ms: int = keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
+    cleanup_policy: tuple[str, ...] = keys.CLEANUP_POLICY.default
+    retention_ms: int = keys.RETENTION_MS.default
+    retention_bytes: int = keys.RETENTION_BYTES.default
+    delete_retention_ms: int = keys.DELETE_RETENTION_MS.default
+    min_compaction_lag_ms: int = keys.MIN_COMPACTION_LAG_MS.default
+    max_compaction_lag_ms: int = keys.MAX_COMPACTION_LAG_MS.default
+    min_cleanable_dirty_ratio: float = keys.MIN_CLEANABLE_DIRTY_RATIO.default
     extra: Mapping[str, object] = attrs.field(factory=dict[str, object], hash=False)
+    is_compacted: bool = attrs.field(init=False)
+
+    @is_compacted.default  # pyright: ignore[reportUnknownMemberType,reportAttributeAccessIssue]
+    def _compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
 
     def __getitem__(self, key: ConfigKey[T]) -> T:
         field = _FIELDS.get(key.name)
@@ -138,6 +151,12 @@ def changed_topic_config(config: Config, before: Mapping[str, str], after: Mappi
     """
     topic_config(config, {name: text for name, text in after.items() if before.get(name) != text})
     return checked_topic_config(config, after)[0]
+
+
+def postponed(config: Config, overrides: Mapping[str, str]) -> list[str]:
+    """A sentence for each setting of a topic whose effect this broker has no part for yet."""
+    found = ((name, config.keys.find(name, "topic")) for name in overrides)
+    return [f"{name} is kept, but {key.not_yet}" for name, key in found if key is not None and key.not_yet]
 
 
 def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) -> list[TopicConfigEntry]:

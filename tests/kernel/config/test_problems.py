@@ -46,8 +46,8 @@ PROBLEMS = [
         "ssl.keystore.location (--set) is a Kafka key that this broker has no part for (TLS).",
     ),
     (
-        "log.retention.hours=1",
-        "log.retention.hours (--set) is a Kafka key that this broker has no part for (retention).",
+        "log.cleaner.threads=1",
+        "log.cleaner.threads (--set) is a Kafka key that this broker has no part for (compaction).",
     ),
     ("authorizer.class.name=x", "is a Kafka key that this broker has no part for (authorization)."),
     ("port=9092", "port (--set) is a key of older Kafkas; set listeners instead."),
@@ -99,7 +99,6 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 NEUTRAL = [
     "log.cleaner.enable=false",
-    "log.retention.ms=-1",
     "min.insync.replicas=1",
     "compression.type=producer",
 ]
@@ -111,6 +110,14 @@ def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) ->
     (warning,) = config.warnings
     assert warning.startswith(
         f"{assignment.partition('=')[0]} (--set) changes nothing: this broker has no part for"
+    )
+
+
+def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
+    config = Config(read_sources(assignments=["log.retention.hours=1"]), ConfigKeys())
+    assert config.default_topic_config.retention_ms == 3_600_000
+    assert config.warnings == (
+        "log.retention.hours (--set) is kept, but nothing is deleted by age or size yet.",
     )
 
 

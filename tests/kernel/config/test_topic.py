@@ -19,6 +19,7 @@ from tidelog.kernel.config import (
     long,
     nullable,
     password,
+    postponed,
     topic_config,
     topic_config_entries,
 )
@@ -70,7 +71,13 @@ PROBLEMS: list[tuple[str, str | None, str]] = [
     ("segment.ms", "soon", "segment.ms = 'soon': is not a whole number (long)"),
     ("message.timestamp.type", "Now", "message.timestamp.type = 'Now': is none of CreateTime, LogAppendTime"),
     ("segment.ms", None, "segment.ms: has no value"),
-    ("retention.ms", "1", "retention.ms = '1': is a Kafka key that this broker has no part for (retention)"),
+    ("retention.ms", "-2", "retention.ms = '-2': is out of range (>= -1)"),
+    ("cleanup.policy", "burn", "cleanup.policy = 'burn': has 'burn', but may have any of compact, delete"),
+    (
+        "local.retention.ms",
+        "1",
+        "local.retention.ms = '1': is a Kafka key that this broker has no part for (tiered storage)",
+    ),
     ("log.segment.bytes", "1", "log.segment.bytes = '1': is no topic key; did you mean segment.bytes?"),
 ]
 
@@ -91,17 +98,36 @@ def test_all_wrong_settings_are_told_at_once() -> None:
 
 def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
     config = Config.from_mapping({})
-    overrides = {"retention.ms": "-1", "min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+    overrides = {
+        "local.retention.ms": "-2",
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "false",
+    }
     assert topic_config(config, overrides) == TopicConfig()
     listed = {entry.name: entry for entry in topic_config_entries(config, overrides)}
-    assert listed["retention.ms"] == TopicConfigEntry("retention.ms", "-1", "topic")
+    assert listed["local.retention.ms"] == TopicConfigEntry("local.retention.ms", "-2", "topic")
 
 
 def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings() -> None:
     config = Config.from_mapping({})
-    topic, problems = checked_topic_config(config, {"retention.ms": "1", "segment.bytes": "2000000"})
+    topic, problems = checked_topic_config(config, {"strange.key": "1", "segment.bytes": "2000000"})
     assert topic.segment_bytes == 2_000_000
-    assert problems == ["retention.ms = '1': is a Kafka key that this broker has no part for (retention)."]
+    assert problems == ["strange.key = '1': is no topic key."]
+
+
+@pytest.mark.parametrize(
+    ("policy", "compacted"),
+    [("delete", False), ("compact", True), ("compact,delete", True), ("delete,compact", True), ("", False)],
+)
+def test_what_makes_a_topic_compacted(policy: str, compacted: bool) -> None:
+    config = Config.from_mapping({})
+    assert topic_config(config, {"cleanup.policy": policy}).is_compacted is compacted
+
+
+def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
+    config = Config.from_mapping({})
+    told = postponed(config, {"retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
+    assert told == ["retention.ms is kept, but nothing is deleted by age or size yet"]
 
 
 def test_entries_tell_where_each_value_comes_from() -> None:
