@@ -156,11 +156,14 @@ class Partition:
         self.config = config
         self.store.configure(config)
 
-    def append(self, batch: bytearray | memoryview, *, in_transaction: bool = False) -> AppendResult:
+    def append(
+        self, batch: bytearray | memoryview, *, in_transaction: bool = False, sequenced: bool = True
+    ) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
         A retry of one of the producer's last five batches is answered with the offsets that it got then.
         `in_transaction`: a coordinator vouches that the partition is part of the producer's transaction.
+        Without `sequenced` a coordinator writes for the producer, whose batches then bear no sequence.
 
         Raises:
             InvalidTransactionState: a transactional batch that nobody vouches for, or one outside of the
@@ -171,13 +174,13 @@ class Partition:
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         config = self.config
-        header = validate_batch(batch, config)
+        header = validate_batch(batch, config, sequenced=sequenced)
         if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
             raise InvalidTransactionState(
                 f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
             )
         if header.producer_id != NO_PRODUCER_ID:
-            sent = self.producers.check(header)
+            sent = self.producers.check(header, sequenced=sequenced)
             if sent is not None:
                 return self._as_answered_then(sent)
         append_time = NO_TIMESTAMP

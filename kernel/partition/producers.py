@@ -73,8 +73,10 @@ class ProducerStates:
             if entry.current_txn_first_offset != NO_OFFSET
         )
 
-    def check(self, header: BatchHeader) -> SentBatch | None:
+    def check(self, header: BatchHeader, *, sequenced: bool = True) -> SentBatch | None:
         """Whether a batch may be appended; the earlier one when it is a retry of it.
+
+        Without `sequenced` only the epoch counts: a coordinator writes for the producer, and numbers nothing.
 
         Raises:
             InvalidProducerEpoch: a newer epoch of this producer was seen.
@@ -85,8 +87,8 @@ class ProducerStates:
         if entry is None:
             return None
         if header.producer_epoch != entry.epoch:
-            _check_new_epoch(header, entry)
-        else:
+            _check_new_epoch(header, entry, sequenced)
+        elif sequenced:
             last_sequence = header.last_sequence
             for sent in entry.batches:
                 if sent.base_sequence == header.base_sequence and sent.last_sequence == last_sequence:
@@ -186,13 +188,13 @@ class ProducerStates:
         return len(gone)
 
 
-def _check_new_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+def _check_new_epoch(header: BatchHeader, entry: ProducerEntry, sequenced: bool) -> None:
     if header.producer_epoch < entry.epoch:
         raise InvalidProducerEpoch(
             f"producer {header.producer_id} has epoch {entry.epoch} here, "
             f"the batch has {header.producer_epoch}"
         )
-    if header.base_sequence != 0:
+    if sequenced and header.base_sequence != 0:
         raise OutOfOrderSequence(
             f"producer {header.producer_id} starts epoch {header.producer_epoch} "
             f"with sequence {header.base_sequence} instead of 0"

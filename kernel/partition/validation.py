@@ -30,8 +30,12 @@ MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 
 
-def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
-    """Check the single batch that a client sent for a partition.
+class ChecksTakeLong(Exception):
+    """The records are too many to go through on the event loop; check them in a thread, then append again."""
+
+
+def validate_batch(batch: Buffer, config: TopicConfig, *, sequenced: bool = True) -> BatchHeader:
+    """Check the single batch that a client sent for a partition; `sequenced` if a producer has to count.
 
     Raises:
         MessageTooLarge: larger than `max.message.bytes`.
@@ -58,6 +62,8 @@ def validate_batch(batch: Buffer, config: TopicConfig) -> BatchHeader:
     if not verify_crc(batch, header):
         raise _wrong_crc(header)
     _validate_counts(header)
+    if sequenced and header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
     return header
 
 

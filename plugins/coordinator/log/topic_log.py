@@ -69,7 +69,7 @@ class TopicLog:
             self._explain(partition)
         batch = encode_batch(records, self._clock(), producer=producer, codec=self._codec)
         try:
-            return self._active[partition].append(batch, in_transaction=producer is not None)
+            return self._active[partition].append(batch, in_transaction=producer is not None, sequenced=False)
         except StorageError as error:
             raise self._lost(partition, error) from error
 

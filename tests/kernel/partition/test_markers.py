@@ -275,3 +275,16 @@ def test_stray_snapshots_go_and_those_of_segments_and_the_newest_stay() -> None:
     assert not set(snapshot_offsets(store.side_files())) <= bases | {12}
     open_partition(store, config)
     assert set(snapshot_offsets(store.side_files())) == (bases - {0}) | {12}
+
+
+def test_a_coordinator_writes_for_a_producer_without_sequences() -> None:
+    partition = open_partition(new_store())
+    write(partition, 7, 0, count=3)
+    batch = in_transaction(7, 1, -1)
+    partition.append(batch, in_transaction=True, sequenced=False)
+    partition.append(in_transaction(7, 1, -1), in_transaction=True, sequenced=False)
+    assert partition.log_end_offset == 5
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(in_transaction(7, 0, -1), in_transaction=True, sequenced=False)
+    with pytest.raises(InvalidRecord):
+        partition.append(in_transaction(7, 1, -1), in_transaction=True)
