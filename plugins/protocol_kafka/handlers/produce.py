@@ -11,6 +11,7 @@ from tidelog.kernel.errors import (
     BrokerError,
     InvalidRecord,
     InvalidRequiredAcks,
+    InvalidTopic,
     UnknownTopicOrPartition,
     UnsupportedCompression,
     UnsupportedMessageFormat,
@@ -36,6 +37,8 @@ BATCHES_V2_SINCE = 3
 ZSTD_SINCE = 7
 ZSTD = 4
 NO_OFFSET = -1
+INTERNAL_WRITER = "__admin_client"
+"""The one client id that Kafka lets write to internal topics."""
 CODEC_AT = 22
 """The low byte of a batch's attributes."""
 
@@ -113,6 +116,8 @@ def _append_topic(
         topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=by_id)
         if acks_error is not None:
             raise acks_error
+        if topic.is_internal and context.client_id != INTERNAL_WRITER:
+            raise InvalidTopic(f"{topic.name} is the broker's own: clients may not write to it")
     except BrokerError as error:
         name = data.name or data.topic_id.hex()
         return [_failed(context, name, partition.index, error) for partition in data.partition_data]
