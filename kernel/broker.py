@@ -143,6 +143,8 @@ class Broker:
         self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000
         with self._patience:
             self.topics.wake_all_waiters()
+            if self._coordinator is not None:
+                self._coordinator.release_waiters()
             await self.server.finish()
         if self._patience.cancelled_caught:
             _log.warning("%d connections were still busy when they were ended", self.server.connection_count)

@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.coordination.groups import GroupService
     from tidelog.kernel.coordination.loading import LoadProgress
     from tidelog.kernel.coordination.offsets import OffsetService
+    from tidelog.kernel.coordination.transactions import TransactionService
 
 
 class Coordinator(Protocol):
     """A broker's coordinator; each service has a module of its own beside this one."""
 
     @property
+    def groups(self) -> GroupService:
+        """Groups of the classic protocol, and what tools ask about all groups."""
+        ...
+
+    @property
     def offsets(self) -> OffsetService:
         """Offsets that groups commit."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionService:
+        """Transactions of producers."""
         ...
 
     async def open(self) -> None:
@@ -25,6 +37,10 @@ class Coordinator(Protocol):
         Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded and background tasks
         run; the broker does not serve yet.
         """
+        ...
+
+    def release_waiters(self) -> None:
+        """The broker stops: answer everybody who waits for something, and let nobody wait any more."""
         ...
 
     async def close(self) -> None:

@@ -157,7 +157,7 @@ class GroupService(Protocol):
     and (for an empty group id) InvalidGroupId.
     """
 
-    def join(self, request: JoinRequest) -> Awaitable[Joined]:
+    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
         """Join; the answer comes when the generation begins.
 
         Raises, at once or later:

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.coordinator import keys
+from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.groups.assembly import group_settings
+from tidelog.plugins.coordinator.groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.groups.guard import GroupGuard
+from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.hashing import java_hash
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
-from tidelog.plugins.coordinator.offsets.simple_groups import SimpleGroups
+from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as GROUP_KEY_TYPES
 from tidelog.plugins.coordinator.records.offsets import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.replay import GroupReplay
+from tidelog.plugins.coordinator.transactions.assembly import transactions_for
+from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 
 REMEMBERED_HASHES = 100_000
 MINUTE_MS = 60_000
+DEADLINE_RETRY_MS = 1000
+"""The task that serves deadlines never ends; this is for the case that it fails."""
 
 
 class CoordinatorService:
@@ -34,7 +43,9 @@ class CoordinatorService:
         self._hash = lru_cache(REMEMBERED_HASHES)(java_hash)
         self.group_log = group_log
         self.transaction_log = transaction_log
-        guard = SimpleGroups()
+        self._deadlines = Deadlines()
+        settings, directory = group_settings(config), GroupDirectory()
+        guard = GroupGuard(directory, settings, self.partition_for_group, self._deadlines.now_ms)
         self.offsets = Offsets(
             group_log,
             self.partition_for_group,
@@ -43,13 +54,32 @@ class CoordinatorService:
             clock,
             OffsetSettings(config[keys.OFFSET_METADATA_MAX_BYTES]),
         )
+        self.groups = ClassicGroups(
+            directory,
+            group_log,
+            self.partition_for_group,
+            self.offsets,
+            self._deadlines,
+            settings,
+            clock,
+        )
         self._expiry = OffsetExpiry(
             group_log, self.offsets, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         self.replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
         self.replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
-        self.replay.on_loaded(self.offsets.loaded)
-        self.replay.on_forget(self.offsets.forget_partition)
+        self.replay.register(GROUP_KEY_TYPES, self.groups.replay)
+        for part in (self.offsets, self.groups):
+            self.replay.on_loaded(part.loaded)
+            self.replay.on_forget(part.forget_partition)
+        self.transactions = transactions_for(
+            broker,
+            transaction_log,
+            group_log,
+            self.offsets,
+            partition_for=self.partition_for_transactional_id,
+            partition_for_group=self.partition_for_group,
+        )
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
@@ -58,12 +88,20 @@ class CoordinatorService:
 
     async def open(self) -> None:
         """See `Coordinator`."""
+        self._broker.tasks.start(PeriodicTask("group-deadlines", self._deadlines.run, DEADLINE_RETRY_MS))
         self.group_log.open(self.replay)
+        self.transactions.open()
+        for task in periodic_tasks(self.transactions, self._broker.config):
+            self._broker.tasks.start(task)
         interval_ms = self._broker.config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS]
         self._broker.tasks.start(
             PeriodicTask("offset-expiration", self._expiry.expire, interval_ms, interval_ms)
         )
         self._broker.topics.on_deletion(self._topic_deleted)
+
+    def release_waiters(self) -> None:
+        """See `Coordinator`."""
+        self.groups.close()
 
     async def close(self) -> None:
         """See `Coordinator`."""

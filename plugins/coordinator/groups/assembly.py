@@ -1,0 +1,27 @@
+"""Classic groups put together from the configuration."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from tidelog.plugins.coordinator.groups import keys
+from tidelog.plugins.coordinator.groups.group import GroupSettings
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """What the configuration says about classic groups."""
+    return GroupSettings(
+        _new_member_id,
+        initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],
+        min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
+        max_session_timeout_ms=config[keys.GROUP_MAX_SESSION_TIMEOUT_MS],
+        max_size=config[keys.GROUP_MAX_SIZE],
+    )
+
+
+def _new_member_id(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4()}"

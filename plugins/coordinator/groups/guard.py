@@ -1,0 +1,89 @@
+"""What committed offsets ask of groups, whatever their kind: a `CommitGuard` over the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
+from tidelog.kernel.errors import GroupIdNotFound, IllegalGeneration
+from tidelog.plugins.coordinator.groups.directory import GroupDirectory, GroupEntry
+from tidelog.plugins.coordinator.groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
+
+
+class GroupGuard:
+    """Asks the group; a client that commits for none begins a classic one that never has members."""
+
+    def __init__(
+        self,
+        directory: GroupDirectory,
+        settings: GroupSettings,
+        partition_for: Callable[[str], int],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`now_ms` is the clock of `Deadlines`."""
+        self._directory = directory
+        self._settings = settings
+        self._partition_for = partition_for
+        self._now_ms = now_ms
+
+    def check_commit(self, commit: OffsetCommit) -> None:
+        """See `CommitGuard`."""
+        entry = self._directory.get(commit.group_id)
+        if entry is not None:
+            entry.check_commit(commit, self._now_ms())
+        elif commit.generation < 0:
+            self.begin_simple(commit.group_id)
+        elif commit.knows_epochs:
+            raise GroupIdNotFound(f"there is no group {commit.group_id!r}")
+        else:
+            raise IllegalGeneration(f"there is no group {commit.group_id!r}, so it has no generation")
+
+    def check_fetch(self, fetch: OffsetFetch) -> None:
+        """See `CommitGuard`."""
+        self._entry(fetch.group_id).check_fetch(fetch)
+
+    def check_delete(self, group_id: str) -> None:
+        """See `CommitGuard`."""
+        self._entry(group_id).check_delete_offsets()
+
+    def subscribes(self, group_id: str, topic: str) -> bool:
+        """See `CommitGuard`."""
+        entry = self._directory.get(group_id)
+        return entry is not None and entry.subscribes(topic)
+
+    def begin_simple(self, group_id: str) -> None:
+        """See `CommitGuard`."""
+        if self._directory.get(group_id) is None:
+            group = ClassicGroup(group_id, self._settings)
+            self._directory.put(ClassicEntry(group, self._partition_for(group_id)))
+
+    def group_ids(self, partition: int) -> Sequence[str]:
+        """See `CommitGuard`."""
+        return [entry.group_id for entry in self._directory.of_partition(partition)]
+
+    def expiry(self, group_id: str) -> ExpiryRule | None:
+        """See `CommitGuard`; offsets whose group is not there expire by their commits."""
+        entry = self._directory.get(group_id)
+        return ExpiryRule() if entry is None else entry.expiry()
+
+    def tombstones(self, group_id: str) -> Sequence[StateRecord] | None:
+        """See `CommitGuard`."""
+        entry = self._directory.get(group_id)
+        if entry is None:
+            return []
+        return entry.tombstones() if entry.is_idle() else None
+
+    def forget(self, group_id: str) -> None:
+        """See `CommitGuard`."""
+        entry = self._directory.get(group_id)
+        if entry is not None:
+            self._directory.remove(entry)
+
+    def _entry(self, group_id: str) -> GroupEntry:
+        entry = self._directory.get(group_id)
+        if entry is None:
+            raise GroupIdNotFound(f"there is no group {group_id!r}")
+        return entry

@@ -1,0 +1,223 @@
+"""JoinGroup in a classic group, as a table over its states.
+
+Source: seed 003, "Join Group Request"; KIP-345 (static members), KIP-394 (ids for new members), KIP-814.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from tidelog.kernel.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.plugins.coordinator.groups.group import ClassicGroup
+from tidelog.plugins.coordinator.groups.images import Write
+from tidelog.plugins.coordinator.groups.member import Member, by_name
+from tidelog.plugins.coordinator.groups.rebalance import (
+    begin_session,
+    complete_if_everybody_joined,
+    complete_if_possible,
+    prepare,
+    prepare_or_complete,
+)
+from tidelog.plugins.coordinator.groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.groups.states import GroupState
+
+NEW_MEMBER_TIMEOUT_MS: Final = 300_000
+"""How long a new member may wait for its first generation. It sends no heartbeats, and a client that gave up
+would otherwise leave a member behind at each attempt."""
+
+MAX_PENDING: Final = 100_000
+"""Ids that a group gives out without hearing from their members again."""
+
+
+@attrs.frozen
+class _Join:
+    group: ClassicGroup
+    request: JoinRequest
+    reply: Reply[Joined]
+    now_ms: int
+    protocols: Mapping[str, bytes]
+
+
+def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int) -> Write | None:
+    """Take a member in, or in again. `reply` is set when the generation begins, unless this raises.
+
+    Raises:
+        BrokerError: see `GroupService.join`.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    if not _has_room(group, request.member_id):
+        _turn_away(group, request.member_id, now_ms)
+    asked = _Join(group, request, reply, now_ms, by_name(request.protocols))
+    if not group.supports(request.protocol_type, asked.protocols):
+        raise InconsistentGroupProtocol(
+            f"group {group.group_id!r} has no protocol in common with this member, or is not of type "
+            f"{request.protocol_type!r}"
+        )
+    if request.member_id == NO_MEMBER_ID:
+        return _join_new(asked)
+    if request.member_id in group.pending and request.group_instance_id is None:
+        return _add(asked, request.member_id)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    return _REJOIN[group.state](asked, member)
+
+
+def _has_room(group: ClassicGroup, member_id: str) -> bool:
+    """Whether the group may have this member: while members join only those count that have."""
+    max_size = group.settings.max_size
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        waits = member is not None and member.awaiting_join is not None
+        return waits or group.awaiting_joins < max_size
+    return group.state is GroupState.EMPTY or member is not None or len(group.members) < max_size
+
+
+def _turn_away(group: ClassicGroup, member_id: str, now_ms: int) -> None:
+    group.pending.pop(member_id, None)
+    member = group.members.get(member_id)
+    if member is not None:
+        group.remove(member)
+        complete_if_everybody_joined(group, now_ms)
+    raise GroupMaxSizeReached(f"group {group.group_id!r} may have {group.settings.max_size} members")
+
+
+def _join_new(asked: _Join) -> Write | None:
+    group, request = asked.group, asked.request
+    instance = request.group_instance_id
+    if instance is not None:
+        member_id = group.settings.new_member_id(instance)
+        if instance in group.static_members:
+            return _replace(asked, group.members[group.static_members[instance]], member_id)
+        return _add(asked, member_id)
+    member_id = group.settings.new_member_id(request.client_id)
+    if not request.knows_member_id_required:
+        return _add(asked, member_id)
+    if len(group.pending) >= MAX_PENDING:
+        raise GroupMaxSizeReached(f"group {group.group_id!r} waits for {MAX_PENDING} new members already")
+    group.pending[member_id] = group.wake_by(asked.now_ms + request.session_timeout_ms)
+    raise MemberIdRequired(member_id)
+
+
+def _add(asked: _Join, member_id: str) -> Write | None:
+    group, request = asked.group, asked.request
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        asked.protocols,
+        is_new=True,
+        deadline_ms=group.wake_by(asked.now_ms + NEW_MEMBER_TIMEOUT_MS),
+        awaiting_join=asked.reply,
+    )
+    if group.initial is not None:
+        group.initial.new_member_joined = True
+    group.add(member, request.protocol_type)
+    group.awaiting_joins += 1
+    return prepare_or_complete(group, asked.now_ms)
+
+
+def _update(asked: _Join, member: Member) -> None:
+    """A member joins again; a request of its that waits already has lost its connection."""
+    group, request = asked.group, asked.request
+    group.answer_join(member, RebalanceInProgress(f"member {member.member_id!r} joins once more"))
+    group.set_protocols(member, asked.protocols)
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.awaiting_join = asked.reply
+    group.awaiting_joins += 1
+
+
+def _rejoin(asked: _Join, member: Member) -> Write | None:
+    _update(asked, member)
+    return prepare_or_complete(asked.group, asked.now_ms)
+
+
+def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
+    """A member that says nothing new has missed the last answer: it gets it again."""
+    if list(member.protocols.items()) != list(asked.protocols.items()):
+        return _rejoin(asked, member)
+    asked.reply.set(asked.group.joined(member))
+    return None
+
+
+def _rejoin_stable(asked: _Join, member: Member) -> Write | None:
+    """A leader joins when what it assigns has changed, though it itself has not."""
+    if member.member_id == asked.group.leader:
+        return _rejoin(asked, member)
+    return _rejoin_if_changed(asked, member)
+
+
+def _not_there(asked: _Join, member: Member) -> Write | None:
+    raise UnknownMemberId(f"group {asked.group.group_id!r} has no members")
+
+
+_REJOIN: Final[Mapping[GroupState, Callable[[_Join, Member], Write | None]]] = {
+    GroupState.EMPTY: _not_there,
+    GroupState.PREPARING_REBALANCE: _rejoin,
+    GroupState.COMPLETING_REBALANCE: _rejoin_if_changed,
+    GroupState.STABLE: _rejoin_stable,
+}
+
+
+def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
+    """A static member came back as another process: the old one is fenced, its place is kept.
+
+    Only a generation that has its assignment can go on with it; one whose assignment is being made does not
+    know the new id.
+    """
+    group = asked.group
+    before = attrs.evolve(member, awaiting_join=None, awaiting_sync=None)
+    leader_before = group.leader or ""
+    fenced = FencedInstanceId(f"instance {member.group_instance_id!r} is another member by now")
+    group.answer_join(member, fenced)
+    group.answer_sync(member, fenced)
+    group.rename(member, member_id)
+    begin_session(group, member, asked.now_ms)
+    _update(asked, member)
+    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+        return _keep_generation(asked, member, before, leader_before)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return complete_if_possible(group, asked.now_ms)
+    return prepare(group, asked.now_ms)
+
+
+def _keep_generation(asked: _Join, member: Member, before: Member, leader_before: str) -> Write:
+    group = asked.group
+
+    def written(durable: Durable | None) -> None:
+        group.answer_join(member, _told(asked, member, leader_before), durable)
+
+    def failed(error: BrokerError) -> None:
+        group.answer_join(member, error)
+        group.rename(member, before.member_id)
+        group.set_protocols(member, before.protocols)
+        member.session_timeout_ms = before.session_timeout_ms
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        begin_session(group, member, asked.now_ms)
+
+    return Write(group.image(), written, failed)
+
+
+def _told(asked: _Join, member: Member, leader_before: str) -> Joined:
+    """An old client that learned that it leads would assign, and its assignment would go nowhere: it is told
+    its old id as the leader's."""
+    group = asked.group
+    if asked.request.knows_skip_assignment:
+        return group.joined(member, skip_assignment=member.member_id == group.leader)
+    return attrs.evolve(group.joined(member), leader=leader_before, members=())

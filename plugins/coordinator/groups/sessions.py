@@ -1,0 +1,102 @@
+"""Heartbeats of a classic group's members, and what happens when time passes without them."""
+
+from __future__ import annotations
+
+import math
+
+from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
+from tidelog.plugins.coordinator.groups.group import ClassicGroup
+from tidelog.plugins.coordinator.groups.images import Write
+from tidelog.plugins.coordinator.groups.member import Member
+from tidelog.plugins.coordinator.groups.rebalance import (
+    begin_session,
+    complete_if_everybody_joined,
+    join_deadline_passed,
+    prepare,
+    prepare_or_complete,
+)
+from tidelog.plugins.coordinator.groups.states import GroupState
+
+
+def heartbeat(
+    group: ClassicGroup, member_id: str, generation: int, group_instance_id: str | None, now_ms: int
+) -> None:
+    """A member is alive.
+
+    Raises:
+        BrokerError: see `GroupService.heartbeat`; with RebalanceInProgress its session goes on nevertheless.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    member = group.check_member(member_id, group_instance_id)
+    group.check_generation(generation)
+    if group.state is GroupState.EMPTY:
+        raise UnknownMemberId(f"group {group.group_id!r} has no members")
+    begin_session(group, member, now_ms)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
+
+
+def time_passed(group: ClassicGroup, now_ms: int) -> Write | None:
+    """Do what is due, and set the next alarm.
+
+    There is never more than one thing to write: that the last member has gone.
+    """
+    write: Write | None = None
+    for member_id in [member_id for member_id, until in group.pending.items() if until <= now_ms]:
+        del group.pending[member_id]
+        write = complete_if_everybody_joined(group, now_ms) or write
+    for member in [member for member in group.members.values() if _is_over(member, now_ms)]:
+        write = _session_over(group, member, now_ms) or write
+    if group.join_deadline_ms is not None and group.join_deadline_ms <= now_ms:
+        write = join_deadline_passed(group, now_ms) or write
+    if group.sync_deadline_ms is not None and group.sync_deadline_ms <= now_ms:
+        write = _sync_deadline_passed(group, now_ms) or write
+    group.alarm_ms = min(group.deadlines(), default=math.inf)
+    return write
+
+
+def _is_over(member: Member, now_ms: int) -> bool:
+    return member.deadline_ms is not None and member.deadline_ms <= now_ms
+
+
+def _session_over(group: ClassicGroup, member: Member, now_ms: int) -> Write | None:
+    if group.members.get(member.member_id) is not member or not _is_over(member, now_ms):
+        # The end of another member's session has changed this one's.
+        return None
+    if member.outlives_its_session():
+        member.deadline_ms = None
+        return None
+    group.remove(member)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return complete_if_everybody_joined(group, now_ms)
+    return prepare_or_complete(group, now_ms)
+
+
+def _sync_deadline_passed(group: ClassicGroup, now_ms: int) -> Write | None:
+    """Members that heard of the generation and never asked for their share are taken for gone."""
+    group.sync_deadline_ms = None
+    missing = [group.members[member_id] for member_id in group.pending_sync if member_id in group.members]
+    for member in missing:
+        group.remove(member)
+    return prepare(group, now_ms) if missing else None
+
+
+def begin_sessions(group: ClassicGroup, now_ms: int) -> Write | None:
+    """A group was taken over with its members: each has a session to show that it is alive. A group that has
+    more than it may have gives them a chance to commit, and turns some away."""
+    for member in group.members.values():
+        begin_session(group, member, now_ms)
+    if len(group.members) > group.settings.max_size:
+        return prepare(group, now_ms)
+    return None
+
+
+def retire(group: ClassicGroup, reason: BrokerError) -> None:
+    """The group is not looked after any more: whoever waits is told why. It stays dead."""
+    if group.state is GroupState.DEAD:
+        return
+    group.become(GroupState.DEAD)
+    for member in group.members.values():
+        group.answer_join(member, reason)
+        group.answer_sync(member, reason)

@@ -1,0 +1,76 @@
+"""SyncGroup in a classic group. Source: seed 003, "SyncGroup Request"; KIP-559 (protocol type and name)."""
+
+from __future__ import annotations
+
+from tidelog.kernel.coordination.groups import Synced, SyncRequest
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorNotAvailable,
+    InconsistentGroupProtocol,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.plugins.coordinator.groups.group import ClassicGroup
+from tidelog.plugins.coordinator.groups.images import Write
+from tidelog.plugins.coordinator.groups.member import Member
+from tidelog.plugins.coordinator.groups.rebalance import (
+    prepare_or_complete,
+    stabilize,
+    take_assignments_back,
+)
+from tidelog.plugins.coordinator.groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.groups.states import GroupState
+
+
+def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:
+    """Tell a member its share when it is known; take the assignment from the leader.
+
+    Raises:
+        BrokerError: see `GroupService.sync`.
+    """
+    member = _check(group, request)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        group.sync_deadline_ms = None
+    if group.state is GroupState.STABLE:
+        reply.set(group.synced(member))
+        return None
+    again = RebalanceInProgress(f"member {member.member_id!r} asks once more")
+    group.answer_sync(member, again)
+    member.awaiting_sync = reply
+    return _assign(group, request, now_ms) if member.member_id == group.leader else None
+
+
+def _check(group: ClassicGroup, request: SyncRequest) -> Member:
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    if group.state is GroupState.EMPTY:
+        raise UnknownMemberId(f"group {group.group_id!r} has no members")
+    member = group.check_member(request.member_id, request.group_instance_id)
+    group.check_generation(request.generation)
+    if _differs(request.protocol_type, group.protocol_type) or _differs(
+        request.protocol_name, group.protocol_name
+    ):
+        raise InconsistentGroupProtocol(
+            f"group {group.group_id!r} uses {group.protocol_type!r}, {group.protocol_name!r}"
+        )
+    return member
+
+
+def _differs(told: str | None, known: str | None) -> bool:
+    return told is not None and known is not None and told != known
+
+
+def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
+    assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
+
+    def written(durable: Durable | None) -> None:
+        stabilize(group, assignments, durable, now_ms)
+
+    def failed(error: BrokerError) -> None:
+        take_assignments_back(group, error, now_ms)
+        prepare_or_complete(group, now_ms)
+
+    return Write(group.image(assignments), written, failed)

@@ -1,0 +1,98 @@
+"""What consumers put into the opaque fields of the classic protocol: their subscriptions and assignments.
+
+Both begin with a version (int16), and whoever reads a newer one than it knows reads what it knows of it.
+Source: the schemas ConsumerProtocolSubscription and ConsumerProtocolAssignment of Apache Kafka; KIP-429
+(owned partitions), KIP-792 (generation), KIP-881 (rack).
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from tidelog.plugins.protocol_kafka.codecs import DecodeError, decoder, encode
+from tidelog.plugins.protocol_kafka.codecs.declare import (
+    VersionSpan,
+    array,
+    byte_string,
+    int32,
+    string,
+    struct,
+)
+from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
+
+NEWEST_VERSION: Final = 3
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+_VERSIONS = VersionSpan(0, NEWEST_VERSION)
+_VERSION_BYTES = 2
+
+T = TypeVar("T")
+
+
+@struct()
+class TopicPartitions:
+    """Some partitions of a topic."""
+
+    topic: str = string()
+    partitions: list[int] = array(INT32)
+
+
+@struct(_VERSIONS)
+class ConsumerProtocolSubscription:
+    """What a consumer wants, and from version 1 on what it has."""
+
+    topics: list[str] = array(STRING)
+    user_data: bytes | None = byte_string(nullable="0+", default=None)
+    owned_partitions: list[TopicPartitions] = array(
+        TopicPartitions, versions="1+", factory=list, ignorable=True
+    )
+    generation_id: int = int32(versions="2+", default=-1, ignorable=True)
+    rack_id: str | None = string(versions="3+", nullable="3+", default=None, ignorable=True)
+
+
+@struct(_VERSIONS)
+class ConsumerProtocolAssignment:
+    """What a consumer is given."""
+
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions)
+    user_data: bytes | None = byte_string(nullable="0+", default=None)
+
+
+def protocol_version(data: bytes) -> int:
+    """The version that the bytes begin with."""
+    return int.from_bytes(data[:_VERSION_BYTES], signed=True)
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """The subscription in a member's metadata.
+
+    Raises:
+        CodecError: it is malformed.
+    """
+    return _read(ConsumerProtocolSubscription, data)
+
+
+def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
+    """The assignment that a member was sent; no bytes are no partitions.
+
+    Raises:
+        CodecError: it is malformed.
+    """
+    return (
+        _read(ConsumerProtocolAssignment, data)
+        if data
+        else ConsumerProtocolAssignment(assigned_partitions=[])
+    )
+
+
+def write_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
+    """An assignment in the version that its member's metadata has."""
+    known = max(0, min(version, NEWEST_VERSION))
+    return known.to_bytes(_VERSION_BYTES) + encode(assignment, known)
+
+
+def _read(cls: type[T], data: bytes) -> T:
+    version = protocol_version(data)
+    if len(data) < _VERSION_BYTES or version < 0:
+        raise DecodeError(cls.__name__, version, "", "there is no version at the beginning")
+    return decoder(cls, min(version, NEWEST_VERSION))(memoryview(data), _VERSION_BYTES)[0]

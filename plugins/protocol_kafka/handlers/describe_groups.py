@@ -1,0 +1,80 @@
+"""DescribeGroups (API 15): what tools want to know about classic groups."""
+
+from __future__ import annotations
+
+from tidelog.kernel.coordination.groups import DescribedMember
+from tidelog.kernel.errors import BrokerError, GroupIdNotFound
+from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_FOUND_IS_AN_ERROR_SINCE = 6
+STATE_OF_A_GROUP_THAT_IS_NOT_THERE = "Dead"
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Each group by itself."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=[_describe(context, group_id, operations) for group_id in request.groups]
+    )
+
+
+def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
+    try:
+        described = context.broker.coordinator.groups.describe(group_id)
+    except GroupIdNotFound as error:
+        return _not_found(context, group_id, error, operations)
+    except BrokerError as error:
+        return _without_members(group_id, error_code(error), error_message(error), "")
+    return DescribedGroup(
+        error_code=0,
+        group_id=group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol_name,
+        members=[_member(member) for member in described.members],
+        authorized_operations=operations,
+    )
+
+
+def _member(member: DescribedMember) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata,
+        member_assignment=member.assignment,
+    )
+
+
+def _not_found(
+    context: RequestContext, group_id: str, error: GroupIdNotFound, operations: int
+) -> DescribedGroup:
+    """Before version 6 a group that is not there is a dead one, and no error."""
+    state = STATE_OF_A_GROUP_THAT_IS_NOT_THERE
+    if context.api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
+        return _without_members(group_id, error_code(error), error_message(error), state)
+    return _without_members(group_id, 0, None, state, operations)
+
+
+def _without_members(
+    group_id: str, code: int, message: str | None, state: str, operations: int = NOT_ASKED
+) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=operations,
+    )
