@@ -111,6 +111,14 @@ class OffsetService(Protocol):
         """
         ...
 
+    def commit_pending(self, request: OffsetCommit, producer_id: int, producer_epoch: int) -> CommitOutcome:
+        """Commit offsets in the producer's transaction; they count once that is committed.
+
+        Raises:
+            BrokerError: as `commit`; InvalidProducerEpoch: a newer instance of the producer was here.
+        """
+        ...
+
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
         """What a group has committed.
 

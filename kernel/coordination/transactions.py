@@ -45,6 +45,15 @@ class ProducerIdentity(NamedTuple):
     epoch: int
 
 
+class EndOfTransaction(NamedTuple):
+    """What a marker says: how a producer's transaction ended, and the epoch of who decided so."""
+
+    producer: ProducerIdentity
+    commit: bool
+    coordinator_epoch: int
+    version: int = FIRST_TRANSACTION_VERSION
+
+
 @attrs.frozen
 class TransactionDescription:
     """One transactional id; times are milliseconds since the epoch, -1 while no transaction was begun."""
@@ -157,6 +166,16 @@ class TransactionService(Protocol):
             InvalidRequest, InvalidProducerIdMapping, ProducerFenced: the producer is not who it should be.
             ConcurrentTransactions: the same decision is still being carried out.
             InvalidTransactionState: there is nothing to end, or the opposite was decided.
+        """
+        ...
+
+    async def write_marker(self, partition: TopicPartition, end: EndOfTransaction) -> None:
+        """End a producer's transaction in one partition, whatever its coordinator thinks: for repairs.
+
+        Raises:
+            UnknownTopicOrPartition: there is no such partition.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: somebody newer has ended one there.
+            StorageError: the disk refused.
         """
         ...
 

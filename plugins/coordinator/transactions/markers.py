@@ -14,13 +14,13 @@ from tidelog.kernel.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
-from tidelog.plugins.coordinator.transactions.states import PREPARE_COMMIT
 
 if TYPE_CHECKING:
+    from tidelog.kernel.coordination.transactions import EndOfTransaction
     from tidelog.kernel.partition import Partition
     from tidelog.kernel.storage import TopicPartition
     from tidelog.kernel.topics import Topics
-    from tidelog.plugins.coordinator.transactions.transaction import Transaction
+    from tidelog.plugins.coordinator.log import StateLog
 
 _log = logging.getLogger(__name__)
 
@@ -32,71 +32,83 @@ MARKERS_PER_SLICE: Final = 32
 class PendingOffsets(Protocol):
     """The offsets that transactions commit, as far as markers need to know of them."""
 
-    def check_active(self, partition: int) -> None:
-        """Raise a BrokerError if the offsets in that partition cannot be settled yet."""
-        ...
-
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """Let a producer's pending offsets in that partition count, or forget them."""
         ...
 
 
 class Markers:
-    """Writes markers; a partition that is gone, or that a newer marker has reached, needs none."""
+    """Writes markers; where one may not be acknowledged at once, `flush` waits for the disk."""
 
-    def __init__(self, topics: Topics, offsets: PendingOffsets) -> None:
+    def __init__(self, topics: Topics, group_log: StateLog, offsets: PendingOffsets) -> None:
         self._topics = topics
+        self._group_log = group_log
         self._offsets = offsets
 
     async def write(
-        self, transaction: Transaction, partitions: Collection[TopicPartition], coordinator_epoch: int
+        self, end: EndOfTransaction, partitions: Collection[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """End the transaction in these partitions; those that could not be written to are given back."""
+        """End a transaction in these partitions; those that could not be written to are given back.
+
+        A partition that is gone, or that a newer marker has reached, needs none.
+        """
         failed: set[TopicPartition] = set()
-        due: list[tuple[Partition, int]] = []
-        for count, place in enumerate(sorted(partitions), 1):
-            try:
-                self._write(transaction, place, coordinator_epoch, due)
-            except UnknownTopicOrPartition:
-                _log.info("%s is gone, a transaction ends without it", place)
-            except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
-                _log.info("%s needs no marker: %s", place, error)
-            except BrokerError as error:
-                _log.warning("%s: no marker for %r: %s", place, transaction.transactional_id, error)
-                failed.add(place)
-            if count % MARKERS_PER_SLICE == 0:
-                await trio.lowlevel.checkpoint()
-        if due:
-            async with trio.open_nursery() as flushes:
-                for partition, offset in due:
-                    flushes.start_soon(_flush, partition, offset, failed)
+        async with trio.open_nursery() as flushes:
+            for count, place in enumerate(sorted(partitions), 1):
+                try:
+                    due = self._append(place, end)
+                except UnknownTopicOrPartition:
+                    _log.info("%s is gone, a transaction ends without it", place)
+                except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
+                    _log.info("%s needs no marker: %s", place, error)
+                except BrokerError as error:
+                    _log.warning("%s: no marker for producer %d: %s", place, end.producer.producer_id, error)
+                    failed.add(place)
+                else:
+                    if due is not None:
+                        flushes.start_soon(_flush, *due, failed)
+                if count % MARKERS_PER_SLICE == 0:
+                    await trio.lowlevel.checkpoint()
         return frozenset(failed)
 
-    def _write(
-        self,
-        transaction: Transaction,
-        place: TopicPartition,
-        coordinator_epoch: int,
-        due: list[tuple[Partition, int]],
-    ) -> None:
-        commit = transaction.state is PREPARE_COMMIT
+    async def write_one(self, place: TopicPartition, end: EndOfTransaction) -> None:
+        """End a transaction in one partition.
+
+        Raises:
+            BrokerError: the partition is gone, refuses the marker, or cannot be written to.
+        """
+        due = self._append(place, end)
+        if due is not None:
+            partition, offset = due
+            await partition.wait_flushed(offset)
+
+    def _append(self, place: TopicPartition, end: EndOfTransaction) -> tuple[Partition, int] | None:
+        """Where to wait for the disk, None if there is nothing to wait for."""
         of_offsets = place.topic == OFFSETS_TOPIC
         if of_offsets:
-            self._offsets.check_active(place.partition)
-        topic = self._topics.find(place.topic)
-        if topic is not None and 0 <= place.partition < len(topic.partitions):
-            partition = topic.partitions[place.partition]
-            result = partition.append_marker(
-                transaction.producer_id,
-                transaction.producer_epoch,
-                coordinator_epoch,
-                commit=commit,
-                transaction_version=transaction.client_version,
-            )
-            if result.flush_due:
-                due.append((partition, result.last_offset))
+            # A log that is still being read back would miss the marker.
+            self._group_log.check_active(place.partition)
+        due = self._append_to_log(place, end)
         if of_offsets:
-            self._offsets.complete_transaction(place.partition, transaction.producer_id, commit)
+            self._offsets.complete_transaction(place.partition, end.producer.producer_id, end.commit)
+        return due
+
+    def _append_to_log(self, place: TopicPartition, end: EndOfTransaction) -> tuple[Partition, int] | None:
+        topic = self._topics.find(place.topic)
+        if topic is None and place.topic == OFFSETS_TOPIC:
+            # Offsets that are kept in memory alone have no log.
+            return None
+        if topic is None or not 0 <= place.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(f"{place} does not exist")
+        partition = topic.partitions[place.partition]
+        result = partition.append_marker(
+            end.producer.producer_id,
+            end.producer.epoch,
+            end.coordinator_epoch,
+            commit=end.commit,
+            transaction_version=end.version,
+        )
+        return (partition, result.last_offset) if result.flush_due else None
 
 
 async def _flush(partition: Partition, offset: int, failed: set[TopicPartition]) -> None:

@@ -16,6 +16,7 @@ import attrs
 from tidelog.kernel.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
+    EndOfTransaction,
     ProducerIdentity,
     TransactionDescription,
     TransactionFilter,
@@ -37,7 +38,7 @@ from tidelog.plugins.coordinator.records.transactions import (
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.listing import matching
 from tidelog.plugins.coordinator.transactions.markers import OFFSETS_TOPIC
-from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
+from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
 from tidelog.plugins.coordinator.transactions.transaction import NO_PRODUCER_ID, Transaction
 
@@ -201,6 +202,10 @@ class Transactions:
         await self._complete(partition, decided.transactional_id)
         return machine.complete(decided, self._around.clock()).producer
 
+    async def write_marker(self, partition: TopicPartition, end: EndOfTransaction) -> None:
+        """See `TransactionService`."""
+        await self._markers.write_one(partition, end)
+
     def describe(self, transactional_id: str) -> TransactionDescription:
         """See `TransactionService`."""
         known = self._known(self._partition(transactional_id), transactional_id)
@@ -316,7 +321,13 @@ class Transactions:
         if decided is None or decided.state not in PREPARED:
             return
         partitions = self._unmarked.pop(transactional_id, decided.partitions)
-        unmarked = await self._markers.write(decided, partitions, self._around.coordinator_epoch(partition))
+        end = EndOfTransaction(
+            decided.producer,
+            decided.state is PREPARE_COMMIT,
+            self._around.coordinator_epoch(partition),
+            decided.client_version,
+        )
+        unmarked = await self._markers.write(end, partitions)
         if unmarked:
             self._unmarked[transactional_id] = unmarked
             return

@@ -1,10 +1,11 @@
-"""InitProducerId (API 22): a producer id for an idempotent producer."""
+"""InitProducerId (API 22): an id for an idempotent producer, or the next epoch of a transactional one."""
 
 from __future__ import annotations
 
-from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
+from tidelog.kernel.coordination.transactions import ProducerIdentity
+from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -12,24 +13,37 @@ from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
 
 FIRST_EPOCH = 0
 NO_PRODUCER = -1
+FENCED_SINCE = 4
 
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A new id with epoch 0; a transactional id needs a transaction coordinator."""
+    """A new id with epoch 0, unless a transactional id has one already."""
+    version = context.api_version
     try:
-        _check(request)
-        producer_id = await context.broker.producer_ids.allocate()
+        identity = await _identity(context, request)
     except BrokerError as error:
         return InitProducerIdResponse(
-            error_code=error_code(error), producer_id=NO_PRODUCER, producer_epoch=NO_PRODUCER
+            error_code=code_for_producer(error, fenced=version >= FENCED_SINCE),
+            producer_id=NO_PRODUCER,
+            producer_epoch=NO_PRODUCER,
         )
-    return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=FIRST_EPOCH)
+    return InitProducerIdResponse(
+        error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch
+    )
 
 
-def _check(request: InitProducerIdRequest) -> None:
+async def _identity(context: RequestContext, request: InitProducerIdRequest) -> ProducerIdentity:
     if request.transactional_id == "":
         raise InvalidRequest("an empty transactional id is not one")
     if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_PRODUCER):
         raise InvalidRequest("a producer id and its epoch belong together")
-    if request.transactional_id is not None:
-        raise CoordinatorNotAvailable("no plugin coordinates transactions on this broker")
+    if request.transactional_id is None:
+        return ProducerIdentity(await context.broker.producer_ids.allocate(), FIRST_EPOCH)
+    current = None
+    if request.producer_id != NO_PRODUCER:
+        current = ProducerIdentity(request.producer_id, request.producer_epoch)
+    coordinator = context.broker.coordinator
+    await coordinator.prepare_transactions()
+    return await coordinator.transactions.init_producer_id(
+        request.transactional_id, request.transaction_timeout_ms, current
+    )

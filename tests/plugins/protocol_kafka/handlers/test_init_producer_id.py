@@ -58,15 +58,13 @@ async def test_an_id_without_its_epoch(client: Client, version: int, producer_id
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
-@pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [("", ErrorCode.INVALID_REQUEST), ("payments", ErrorCode.COORDINATOR_NOT_AVAILABLE)],
-)
-async def test_transactions_need_a_coordinator(
-    client: Client, version: int, transactional_id: str, code: ErrorCode
-) -> None:
-    response = await client.ask(INIT_PRODUCER_ID, version, request(transactional_id))
-    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+async def test_an_empty_transactional_id(client: Client, version: int) -> None:
+    response = await client.ask(INIT_PRODUCER_ID, version, request(""))
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (
+        ErrorCode.INVALID_REQUEST,
+        -1,
+        -1,
+    )
 
 
 async def test_a_disk_that_refuses_is_told_by_its_code(client: Client, broker: Broker) -> None:

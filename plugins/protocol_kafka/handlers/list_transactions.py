@@ -1,0 +1,44 @@
+"""ListTransactions (API 66): the transactional ids that this broker coordinates."""
+
+from __future__ import annotations
+
+from tidelog.kernel.coordination import transactions
+from tidelog.kernel.coordination.transactions import TransactionFilter
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+STATES = {state.title: state for state in transactions.TransactionState}
+
+
+def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    """Those that pass every filter; names of states that do not exist are given back."""
+    unknown = [name for name in request.state_filters if name not in STATES]
+    wanted = TransactionFilter(
+        states=[STATES[name] for name in request.state_filters if name in STATES]
+        if request.state_filters
+        else None,
+        producer_ids=frozenset(request.producer_id_filters),
+        open_longer_than_ms=request.duration_filter,
+        pattern=request.transactional_id_pattern,
+    )
+    try:
+        found = context.broker.coordinator.transactions.list(wanted)
+    except BrokerError as error:
+        return ListTransactionsResponse(
+            error_code=error_code(error), unknown_state_filters=unknown, transaction_states=[]
+        )
+    states = [
+        TransactionState(
+            transactional_id=description.transactional_id,
+            producer_id=description.producer.producer_id,
+            transaction_state=description.state.title,
+        )
+        for description in found
+    ]
+    return ListTransactionsResponse(error_code=0, unknown_state_filters=unknown, transaction_states=states)

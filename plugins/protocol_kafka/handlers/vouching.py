@@ -1,0 +1,126 @@
+"""Whether transactional batches may be appended: their partition has to be part of the transaction.
+
+Clients that know transaction version 2 add no partitions: version 12 of Produce and later ones do it for them
+(KIP-890).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from tidelog.kernel.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
+from tidelog.kernel.errors import (
+    BrokerError,
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    NotCoordinator,
+    NotEnoughReplicas,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_BIT
+from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.context import RequestContext
+    from tidelog.plugins.protocol_kafka.messages.produce import ProduceRequest
+
+ABORTABLE_SINCE: Final = 11
+IMPLICIT_SINCE: Final = 12
+TOPIC_IDS_SINCE: Final = 13
+
+_MAGIC_AT: Final = 16
+_ATTRIBUTES: Final = struct.Struct(">h")
+_ATTRIBUTES_AT: Final = 21
+_PRODUCER: Final = struct.Struct(">qh")
+_PRODUCER_AT: Final = 43
+
+
+class Voucher:
+    """Vouches for the batches of one request with a transactional id."""
+
+    def __init__(self, context: RequestContext, transactional_id: str) -> None:
+        self._context = context
+        self._transactional_id = transactional_id
+        self._version = context.api_version
+        self._refused: dict[ProducerIdentity, BrokerError] = {}
+
+    def missing(self, request: ProduceRequest) -> Mapping[ProducerIdentity, Sequence[TopicPartition]]:
+        """What the request may add to the transaction because it is not part of it yet."""
+        if self._version < IMPLICIT_SINCE:
+            return {}
+        missing: dict[ProducerIdentity, list[TopicPartition]] = {}
+        try:
+            vouches_for = self._context.broker.coordinator.transactions.vouches_for
+            for data in request.topic_data:
+                by_id = self._version >= TOPIC_IDS_SINCE
+                topic = find_topic(self._context.broker.topics, data.name, data.topic_id, by_id=by_id)
+                for partition in data.partition_data:
+                    producer = _producer(partition.records)
+                    place = TopicPartition(topic.name, partition.index)
+                    if (
+                        producer is not None
+                        and 0 <= partition.index < len(topic.partitions)
+                        and not vouches_for(*producer, place)
+                    ):
+                        missing.setdefault(producer, []).append(place)
+        except BrokerError:
+            # Every partition is told so when its turn comes.
+            return {}
+        return missing
+
+    async def add(self, missing: Mapping[ProducerIdentity, Sequence[TopicPartition]]) -> None:
+        """Make these partitions part of the transaction."""
+        for producer, places in missing.items():
+            try:
+                await self._context.broker.coordinator.transactions.add_partitions(
+                    self._transactional_id, producer, places, version=EPOCH_PER_TRANSACTION
+                )
+            except BrokerError as error:
+                self._refused[producer] = error
+
+    def covers(self, place: TopicPartition, records: memoryview) -> bool:
+        """Whether to append the batch as part of the transaction; False for one that is in none.
+
+        Raises:
+            BrokerError: it is in one that the partition is not part of.
+        """
+        producer = _producer(records)
+        if producer is None:
+            return False
+        try:
+            transactions = self._context.broker.coordinator.transactions
+            if transactions.vouches_for(*producer, place):
+                return True
+            refused = self._refused.get(producer)
+            if refused is None:
+                refused = transactions.verify_partitions(self._transactional_id, producer, (place,))[place]
+        except BrokerError as error:
+            refused = error
+        raise self._known_to_client(refused or InvalidTransactionState(f"{place} is in no transaction"))
+
+    def _known_to_client(self, error: BrokerError) -> BrokerError:
+        """What a client of this version takes for what it means."""
+        if isinstance(error, ProducerFenced):
+            return InvalidProducerEpoch(str(error))
+        if isinstance(error, TransactionAbortable) and self._version < ABORTABLE_SINCE:
+            return InvalidTransactionState(str(error))
+        passing = isinstance(error, (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator))
+        if passing or (isinstance(error, ConcurrentTransactions) and self._version < IMPLICIT_SINCE):
+            return NotEnoughReplicas(f"whether the transaction covers it cannot be told now: {error}")
+        return error
+
+
+def _producer(records: memoryview | None) -> ProducerIdentity | None:
+    """Who sent a transactional batch, None for any other."""
+    if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC_V2:
+        return None
+    if not _ATTRIBUTES.unpack_from(records, _ATTRIBUTES_AT)[0] & TRANSACTIONAL_BIT:
+        return None
+    return ProducerIdentity(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
