@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple
 
 import trio
 
+from tidelog.kernel.coordination.transactions import ProducerIdentity
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRecord,
@@ -18,11 +19,13 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
+from tidelog.kernel.storage import TopicPartition
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
+from tidelog.plugins.protocol_kafka.handlers.vouching import Voucher
 from tidelog.plugins.protocol_kafka.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -58,13 +61,36 @@ def handle(
 
     Only where `flush.messages` asks for it the answer waits for the disk.
     """
+    voucher = None
+    if request.transactional_id is not None:
+        voucher = Voucher(context, request.transactional_id)
+        missing = voucher.missing(request)
+        if missing:
+            return _answer_once_added(context, request, voucher, missing)
+    return _append_all(context, request, voucher)
+
+
+async def _answer_once_added(
+    context: RequestContext,
+    request: ProduceRequest,
+    voucher: Voucher,
+    missing: Mapping[ProducerIdentity, Sequence[TopicPartition]],
+) -> ProduceResponse | None:
+    await voucher.add(missing)
+    answer = _append_all(context, request, voucher)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _append_all(
+    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     acks_error = _check_acks(request.acks)
     due: list[FlushDue] = []
     answers = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=_append_topic(context, topic, acks_error, due),
+            partition_responses=_append_topic(context, topic, acks_error, due, voucher),
         )
         for topic in request.topic_data
     ]
@@ -110,6 +136,7 @@ def _append_topic(
     data: TopicProduceData,
     acks_error: InvalidRequiredAcks | None,
     due: list[FlushDue],
+    voucher: Voucher | None,
 ) -> list[PartitionProduceResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
     try:
@@ -121,11 +148,15 @@ def _append_topic(
     except BrokerError as error:
         name = data.name or data.topic_id.hex()
         return [_failed(context, name, partition.index, error) for partition in data.partition_data]
-    return [_append(context, topic, partition, due) for partition in data.partition_data]
+    return [_append(context, topic, partition, due, voucher) for partition in data.partition_data]
 
 
 def _append(
-    context: RequestContext, topic: Topic, data: PartitionProduceData, due: list[FlushDue]
+    context: RequestContext,
+    topic: Topic,
+    data: PartitionProduceData,
+    due: list[FlushDue],
+    voucher: Voucher | None,
 ) -> PartitionProduceResponse:
     index, records, version = data.index, data.records, context.api_version
     try:
@@ -138,7 +169,11 @@ def _append(
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
         partition = topic.partitions[index]
-        result = partition.append(records)
+        if voucher is None:
+            result = partition.append(records)
+        else:
+            vouched = voucher.covers(partition.topic_partition, records)
+            result = partition.append(records, in_transaction=vouched)
     except UnsupportedMessageFormat as error:
         refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
         return _failed(context, topic.name, index, refusal)
