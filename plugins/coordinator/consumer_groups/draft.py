@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.plugins.coordinator.consumer_groups.changes import Change, EpochSet
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.consumer_groups.migration import ClassicGroup
 
 
 class Draft:
@@ -12,11 +17,13 @@ class Draft:
     Attributes:
         group: the group with all changes so far
         changes: in the order in which they were made
+        becomes_classic: the classic group that takes this one's place, which the changes then remove
     """
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group.copy()
         self.changes: list[Change] = []
+        self.becomes_classic: ClassicGroup | None = None
 
     def apply(self, change: Change) -> None:
         """Make one more change."""

@@ -16,6 +16,7 @@ from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
+    CurrentAssignment,
     Member,
     MemberMetadata,
     OwnedPartitions,
@@ -43,10 +44,10 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Co
     if request.member_epoch != JOIN_EPOCH:
         member = _known_member(group, request)
         if not _has_work(group, member, request, context):
-            return Decision(_answer(member, member.current.assigned, request, context))
+            return Decision(_answer(member, member.current, request, context))
     draft = Draft(group)
     member = _member(draft, request)
-    before = member.current.assigned
+    before = member.current
     changed = update_member(draft, context, member, _metadata(member.metadata, request))
     assign(draft, context)
     updated = reconcile(draft, context, member.member_id, request.owned, subscription_changed=changed)
@@ -108,20 +109,30 @@ def _or(given: T | None, before: T) -> T:
 
 
 def _answer(
-    member: Member, before: OwnedPartitions, request: ConsumerGroupHeartbeat, context: Context
+    member: Member, before: CurrentAssignment, request: ConsumerGroupHeartbeat, context: Context
 ) -> HeartbeatAnswer:
-    """The assignment goes to a member that joins, that told all about itself, or that has another one now."""
+    """The assignment goes to a member that has another one now, or that may not know the one it has.
+
+    That is one that joins, that tells all about itself, that comes with the epoch before, or whose partitions
+    are others: it may have missed an answer.
+    """
+    assigned = partitions_of(member.current.assigned)
     is_full = (
         request.rebalance_timeout_ms is not None
         and (request.topic_names is not None or request.topic_regex is not None)
         and request.owned is not None
     )
-    tell = request.member_epoch == JOIN_EPOCH or is_full or member.current.assigned != before
+    tell = (
+        is_full
+        or request.member_epoch in (JOIN_EPOCH, before.previous_epoch)
+        or request.owned not in (None, assigned)
+        or member.current.assigned != before.assigned
+    )
     return HeartbeatAnswer(
         member.member_id,
         member.current.epoch,
         context.settings.heartbeat_interval_ms,
-        partitions_of(member.current.assigned) if tell else None,
+        assigned if tell else None,
     )
 
 

@@ -6,16 +6,24 @@ memory; it has no look-around and no back-references for that. An expression has
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Protocol
 
 from tidelog.kernel.errors import InvalidRegularExpression
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+
+_log = logging.getLogger(__name__)
 
 MAX_REGEX_LENGTH = 4096
 """Characters of an expression: far above what names topics, far below what is slow to compile."""
 
 MAX_REGEX_MEMORY = 1 << 20
 """Bytes that a compiled expression may take while it matches; RE2 refuses what needs more."""
+
+MIN_REFRESH_INTERVAL_MS = 10_000
+"""As in Kafka: topics that are created one by one do not have all expressions evaluated each time."""
 
 
 class TopicRegex(Protocol):
@@ -52,14 +60,31 @@ def compile_regex(regex: str) -> TopicRegex:
 
 
 def matching_topics(regexes: Iterable[str], names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The topics that each expression means.
-
-    Raises:
-        InvalidRegularExpression: see `compile_regex`.
-    """
+    """The topics that each expression means: none for one that cannot be read, as other brokers may leave."""
     topics = list(names)
     found: dict[str, frozenset[str]] = {}
     for regex in regexes:
-        fullmatch = compile_regex(regex).fullmatch
-        found[regex] = frozenset(name for name in topics if fullmatch(name))
+        try:
+            fullmatch = compile_regex(regex).fullmatch
+        except InvalidRegularExpression as error:
+            _log.warning("no topics are found for a subscription: %s", error)
+            found[regex] = frozenset()
+        else:
+            found[regex] = frozenset(name for name in topics if fullmatch(name))
     return found
+
+
+def regexes_to_resolve(group: ConsumerGroup, regex: str | None, context: Context) -> frozenset[str]:
+    """The expressions of a group that have to be looked up before a heartbeat that brings `regex`.
+
+    That is one that is new to the group; and all of them when topics have changed since the last time, but
+    not too often, or when that was long ago.
+    """
+    wanted = frozenset((regex,)) - group.regexes.keys() if regex else frozenset()
+    if not group.regexes:
+        return wanted
+    age_ms = context.now_ms - min(resolved.timestamp_ms for resolved in group.regexes.values())
+    stale = any(resolved.version != context.topics.version for resolved in group.regexes.values())
+    if age_ms > context.settings.regex_refresh_interval_ms or (stale and age_ms > MIN_REFRESH_INTERVAL_MS):
+        return wanted | group.regexes.keys()
+    return wanted

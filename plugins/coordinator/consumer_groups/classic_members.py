@@ -1,0 +1,205 @@
+"""Members that speak the classic protocol inside a consumer group: they join, sync, send heartbeats as ever.
+
+The group's epoch is their generation, nobody leads, and each is told to rejoin only when something changes
+for itself. Source: KIP-848, "Migration path".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import uuid4
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.coordination.groups import Joined, JoinRequest, Synced, SyncRequest
+from tidelog.kernel.errors import (
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.plugins.coordinator.consumer_groups import checks
+from tidelog.plugins.coordinator.consumer_groups.assigning import assign
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    ClassicProtocol,
+    Member,
+    MemberMetadata,
+    MemberState,
+)
+from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
+from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
+from tidelog.plugins.coordinator.consumer_groups.settings import TopicCatalogue
+from tidelog.plugins.coordinator.records.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolSubscription,
+    protocol_version,
+    read_subscription,
+)
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+
+
+class JoinDecision(NamedTuple):
+    """The answer, once what the draft changed is in the log."""
+
+    answer: Joined
+    draft: Draft
+
+
+def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> JoinDecision:
+    """Join, or join again.
+
+    Raises:
+        InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, UnknownMemberId, FencedInstanceId
+    """
+    _check_migration(group, context)
+    checks.check_size(group, request.member_id, request.group_instance_id, context.settings.max_size)
+    _check_protocols(group, request)
+    if request.knows_member_id_required and not request.member_id and request.group_instance_id is None:
+        raise MemberIdRequired(str(uuid4()))
+    subscription = _subscription(request)
+    draft = Draft(group)
+    member = _member(draft, request)
+    metadata = _metadata(request, subscription)
+    changed = update_member(draft, context, member, metadata)
+    assign(draft, context)
+    reported = _reported(subscription, context.topics)
+    updated = reconcile(draft, context, member.member_id, reported, subscription_changed=changed)
+    name = request.protocols[0].name
+    return JoinDecision(
+        Joined(updated.member_id, updated.current.epoch, CONSUMER_PROTOCOL_TYPE, name, leader=""), draft
+    )
+
+
+def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> Synced:
+    """The member's partitions, as its assignor would have told them.
+
+    Raises:
+        UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress
+    """
+    member, classic = classic_member(group, request.member_id, request.group_instance_id)
+    check_generation(member, request.generation)
+    name, metadata = classic.protocols[0]
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
+        raise InconsistentGroupProtocol(f"the group's protocol type is {CONSUMER_PROTOCOL_TYPE}")
+    if request.protocol_name not in (None, name):
+        raise InconsistentGroupProtocol(f"the member's protocol is {name!r}, not {request.protocol_name!r}")
+    if group.assignment_epoch > member.current.epoch and not _is_revoking(member):
+        raise RebalanceInProgress(f"group {group.group_id} has a new assignment")
+    assignment = encoded_assignment(member.current.assigned, protocol_version(metadata), topics)
+    return Synced(request.protocol_type, request.protocol_name, assignment)
+
+
+def check_settled(group: ConsumerGroup, member: Member) -> None:
+    """A member that is alive is told to rejoin if there is something to give up or to get.
+
+    Raises:
+        RebalanceInProgress
+    """
+    waits = member.current.state is MemberState.UNRELEASED_PARTITIONS
+    if (
+        member.current.epoch < group.assignment_epoch
+        or _is_revoking(member)
+        or (waits and not _waits_for_others(group, member))
+    ):
+        raise RebalanceInProgress(f"there is something new for member {member.member_id}")
+
+
+def check_generation(member: Member, generation: int) -> None:
+    """A member's generation is its epoch.
+
+    Raises:
+        IllegalGeneration
+    """
+    if generation != member.current.epoch:
+        raise IllegalGeneration(f"member {member.member_id} is in {member.current.epoch}, not {generation}")
+
+
+def classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[Member, ClassicProtocol]:
+    """A member that speaks the classic protocol.
+
+    Raises:
+        UnknownMemberId: there is none of that id, or it speaks the consumer protocol.
+        FencedInstanceId: another member holds the instance id.
+    """
+    if instance_id is None:
+        member = checks.known_member(group, member_id)
+    else:
+        member = checks.known_static_member(group, instance_id, member_id)
+    if member.metadata.classic is None:
+        raise UnknownMemberId(f"member {member_id} does not speak the classic protocol")
+    return member, member.metadata.classic
+
+
+def _check_migration(group: ConsumerGroup, context: Context) -> None:
+    if not (context.settings.upgrades or context.settings.downgrades):
+        raise InconsistentGroupProtocol(
+            f"group {group.group_id} speaks the consumer protocol, and group.consumer.migration.policy is "
+            "disabled"
+        )
+
+
+def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
+    """A protocol that all classic members of the group know."""
+    common = {protocol.name for protocol in request.protocols}
+    for member in group.members.values():
+        if member.metadata.classic is not None and member.member_id != request.member_id:
+            common &= {name for name, _ in member.metadata.classic.protocols}
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
+        raise InconsistentGroupProtocol(f"the protocols of {request.member_id!r} do not fit the group's")
+
+
+def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
+    try:
+        return read_subscription(request.protocols[0].metadata)
+    except CodecError as error:
+        raise InconsistentGroupProtocol(f"the subscription is malformed: {error}") from None
+
+
+def _member(draft: Draft, request: JoinRequest) -> Member:
+    group = draft.group
+    instance_id = request.group_instance_id
+    if instance_id is not None and request.member_id:
+        return checks.known_static_member(group, instance_id, request.member_id)
+    member_id = request.member_id or str(uuid4())
+    if instance_id is not None and (holder := group.static_member(instance_id)):
+        return take_place(draft, holder, member_id)
+    return group.members.get(member_id) or Member(member_id)
+
+
+def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) -> MemberMetadata:
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+    return MemberMetadata(
+        client_id=request.client_id,
+        client_host=request.client_host,
+        instance_id=request.group_instance_id,
+        rack_id=subscription.rack_id,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        classic=ClassicProtocol(request.session_timeout_ms, protocols),
+    )
+
+
+def _reported(subscription: ConsumerProtocolSubscription, topics: TopicCatalogue) -> PartitionsByTopic:
+    return {
+        entry.topic_id: frozenset(owned.partitions)
+        for owned in subscription.owned_partitions
+        if owned.partitions and (entry := topics.by_name(owned.topic)) is not None
+    }
+
+
+def _is_revoking(member: Member) -> bool:
+    return member.current.state is MemberState.UNREVOKED_PARTITIONS
+
+
+def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
+    """Whether somebody else still holds a partition that the member shall have."""
+    return any(
+        group.owners.get((topic_id, partition), member.member_id) != member.member_id
+        for topic_id, partitions in group.targets.get(member.member_id, {}).items()
+        for partition in partitions
+    )

@@ -1,0 +1,162 @@
+"""Configuration keys of groups of the consumer protocol, with Kafka's names, defaults and ranges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.kernel.config import ConfigKey, choice, comma_list, integer
+from tidelog.kernel.errors import ConfigError
+from tidelog.plugins.coordinator.consumer_groups.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.coordination.assignors import PartitionAssignor
+
+INT_MAX = 2**31 - 1
+
+SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.consumer.session.timeout.ms",
+    type=integer(1),
+    default=45_000,
+    documentation="How long a member of the consumer protocol may be silent before it is taken for gone, in "
+    "milliseconds.",
+)
+MIN_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.consumer.min.session.timeout.ms",
+    type=integer(1),
+    default=45_000,
+    documentation="The least that session timeout may be, in milliseconds.",
+)
+MAX_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.consumer.max.session.timeout.ms",
+    type=integer(1),
+    default=60_000,
+    documentation="The most that session timeout may be, in milliseconds.",
+)
+HEARTBEAT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.heartbeat.interval.ms",
+    type=integer(1),
+    default=5_000,
+    documentation="How often members of the consumer protocol are told to send a heartbeat, in milliseconds.",
+)
+MIN_HEARTBEAT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.min.heartbeat.interval.ms",
+    type=integer(1),
+    default=5_000,
+    documentation="The least that interval may be, in milliseconds.",
+)
+MAX_HEARTBEAT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.max.heartbeat.interval.ms",
+    type=integer(1),
+    default=15_000,
+    documentation="The most that interval may be, in milliseconds.",
+)
+MAX_SIZE = ConfigKey(
+    name="group.consumer.max.size",
+    type=integer(1),
+    default=INT_MAX,
+    documentation="How many members a group of the consumer protocol may have.",
+)
+ASSIGNORS = ConfigKey(
+    name="group.consumer.assignors",
+    type=comma_list(),
+    default=("uniform", "range"),
+    documentation="The server-side assignors that consumers may choose from with `group.remote.assignor`; "
+    "the first is for those that do not choose. Names of assignors that plugins offer.",
+)
+MIGRATION_POLICY = ConfigKey(
+    name="group.consumer.migration.policy",
+    type=choice("bidirectional", "upgrade", "downgrade", "disabled"),
+    default="bidirectional",
+    documentation="Whether a group of consumers with members may change its protocol: `upgrade` from classic "
+    "to consumer when a member of the consumer protocol joins, `downgrade` back when the last one leaves.",
+)
+ASSIGNMENT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.assignment.interval.ms",
+    type=integer(0),
+    default=1_000,
+    documentation="The least time between two assignments of a group of the consumer protocol, in "
+    "milliseconds; what changes meanwhile is assigned together.",
+)
+MIN_ASSIGNMENT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.min.assignment.interval.ms",
+    type=integer(0),
+    default=0,
+    documentation="The least that interval may be, in milliseconds.",
+)
+MAX_ASSIGNMENT_INTERVAL_MS = ConfigKey(
+    name="group.consumer.max.assignment.interval.ms",
+    type=integer(0),
+    default=15_000,
+    documentation="The most that interval may be, in milliseconds.",
+)
+REGEX_REFRESH_INTERVAL_MS = ConfigKey(
+    name="group.consumer.regex.refresh.interval.ms",
+    type=integer(10_000),
+    default=600_000,
+    documentation="How often the regular expressions that groups subscribe to are evaluated anew, in "
+    "milliseconds, besides after topics were created.",
+)
+
+ALL: tuple[ConfigKey[Any], ...] = (
+    SESSION_TIMEOUT_MS,
+    MIN_SESSION_TIMEOUT_MS,
+    MAX_SESSION_TIMEOUT_MS,
+    HEARTBEAT_INTERVAL_MS,
+    MIN_HEARTBEAT_INTERVAL_MS,
+    MAX_HEARTBEAT_INTERVAL_MS,
+    MAX_SIZE,
+    ASSIGNORS,
+    MIGRATION_POLICY,
+    ASSIGNMENT_INTERVAL_MS,
+    MIN_ASSIGNMENT_INTERVAL_MS,
+    MAX_ASSIGNMENT_INTERVAL_MS,
+    REGEX_REFRESH_INTERVAL_MS,
+)
+
+
+def settings_of(
+    config: Config, offered: Mapping[str, PartitionAssignor], *, classic_max_size: int = INT_MAX
+) -> Settings:
+    """The settings of a broker whose plugins offer these assignors.
+
+    Raises:
+        ConfigError: keys contradict each other, or name an assignor that no plugin offers.
+    """
+    for low, key, high in (
+        (MIN_SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS),
+        (MIN_HEARTBEAT_INTERVAL_MS, HEARTBEAT_INTERVAL_MS, MAX_HEARTBEAT_INTERVAL_MS),
+        (MIN_ASSIGNMENT_INTERVAL_MS, ASSIGNMENT_INTERVAL_MS, MAX_ASSIGNMENT_INTERVAL_MS),
+    ):
+        if not config[low] <= config[key] <= config[high]:
+            raise ConfigError(
+                f"{key.name} = {config[key]} is not between {low.name} = {config[low]} and {high.name} = "
+                f"{config[high]}"
+            )
+    if config[HEARTBEAT_INTERVAL_MS] >= config[SESSION_TIMEOUT_MS]:
+        raise ConfigError(f"{HEARTBEAT_INTERVAL_MS.name} has to be less than {SESSION_TIMEOUT_MS.name}")
+    policy = config[MIGRATION_POLICY]
+    return Settings(
+        assignors=_chosen(config[ASSIGNORS], offered),
+        session_timeout_ms=config[SESSION_TIMEOUT_MS],
+        heartbeat_interval_ms=config[HEARTBEAT_INTERVAL_MS],
+        max_size=config[MAX_SIZE],
+        assignment_interval_ms=config[ASSIGNMENT_INTERVAL_MS],
+        regex_refresh_interval_ms=config[REGEX_REFRESH_INTERVAL_MS],
+        upgrades=policy in ("bidirectional", "upgrade"),
+        downgrades=policy in ("bidirectional", "downgrade"),
+        classic_max_size=classic_max_size,
+    )
+
+
+def _chosen(
+    names: tuple[str, ...], offered: Mapping[str, PartitionAssignor]
+) -> Mapping[str, PartitionAssignor]:
+    missing = [name for name in names if name not in offered]
+    if missing or not names:
+        raise ConfigError(
+            f"{ASSIGNORS.name} = {','.join(names)}: there are the assignors {', '.join(sorted(offered))}"
+        )
+    return {name: offered[name] for name in names}

@@ -1,0 +1,216 @@
+"""A group changes its protocol while its members work: classic to consumer, and back.
+
+Upgrade: a member of the consumer protocol joins a classic group of consumers. The classic members stay, with
+the partitions that their leader gave them, and rejoin one by one when theirs change. Downgrade: the last
+member of the consumer protocol goes, and the classic members go on with a leader among them.
+
+Source: KIP-848, "Migration path".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.errors import GroupIdNotFound
+from tidelog.plugins.coordinator.consumer_groups import changes
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    ClassicProtocol,
+    CurrentAssignment,
+    Member,
+    MemberMetadata,
+    OwnedPartitions,
+)
+from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
+from tidelog.plugins.coordinator.consumer_groups.subscriptions import metadata_hash, subscribed_topics
+from tidelog.plugins.coordinator.records.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    protocol_version,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+
+
+@attrs.frozen
+class ClassicMember:
+    """A member as the classic protocol knows it; `assignment` is what it was sent, empty for nothing yet."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes = b""
+
+
+@attrs.frozen
+class ClassicGroup:
+    """A group on its way from one protocol to the other.
+
+    `protocol_name` is the protocol that its members agreed on, None if they have not yet.
+    """
+
+    group_id: str
+    generation: int
+    protocol_type: str
+    protocol_name: str | None
+    members: tuple[ClassicMember, ...]
+
+
+def upgrade(classic: ClassicGroup, context: Context) -> Draft:
+    """The consumer group that a classic group becomes.
+
+    Raises:
+        GroupIdNotFound: it cannot become one; the message says why.
+    """
+    _check_upgrade(classic, context.settings)
+    draft = Draft(ConsumerGroup(classic.group_id))
+    try:
+        taken: set[tuple[bytes, int]] = set()
+        members = [_upgraded(member, classic, context.topics, taken) for member in classic.members]
+    except CodecError as error:
+        raise GroupIdNotFound(
+            f"group {classic.group_id} stays classic: what a member says is malformed ({error})"
+        ) from None
+    for member in members:
+        draft.apply(changes.MemberSet(member.member_id, member.metadata))
+    entries = subscribed_topics(draft.group, context.topics)
+    draft.apply(changes.EpochSet(classic.generation, metadata_hash(entries)))
+    for member in members:
+        draft.apply(changes.TargetSet(member.member_id, _without_epochs(member)))
+    draft.apply(changes.AssignmentEpochSet(classic.generation, 0))
+    for member in members:
+        draft.apply(changes.CurrentSet(member.member_id, member.current))
+    return draft
+
+
+def _check_upgrade(classic: ClassicGroup, settings: Settings) -> None:
+    reason = ""
+    if not settings.upgrades:
+        reason = "group.consumer.migration.policy has no upgrades"
+    elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        reason = f"its protocol type is {classic.protocol_type!r}"
+    elif len(classic.members) > settings.max_size:
+        reason = f"it has more members than group.consumer.max.size ({settings.max_size})"
+    if reason:
+        raise GroupIdNotFound(f"group {classic.group_id} stays classic: {reason}")
+
+
+def _upgraded(
+    member: ClassicMember, classic: ClassicGroup, topics: TopicCatalogue, taken: set[tuple[bytes, int]]
+) -> Member:
+    chosen = dict(member.protocols).get(classic.protocol_name or "", member.protocols[0][1])
+    subscription = read_subscription(chosen)
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise GroupIdNotFound(
+            f"group {classic.group_id} stays classic: its assignor keeps data of its own in assignments"
+        )
+    owned = _owned(assignment, classic.generation, topics, taken)
+    metadata = MemberMetadata(
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicProtocol(member.session_timeout_ms, member.protocols),
+    )
+    current = CurrentAssignment(classic.generation, classic.generation, assigned=owned)
+    return Member(member.member_id, metadata, current)
+
+
+def _owned(
+    assignment: ConsumerProtocolAssignment,
+    generation: int,
+    topics: TopicCatalogue,
+    taken: set[tuple[bytes, int]],
+) -> OwnedPartitions:
+    """What a leader gave to a member, without what is not there or has been given to another (`taken`)."""
+    owned: dict[bytes, dict[int, int]] = {}
+    for given in assignment.assigned_partitions:
+        entry = topics.by_name(given.topic)
+        if entry is None:
+            continue
+        for partition in given.partitions:
+            if partition < entry.partitions and (entry.topic_id, partition) not in taken:
+                taken.add((entry.topic_id, partition))
+                owned.setdefault(entry.topic_id, {})[partition] = generation
+    return owned
+
+
+def _without_epochs(member: Member) -> PartitionsByTopic:
+    return {topic_id: frozenset(owned) for topic_id, owned in member.current.assigned.items()}
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Collection[str], settings: Settings) -> bool:
+    """Whether those who stay when `leaving` are gone go on with the classic protocol."""
+    staying = len(group.members) - len(leaving)
+    return (
+        settings.downgrades
+        and 0 < staying <= settings.classic_max_size
+        and group.only_classic_members(leaving)
+    )
+
+
+def downgrade(group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalogue) -> ClassicGroup:
+    """The classic group of those who stay: each with what it was meant to have, in the group's epoch."""
+    members = tuple(
+        _downgraded(member, member.metadata.classic, group.targets.get(member_id, {}), topics)
+        for member_id, member in group.members.items()
+        if member_id not in leaving and member.metadata.classic is not None
+    )
+    return ClassicGroup(group.group_id, group.epoch, CONSUMER_PROTOCOL_TYPE, None, members)
+
+
+def _downgraded(
+    member: Member, classic: ClassicProtocol, target: PartitionsByTopic, topics: TopicCatalogue
+) -> ClassicMember:
+    version = protocol_version(classic.protocols[0][1])
+    return ClassicMember(
+        member.member_id,
+        member.metadata.instance_id,
+        member.metadata.client_id,
+        member.metadata.client_host,
+        classic.session_timeout_ms,
+        member.metadata.rebalance_timeout_ms,
+        classic.protocols,
+        encoded_assignment(target, version, topics),
+    )
+
+
+def encoded_assignment(
+    partitions: Mapping[bytes, Collection[int]], version: int, topics: TopicCatalogue
+) -> bytes:
+    """An assignment as members of the classic protocol read it; topics that are gone are left out."""
+    named = {
+        entry.name: sorted(numbers)
+        for topic_id, numbers in partitions.items()
+        if (entry := topics.by_id(topic_id)) is not None
+    }
+    assigned = [TopicPartitions(topic=name, partitions=named[name]) for name in sorted(named)]
+    return write_assignment(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
+
+
+def removal(group: ConsumerGroup) -> list[changes.Change]:
+    """What takes a group with all its members out of the log, in an order that is whole at every step."""
+    removed: list[changes.Change] = [changes.CurrentRemoved(member_id) for member_id in group.members]
+    removed += [changes.TargetRemoved(member_id) for member_id in group.targets]
+    removed.append(changes.AssignmentEpochRemoved())
+    removed += [changes.MemberRemoved(member_id) for member_id in group.members]
+    if group.has_partition_metadata:
+        removed.append(changes.PartitionMetadataRemoved())
+    removed += [changes.RegexRemoved(regex) for regex in group.regexes]
+    removed.append(changes.GroupRemoved())
+    return removed
