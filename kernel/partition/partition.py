@@ -30,12 +30,14 @@ from tidelog.kernel.partition import following
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
+from tidelog.kernel.partition.record_checks import RecordChecks, check_in_thread
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.snapshots import encode_snapshot, remove_snapshots, snapshot_name
-from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
+from tidelog.kernel.partition.validation import validate_batch, validate_records, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
 from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
+    CODEC_MASK,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
@@ -157,15 +159,23 @@ class Partition:
         self.store.configure(config)
 
     def append(
-        self, batch: bytearray | memoryview, *, in_transaction: bool = False, sequenced: bool = True
+        self,
+        batch: bytearray | memoryview,
+        *,
+        in_transaction: bool = False,
+        sequenced: bool = True,
+        checks: RecordChecks = RecordChecks.ALL,
     ) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
         A retry of one of the producer's last five batches is answered with the offsets that it got then.
         `in_transaction`: a coordinator vouches that the partition is part of the producer's transaction.
         Without `sequenced` a coordinator writes for the producer, whose batches then bear no sequence.
+        `checks`: whether the records inside are gone through, where that is called for at all.
 
         Raises:
+            ChecksTakeLong: with `RecordChecks.QUICK`; await `check_records`, then append with
+                `RecordChecks.DONE`. Nothing was appended.
             InvalidTransactionState: a transactional batch that nobody vouches for, or one outside of the
                 transaction that its producer has open.
             BrokerError: the batch is refused (see `validate_batch`, `validate_timestamps`, `ProducerStates`).
@@ -175,7 +185,8 @@ class Partition:
             raise self.offline.with_traceback(None)
         config = self.config
         header = validate_batch(batch, config, sequenced=sequenced)
-        if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+        attributes = header.attributes
+        if attributes & TRANSACTIONAL_BIT and not in_transaction:
             raise InvalidTransactionState(
                 f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
             )
@@ -183,6 +194,8 @@ class Partition:
             sent = self.producers.check(header, sequenced=sequenced)
             if sent is not None:
                 return self._as_answered_then(sent)
+        if (attributes & CODEC_MASK or config.is_compacted) and checks is not RecordChecks.DONE:
+            validate_records(batch, header, config, quick=checks is RecordChecks.QUICK)
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:
             append_time = self._clock()
@@ -193,6 +206,14 @@ class Partition:
             if header.is_append_time:
                 stamp_create_time(batch, header)
         return self._append_stamped(batch, header, append_time)
+
+    async def check_records(self, batch: bytearray | memoryview) -> None:
+        """Go through the records of a batch in a thread, whoever else wants to be served meanwhile.
+
+        Raises:
+            BrokerError: the batch is refused, see `validate_batch` and `validate_records`.
+        """
+        await check_in_thread(batch, validate_batch(batch, self.config), self.config)
 
     def append_marker(
         self,

@@ -15,6 +15,11 @@ from typing import Any
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.batch import Buffer
 
+
+class UnpackedTooLarge(CorruptBatch):
+    """The records unpack to more than whoever asked can take."""
+
+
 CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 GZIP_WINDOW_BITS = 31
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -48,7 +53,8 @@ def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
 
     Raises:
         UnsupportedCompression: no such codec.
-        CorruptBatch: the bytes are not of that codec, or they unpack to more than `max_bytes`.
+        UnpackedTooLarge: they unpack to more than `max_bytes`.
+        CorruptBatch: the bytes are not of that codec.
     """
     unpack = _CODECS.get(codec)
     if unpack is None:
@@ -61,8 +67,8 @@ def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
         raise CorruptBatch(f"the records are not valid {CODEC_NAMES[codec]}: {error}") from error
 
 
-def _too_large(max_bytes: int) -> CorruptBatch:
-    return CorruptBatch(f"the records unpack to more than {max_bytes} bytes")
+def _too_large(max_bytes: int) -> UnpackedTooLarge:
+    return UnpackedTooLarge(f"the records unpack to more than {max_bytes} bytes")
 
 
 def _gzip(data: Buffer, max_bytes: int) -> bytes:

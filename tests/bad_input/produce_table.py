@@ -201,7 +201,9 @@ RECORDS = (
             f"garbage for records that codec {codec} compressed",
             _sends(batch(attributes=codec, body=b"garbage")),
             "UNKNOWN_SERVER_ERROR",
-            tidelog=Differs(OK, UNREAD, appends=1),
+            tidelog=Differs(
+                INVALID, "the CRC is right, so it is no failure of the broker, and no use to try again"
+            ),
         )
         for codec in (GZIP, SNAPPY, LZ4, ZSTD)
     ),
@@ -209,7 +211,20 @@ RECORDS = (
         "compressed, a record fewer than counted",
         _sends(batch(attributes=GZIP, count=2, last_offset_delta=1, body=gzip.compress(record(b"a")))),
         INVALID,
-        tidelog=Differs(OK, UNREAD, appends=2),
+    ),
+    Case(
+        "compressed, a record more than counted",
+        _sends(batch(attributes=GZIP, body=gzip.compress(record(b"a") + record(b"b", offset_delta=1)))),
+        INVALID,
+    ),
+    Case(
+        "compressed, an offset delta twice",
+        _sends(
+            batch(
+                attributes=GZIP, count=2, last_offset_delta=1, body=gzip.compress(record(b"a") + record(b"b"))
+            )
+        ),
+        INVALID,
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple
 
+import attrs
 import trio
 
 from tidelog.kernel.coordination.transactions import ProducerIdentity
@@ -17,7 +18,9 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition import AppendResult, Partition
+from tidelog.kernel.partition.record_checks import RecordChecks
+from tidelog.kernel.partition.validation import ChecksTakeLong
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
 from tidelog.kernel.storage import TopicPartition
 from tidelog.kernel.topics import Topic
@@ -54,12 +57,30 @@ class FlushDue(NamedTuple):
     answer: PartitionProduceResponse
 
 
+class ToCheck(NamedTuple):
+    """A batch whose records have to be gone through in a thread before it is appended."""
+
+    partition: Partition
+    records: memoryview
+    answer: PartitionProduceResponse
+    voucher: Voucher | None
+
+
+@attrs.define
+class Waiting:
+    """What the answer to one request has to wait for."""
+
+    to_check: list[ToCheck] = attrs.field(factory=list[ToCheck])
+    due: list[FlushDue] = attrs.field(factory=list[FlushDue])
+
+
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker.
 
-    Only where `flush.messages` asks for it the answer waits for the disk.
+    Only where `flush.messages` asks for it the answer waits for the disk. A large compressed batch is
+    appended once its records were checked; what the client sent behind it waits until then.
     """
     voucher = None
     if request.transactional_id is not None:
@@ -85,29 +106,46 @@ def _append_all(
     context: RequestContext, request: ProduceRequest, voucher: Voucher | None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     acks_error = _check_acks(request.acks)
-    due: list[FlushDue] = []
+    waiting = Waiting()
     answers = [
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=_append_topic(context, topic, acks_error, due, voucher),
+            partition_responses=_append_topic(context, topic, acks_error, waiting, voucher),
         )
         for topic in request.topic_data
     ]
     response = ProduceResponse(responses=answers)
-    if due:
-        return _answer_when_flushed(context, request, response, due)
+    if waiting.to_check or waiting.due:
+        return _answer_later(context, request, response, waiting)
     return _answer(request, response)
 
 
-async def _answer_when_flushed(
-    context: RequestContext, request: ProduceRequest, response: ProduceResponse, due: list[FlushDue]
+async def _answer_later(
+    context: RequestContext, request: ProduceRequest, response: ProduceResponse, waiting: Waiting
 ) -> ProduceResponse | None:
-    """Acknowledge nothing that `flush.messages` wants on disk first."""
+    """Append what had to be checked before; acknowledge nothing that `flush.messages` wants on disk first."""
+    # A client that asks for no answer may have left; what it sent is appended all the same.
+    with trio.CancelScope(shield=True):
+        for batch in waiting.to_check:
+            await _check_and_append(context, batch, waiting)
     async with trio.open_nursery() as flushes:
-        for flush in due:
+        for flush in waiting.due:
             flushes.start_soon(_flush, context, flush)
     return _answer(request, response)
+
+
+async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Waiting) -> None:
+    partition, answer = batch.partition, batch.answer
+    try:
+        await partition.check_records(batch.records)
+        result = _append_now(partition, batch.records, batch.voucher, RecordChecks.DONE)
+    except BrokerError as error:
+        context.warn(f"refusing to append to {partition.topic_partition} for", error)
+        answer.error_code, answer.error_message = error_code(error), error_message(error)
+        answer.base_offset = NO_OFFSET
+    else:
+        _accept(answer, partition, result, waiting)
 
 
 async def _flush(context: RequestContext, due: FlushDue) -> None:
@@ -135,7 +173,7 @@ def _append_topic(
     context: RequestContext,
     data: TopicProduceData,
     acks_error: InvalidRequiredAcks | None,
-    due: list[FlushDue],
+    waiting: Waiting,
     voucher: Voucher | None,
 ) -> list[PartitionProduceResponse]:
     by_id = context.api_version >= TOPIC_IDS_SINCE
@@ -148,14 +186,14 @@ def _append_topic(
     except BrokerError as error:
         name = data.name or data.topic_id.hex()
         return [_failed(context, name, partition.index, error) for partition in data.partition_data]
-    return [_append(context, topic, partition, due, voucher) for partition in data.partition_data]
+    return [_append(context, topic, partition, waiting, voucher) for partition in data.partition_data]
 
 
 def _append(
     context: RequestContext,
     topic: Topic,
     data: PartitionProduceData,
-    due: list[FlushDue],
+    waiting: Waiting,
     voucher: Voucher | None,
 ) -> PartitionProduceResponse:
     index, records, version = data.index, data.records, context.api_version
@@ -169,26 +207,45 @@ def _append(
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
         partition = topic.partitions[index]
-        if voucher is None:
-            result = partition.append(records)
-        else:
-            vouched = voucher.covers(partition.topic_partition, records)
-            result = partition.append(records, in_transaction=vouched)
+        return _append_now_or_later(partition, index, records, waiting, voucher)
     except UnsupportedMessageFormat as error:
         refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
         return _failed(context, topic.name, index, refusal)
     except BrokerError as error:
         return _failed(context, topic.name, index, error)
-    answer = PartitionProduceResponse(
-        index=index,
-        error_code=0,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=partition.log_start_offset,
-    )
-    if result.flush_due:
-        due.append(FlushDue(partition, result.last_offset, answer))
+
+
+def _append_now_or_later(
+    partition: Partition, index: int, records: memoryview, waiting: Waiting, voucher: Voucher | None
+) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+    try:
+        if waiting.to_check and any(earlier.partition is partition for earlier in waiting.to_check):
+            raise ChecksTakeLong
+        result = _append_now(partition, records, voucher, RecordChecks.QUICK)
+    except ChecksTakeLong:
+        waiting.to_check.append(ToCheck(partition, records, answer, voucher))
+    else:
+        _accept(answer, partition, result, waiting)
     return answer
+
+
+def _append_now(
+    partition: Partition, records: memoryview, voucher: Voucher | None, checks: RecordChecks
+) -> AppendResult:
+    if voucher is not None and voucher.covers(partition.topic_partition, records):
+        return partition.append(records, in_transaction=True, checks=checks)
+    return partition.append(records, checks=checks)
+
+
+def _accept(
+    answer: PartitionProduceResponse, partition: Partition, result: AppendResult, waiting: Waiting
+) -> None:
+    answer.base_offset = result.base_offset
+    answer.log_append_time_ms = result.log_append_time_ms
+    answer.log_start_offset = partition.log_start_offset
+    if result.flush_due:
+        waiting.due.append(FlushDue(partition, result.last_offset, answer))
 
 
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:

@@ -14,6 +14,7 @@ from tidelog.kernel.partition.lookup import (
     offset_of_max_timestamp,
     segment_offsets_before,
 )
+from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 
@@ -126,10 +127,10 @@ def nonsense(codec: int, records: bytes) -> bytearray:
 def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, records: bytes) -> None:
     partition = open_partition()
     partition.append(batch_of(2))
-    partition.append(nonsense(codec, records))
+    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
     assert offset_for_timestamp(partition, 0) == TimestampOffset(FakeClock().now_ms, 0, 0)
     partition = open_partition()
-    partition.append(nonsense(codec, records))
+    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
     assert offset_for_timestamp(partition, 0) == TimestampOffset(BASE, 0, 0)
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 0, 0)
 
@@ -138,7 +139,7 @@ def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, re
 def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, codec: int) -> None:
     partition = open_partition()
     partition.append(batch_of(2))
-    partition.append(nonsense(codec, records))
+    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
     for found in (offset_for_timestamp(partition, BASE), offset_of_max_timestamp(partition)):
         assert found is not None
         assert 0 <= found.offset < 5

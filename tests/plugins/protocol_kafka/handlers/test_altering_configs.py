@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: what is changed counts at once, what is refused changes nothing."""
+"""AlterConfigs and IncrementalAlterConfigs: a change counts at once, a refused one changes nothing."""
 
 from __future__ import annotations
 

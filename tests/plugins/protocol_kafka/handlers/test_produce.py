@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import trio
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation
@@ -25,7 +26,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 
-from .client import Client, versions_of
+from .client import Client, answer_in, framed, joined, versions_of
 from .topics import new_topic
 
 IDS_SINCE = 13
@@ -225,3 +226,66 @@ async def test_many_topics_in_one_request(client: Client, broker: Broker) -> Non
     response = await client.ask(PRODUCE, 12, request)
     assert [topic.name for topic in response.responses] == ["first", "second"]
     assert [first.partitions[0].log_end_offset, second.partitions[0].log_end_offset] == [1, 2]
+
+
+def many_records(codec: int, sequence: int, count: int = 500) -> bytearray:
+    """A batch of an idempotent producer whose records are too many to be checked on the event loop."""
+    plain = make_batch([b"v" * 50] * count, producer_id=5, producer_epoch=0, base_sequence=sequence)
+    header = parse_header(plain)._replace(attributes=codec)
+    return pack_batch(header, compress(codec, plain[HEADER_BYTES:]))
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+async def test_large_compressed_batches_keep_their_order(client: Client, broker: Broker, codec: int) -> None:
+    topic = await new_topic(broker, partitions=2)
+    batches = [many_records(codec, 500 * index) for index in range(4)]
+    small = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=2000)
+    for batch in [*batches, small]:
+        client.receive(framed(PRODUCE, 9, for_partitions(topic, {0: batch, 1: make_batch([b"y"])})))
+    ends: list[int] = []
+    while (step := client.wire.next_step()) is not None:
+        answer = answer_in(PRODUCE, 9, joined(step if isinstance(step, list) else await step))
+        ((first, second),) = [told.partition_responses for told in answer.responses]
+        assert (first.error_code, second.error_code) == (0, 0)
+        ends.append(first.base_offset)
+    assert ends == [0, 500, 1000, 1500, 2000]
+    assert topic.partitions[1].log_end_offset == 5
+
+
+async def test_a_partition_twice_in_a_request_keeps_its_order(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    data = [
+        PartitionProduceData(index=0, records=memoryview(batch))
+        for batch in (
+            many_records(4, 0),
+            make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=500),
+        )
+    ]
+    named = TopicProduceData(name=topic.name, topic_id=topic.topic_id.bytes, partition_data=data)
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[named])
+    answer = await client.ask(PRODUCE, 9, request)
+    ((first, second),) = [told.partition_responses for told in answer.responses]
+    assert [(told.error_code, told.base_offset) for told in (first, second)] == [(0, 0), (0, 500)]
+
+
+async def test_a_large_compressed_batch_that_is_wrong_inside(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker)
+    good = many_records(4, 0)
+    header = parse_header(good)
+    bad = pack_batch(header._replace(record_count=501, last_offset_delta=500), good[HEADER_BYTES:])
+    told = one(await client.ask(PRODUCE, 9, for_partitions(topic, {0: bad})))
+    assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert "501 are counted" in (told.error_message or "")
+    assert topic.partitions[0].log_end_offset == 0
+
+
+async def test_what_asked_for_no_answer_is_appended_though_its_sender_left(
+    client: Client, broker: Broker
+) -> None:
+    topic = await new_topic(broker)
+    step = client.start(PRODUCE, 9, for_partitions(topic, {0: many_records(4, 0)}, acks=0))
+    assert not isinstance(step, list)
+    with trio.CancelScope() as left:
+        left.cancel()
+        await step
+    assert topic.partitions[0].log_end_offset == 500

@@ -1,0 +1,109 @@
+"""Going through records: what is whole passes, and nothing that a reader would stumble over does."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import CorruptBatch, InvalidRecord
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
+from tidelog.kernel.records.checking import RECORDS_PER_BREATH, check_records
+from tidelog.kernel.records.record import Record, encode_record, iter_records
+from tidelog.kernel.testing import make_batch
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+fields = st.none() | st.binary(max_size=200)
+headers = st.lists(st.tuples(st.text(max_size=20), fields), max_size=3).map(tuple)
+contents = st.lists(st.tuples(fields, fields, headers, st.integers(-(2**40), 2**40)), min_size=1, max_size=20)
+
+
+def encoded(rows: list[tuple[bytes | None, bytes | None, Headers, int]]) -> bytes:
+    """Records of keys, values, headers and timestamp deltas."""
+    out = bytearray()
+    for index, (key, value, of_record, delta) in enumerate(rows):
+        encode_record(out, Record(index, delta, key, value, of_record), 0, 0)
+    return bytes(out)
+
+
+def of(values: list[bytes | None], keys: list[bytes | None] | None = None) -> bytes:
+    """The records of a batch."""
+    return bytes(make_batch(values, keys=keys)[HEADER_BYTES:])
+
+
+THREE = of([b"a", b"b", b"c"])
+ONE = of([b"a"])
+
+
+@given(contents)
+def test_whatever_was_encoded_passes(rows: list[tuple[bytes | None, bytes | None, Headers, int]]) -> None:
+    check_records(encoded(rows), len(rows))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_BREATH, RECORDS_PER_BREATH + 1, 1100, 9000])
+def test_many_records_with_breaths_between(count: int) -> None:
+    breaths: list[None] = []
+    check_records(of([b"x" * 70] * count), count, breathe=lambda: breaths.append(None))
+    assert len(breaths) == -(-count // RECORDS_PER_BREATH)
+
+
+@pytest.mark.parametrize("size", [50, 8200, 3_000_000])
+def test_large_fields(size: int) -> None:
+    check_records(of([b"x" * size], [b"k" * size]), 1, keys_required=True)
+
+
+LONG_FORM = b"\x90\x00\x00\x00\x80\x00\x01\x02a\x00"
+"""A record whose length and offset delta are varints of more bytes than they need, which Kafka takes too."""
+
+
+def test_varints_that_are_longer_than_they_need() -> None:
+    check_records(LONG_FORM, 1)
+
+
+REFUSED: dict[str, tuple[bytes, int, str]] = {
+    "one fewer than counted": (THREE, 4, "end early: 4 are counted"),
+    "one more than counted": (THREE, 2, "bytes follow the 2 records"),
+    "a byte behind": (THREE + b"\0", 3, "1 bytes follow"),
+    "no bytes": (b"", 1, "end early"),
+    "a delta twice": (ONE + ONE, 2, "record 1 has offset delta 0"),
+    "a delta left out": (ONE + of([b"a", b"b", b"c"])[2 * len(ONE) :], 2, "record 1 has offset delta 2"),
+    "a negative length": (b"\x01" + ONE[1:], 1, "negative length"),
+    "a length too short": (bytes([ONE[0] - 2]) + ONE[1:], 1, "do not end where the record does"),
+    "a length too long": (bytes([ONE[0] + 2]) + ONE[1:] + b"\0", 1, "do not end where the record does"),
+    "a negative number of headers": (ONE[:-1] + b"\x01", 1, "cannot have -1 headers"),
+    "headers that are not there": (ONE[:-1] + b"\x7e", 1, "end early"),
+    "a header without a key": (b"\x10" + ONE[1:-1] + b"\x02\x01\x01", 1, "header without a key"),
+    "a varint without an end": (b"\xff" * 11, 1, "end early"),
+}
+
+
+@pytest.mark.parametrize(("data", "count", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_refusals(data: bytes, count: int, sentence: str) -> None:
+    with pytest.raises(InvalidRecord, match=sentence):
+        check_records(data, count)
+
+
+def test_keys_where_they_are_called_for() -> None:
+    some = of([b"a", b"b"], [b"key", None])
+    check_records(some, 2)
+    check_records(of([b"a", b"b"], [b"key", b""]), 2, keys_required=True)
+    with pytest.raises(InvalidRecord, match="record 1 has no key"):
+        check_records(some, 2, keys_required=True)
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=8).map(lambda tail: THREE + tail), st.integers(1, 4))
+def test_what_passes_can_be_read(data: bytes, count: int) -> None:
+    try:
+        check_records(data, count)
+    except InvalidRecord:
+        return
+    header = parse_header(make_batch([b"v"] * count))
+    batch = pack_batch(header, data)
+    found: list[Record] = []
+    # Timestamps are for others to check.
+    with contextlib.suppress(CorruptBatch):
+        found += iter_records(batch, parse_header(batch))
+    assert [record.offset for record in found] == list(range(len(found)))
