@@ -11,6 +11,7 @@ from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.assembly import group_settings
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.guard import GroupGuard
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.hashing import java_hash
@@ -54,7 +55,7 @@ class CoordinatorService:
             clock,
             OffsetSettings(config[keys.OFFSET_METADATA_MAX_BYTES]),
         )
-        self.groups = ClassicGroups(
+        self._group_driver = GroupDriver(
             directory,
             group_log,
             self.partition_for_group,
@@ -63,13 +64,14 @@ class CoordinatorService:
             settings,
             clock,
         )
+        self.groups = ClassicGroups(self._group_driver)
         self._expiry = OffsetExpiry(
             group_log, self.offsets, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         self.replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
         self.replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
-        self.replay.register(GROUP_KEY_TYPES, self.groups.replay)
-        for part in (self.offsets, self.groups):
+        self.replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
+        for part in (self.offsets, self._group_driver):
             self.replay.on_loaded(part.loaded)
             self.replay.on_forget(part.forget_partition)
         self.transactions = transactions_for(
@@ -101,7 +103,7 @@ class CoordinatorService:
 
     def release_waiters(self) -> None:
         """See `Coordinator`."""
-        self.groups.close()
+        self._group_driver.close()
 
     async def close(self) -> None:
         """See `Coordinator`."""

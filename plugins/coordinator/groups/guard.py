@@ -1,4 +1,4 @@
-"""What committed offsets ask of groups, whatever their kind: a `CommitGuard` over the directory."""
+"""What committed offsets ask of groups, whatever their kind: the `CommitGuard`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Callable, Sequence
 
 from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.kernel.errors import GroupIdNotFound, IllegalGeneration
-from tidelog.plugins.coordinator.groups.directory import GroupDirectory, GroupEntry
+from tidelog.plugins.coordinator.groups.directory import GroupDirectory
 from tidelog.plugins.coordinator.groups.entry import ClassicEntry
 from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 
 
 class GroupGuard:
-    """Asks the group; a client that commits for none begins a classic one that never has members."""
+    """Asks the group; a client that commits for none begins a classic one that never has members.
+
+    `consumer_groups` are asked about theirs; without them all groups are classic.
+    """
 
     def __init__(
         self,
@@ -24,6 +28,7 @@ class GroupGuard:
         now_ms: Callable[[], int],
     ) -> None:
         """`now_ms` is the clock of `Deadlines`."""
+        self.consumer_groups: ConsumerGuard | None = None
         self._directory = directory
         self._settings = settings
         self._partition_for = partition_for
@@ -32,8 +37,11 @@ class GroupGuard:
     def check_commit(self, commit: OffsetCommit) -> None:
         """See `CommitGuard`."""
         entry = self._directory.get(commit.group_id)
+        others = self._others(commit.group_id)
         if entry is not None:
             entry.check_commit(commit, self._now_ms())
+        elif others is not None:
+            others.check_commit(commit)
         elif commit.generation < 0:
             self.begin_simple(commit.group_id)
         elif commit.knows_epochs:
@@ -42,35 +50,54 @@ class GroupGuard:
             raise IllegalGeneration(f"there is no group {commit.group_id!r}, so it has no generation")
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
-        """See `CommitGuard`."""
-        self._entry(fetch.group_id).check_fetch(fetch)
+        """See `CommitGuard`; everybody may see a classic group's offsets."""
+        others = self._others(fetch.group_id)
+        if others is not None:
+            others.check_fetch(fetch)
+        else:
+            self._classic(fetch.group_id)
 
     def check_delete(self, group_id: str) -> None:
         """See `CommitGuard`."""
-        self._entry(group_id).check_delete_offsets()
+        others = self._others(group_id)
+        if others is not None:
+            others.check_delete(group_id)
+        else:
+            self._classic(group_id).check_delete_offsets()
 
     def subscribes(self, group_id: str, topic: str) -> bool:
         """See `CommitGuard`."""
+        others = self._others(group_id)
+        if others is not None:
+            return others.subscribes(group_id, topic)
         entry = self._directory.get(group_id)
         return entry is not None and entry.subscribes(topic)
 
     def begin_simple(self, group_id: str) -> None:
         """See `CommitGuard`."""
-        if self._directory.get(group_id) is None:
+        if self._directory.get(group_id) is None and self._others(group_id) is None:
             group = ClassicGroup(group_id, self._settings)
             self._directory.put(ClassicEntry(group, self._partition_for(group_id)))
 
     def group_ids(self, partition: int) -> Sequence[str]:
         """See `CommitGuard`."""
-        return [entry.group_id for entry in self._directory.of_partition(partition)]
+        classic = [entry.group_id for entry in self._directory.of_partition(partition)]
+        others = () if self.consumer_groups is None else self.consumer_groups.group_ids(partition)
+        return [*classic, *others]
 
     def expiry(self, group_id: str) -> ExpiryRule | None:
         """See `CommitGuard`; offsets whose group is not there expire by their commits."""
+        others = self._others(group_id)
+        if others is not None:
+            return others.expiry(group_id)
         entry = self._directory.get(group_id)
         return ExpiryRule() if entry is None else entry.expiry()
 
     def tombstones(self, group_id: str) -> Sequence[StateRecord] | None:
         """See `CommitGuard`."""
+        others = self._others(group_id)
+        if others is not None:
+            return others.tombstones(group_id)
         entry = self._directory.get(group_id)
         if entry is None:
             return []
@@ -78,11 +105,18 @@ class GroupGuard:
 
     def forget(self, group_id: str) -> None:
         """See `CommitGuard`."""
+        others = self._others(group_id)
+        if others is not None:
+            others.forget(group_id)
         entry = self._directory.get(group_id)
         if entry is not None:
             self._directory.remove(entry)
 
-    def _entry(self, group_id: str) -> GroupEntry:
+    def _others(self, group_id: str) -> ConsumerGuard | None:
+        others = self.consumer_groups
+        return others if others is not None and group_id in others else None
+
+    def _classic(self, group_id: str) -> ClassicEntry:
         entry = self._directory.get(group_id)
         if entry is None:
             raise GroupIdNotFound(f"there is no group {group_id!r}")

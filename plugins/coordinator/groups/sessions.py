@@ -82,12 +82,14 @@ def _sync_deadline_passed(group: ClassicGroup, now_ms: int) -> Write | None:
     return prepare(group, now_ms) if missing else None
 
 
-def begin_sessions(group: ClassicGroup, now_ms: int) -> Write | None:
-    """A group was taken over with its members: each has a session to show that it is alive. A group that has
-    more than it may have gives them a chance to commit, and turns some away."""
+def begin_sessions(group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Write | None:
+    """A group was taken over with its members: each has a session to show that it is alive.
+
+    One that is too large rebalances in any case: its members can commit before some are turned away.
+    """
     for member in group.members.values():
         begin_session(group, member, now_ms)
-    if len(group.members) > group.settings.max_size:
+    if group.members and (rebalance or len(group.members) > group.settings.max_size):
         return prepare(group, now_ms)
     return None
 
