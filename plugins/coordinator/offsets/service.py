@@ -162,6 +162,11 @@ class Offsets:
         self.remove(group_id, going)
         return self._outcome(errors, partition, result)
 
+    def holds(self, group_id: str) -> bool:
+        """Whether the group has committed anything, pending or not; cheap."""
+        found = self.table.find(self._partition_for(group_id), group_id)
+        return bool(found) or bool(self.pending.places(group_id))
+
     def tombstones(self, group_id: str) -> list[StateRecord]:
         """What takes all offsets of a group away, also those that are pending: for DeleteGroups."""
         found = self.table.find(self._partition_for(group_id), group_id)
