@@ -5,6 +5,8 @@ PORT ?= 9092
 DATA ?= data
 VENV ?= .venv
 PYTEST_ARGS ?=
+# Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
+PYTEST_WORKERS ?= 2
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -24,9 +26,9 @@ help: ## list what can be made
 run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
 	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
 
-test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_ARGS=...)
+test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=2 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 lint: $(DEV_INSTALLED) ## ruff: rules and format
 	$(BIN)/ruff check

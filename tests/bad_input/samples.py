@@ -174,10 +174,9 @@ def _create_partitions(scene: Scene, version: int) -> CreatePartitionsRequest:
 
 
 def _delete_records(scene: Scene, version: int) -> DeleteRecordsRequest:
+    # Of a topic that is not there: a mutation is taken at its word.
     asked = [DeleteRecordsPartition(partition_index=0, offset=0)]
-    return DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=scene.topic, partitions=asked)], timeout_ms=100
-    )
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="nowhere", partitions=asked)], timeout_ms=100)
 
 
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {

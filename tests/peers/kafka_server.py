@@ -115,7 +115,8 @@ class KafkaServer:
         self._properties_path.write_text("".join(lines), encoding="utf-8")
         if (self.data_dir / "meta.properties").exists():
             return
-        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        # A letter in front: the tool takes an id that begins with a dash for an option.
+        cluster_id = "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:].rstrip("=")
         formatted = self.distribution.run_tool(
             _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(self._properties_path)]
         )
