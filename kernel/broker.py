@@ -12,7 +12,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -24,17 +24,21 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.coordination.backend import Coordinator
 from tidelog.kernel.dynamic_config import DynamicConfig
-from tidelog.kernel.errors import CoordinatorNotAvailable
+from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.flushing import timed_flush_task
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.server import Server
-from tidelog.kernel.storage import BrokerRegistration, Storage, StorageContext
+from tidelog.kernel.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
 from tidelog.kernel.topics import Topics
 
 _log = logging.getLogger(__name__)
+
+
+HALT_PATIENCE_SECONDS = 10
+"""So long a halted broker may take to close what can still be closed."""
 
 
 class Broker:
@@ -57,7 +61,15 @@ class Broker:
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
         self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
-            StorageContext(config, config[keys.NODE_ID], self.tasks, clock, plugins.index_formats())
+            StorageContext(
+                config,
+                config[keys.NODE_ID],
+                self.tasks,
+                clock,
+                plugins.index_formats(),
+                partitions_failed=self._partitions_failed,
+                halt=self.halt,
+            )
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
         coordinators = plugins.group_coordinator(config[keys.COORDINATOR])
@@ -67,6 +79,7 @@ class Broker:
         self.dynamic_config: DynamicConfig
         self.producer_ids: ProducerIds
         self._stop_requested = trio.Event()
+        self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
 
     @property
@@ -89,6 +102,21 @@ class Broker:
         self._stop_requested.set()
         self._patience.cancel()
 
+    def halt(self, reason: str) -> None:
+        """Stop at once, since nothing can be served any more; `running` then raises `StorageError`."""
+        if self._halted is None:
+            self._halted = reason
+            _log.critical("halting: %s", reason)
+            self.stop_at_once()
+
+    @property
+    def halted(self) -> bool:
+        """Whether it stops because it has to."""
+        return self._halted is not None
+
+    def _partitions_failed(self, partitions: Sequence[TopicPartition], reason: str) -> None:
+        self.topics.take_offline(partitions, reason)
+
     async def wait_stop_requested(self) -> None:
         """Wait until somebody asks for a stop."""
         await self._stop_requested.wait()
@@ -99,6 +127,7 @@ class Broker:
 
         Raises:
             ConfigError: a directory or an address cannot be used.
+            StorageError: there was nothing left to serve from, see `halt`.
         """
         async with self.tasks.running():
             await self.storage.open()
@@ -118,7 +147,17 @@ class Broker:
                         await self._coordinator.close()
                     await self.tasks.wait_for_jobs()
                     await self.topics.close()
-                    await self.storage.close()
+                    await self._close_storage()
+        if self._halted is not None:
+            raise StorageError(f"the broker was halted: {self._halted}")
+
+    async def _close_storage(self) -> None:
+        try:
+            await self.storage.close()
+        except StorageError as error:
+            if self._halted is None:
+                raise
+            _log.error("%s", error)
 
     async def _open(self) -> None:
         metadata = self.storage.metadata
@@ -171,6 +210,7 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
     broker = Broker(config, plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(_obey_signals, broker)
+        nursery.start_soon(_end_when_halted, broker)
         async with broker.running():
             # What start-up made lives as long as the process: going through it at every full collection
             # would hold up all requests for tens of milliseconds.
@@ -178,6 +218,14 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
             on_ready(broker)
             await broker.wait_stop_requested()
         nursery.cancel_scope.cancel()
+
+
+async def _end_when_halted(broker: Broker) -> None:
+    """End the process when a halted broker does not: a disk that hangs may hold its threads up for good."""
+    await broker.wait_stop_requested()
+    if broker.halted:
+        await trio.sleep(HALT_PATIENCE_SECONDS)
+        os._exit(1)
 
 
 async def _obey_signals(

@@ -28,6 +28,10 @@ class StorageError(BrokerError):
     """The disk below a partition failed; the partition is offline until a restart."""
 
 
+class LogDirNotFound(BrokerError):
+    """The path is none of the broker's log directories."""
+
+
 class InvalidRequest(BrokerError):
     """The request contradicts itself or breaks a limit."""
 

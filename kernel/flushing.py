@@ -32,6 +32,8 @@ class TimedFlush:
             for partition in self._topics.partitions():
                 if partition.config.flush_ms == LONG_MAX or not partition.has_unflushed:
                     continue
+                if partition.offline is not None:
+                    continue
                 since = self._waiting_since.get(partition, now)
                 if now - since >= partition.config.flush_ms:
                     flushes.start_soon(partition.flush)

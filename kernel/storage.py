@@ -335,11 +335,21 @@ class MetadataStore(Protocol):
         ...
 
 
+def _told_nobody(partitions: Sequence[TopicPartition], reason: str) -> None:
+    """Where nobody serves partitions, nobody has to know."""
+
+
+def _halt_nothing(reason: str) -> None:
+    """Where no broker runs, none has to end."""
+
+
 @attrs.frozen
 class StorageContext:
     """What the kernel lends a backend; `tasks` are running when `open` is called.
 
     `index_formats` are those that plugins offer, by name.
+    On the event loop, `partitions_failed(partitions, reason)` tells that the place of their data failed and
+    `halt(reason)` that nothing can be served any more.
     """
 
     config: Config
@@ -347,6 +357,8 @@ class StorageContext:
     tasks: BackgroundTasks
     now_ms: Callable[[], int]
     index_formats: Mapping[str, IndexFormat] = attrs.Factory(dict)
+    partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
+    halt: Callable[[str], None] = _halt_nothing
 
 
 @attrs.frozen
@@ -356,6 +368,30 @@ class PartitionSpec:
     topic_partition: TopicPartition
     topic_id: UUID
     config: TopicConfig
+
+
+@attrs.frozen
+class StoredPartition:
+    """A partition in a log directory; `offset_lag` is how far a copy that is to replace it is behind it."""
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int = 0
+    is_future: bool = False
+
+
+@attrs.frozen
+class LogDirectoryView:
+    """A place of partitions; sizes are of its file system, in bytes, -1 when unknown.
+
+    `failure` tells why it is offline, None: it is not.
+    """
+
+    path: str
+    partitions: Sequence[StoredPartition]
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    failure: str | None = None
 
 
 class Storage(Protocol):
@@ -369,6 +405,14 @@ class Storage(Protocol):
     @property
     def clean_start(self) -> bool:
         """Whether the last user closed it properly (True for a new one), known after `open`."""
+        ...
+
+    @property
+    def failed_partitions(self) -> Mapping[TopicPartition, str]:
+        """Partitions that cannot be served since the place of their data failed, and why.
+
+        `open_partitions` gives stores for them, which are empty and refuse everything.
+        """
         ...
 
     async def open(self) -> None:
@@ -389,6 +433,26 @@ class Storage(Protocol):
 
         Raises:
             StorageError: a partition is open already, or its place belongs to something else.
+            OSError: the disk refused.
+        """
+        ...
+
+    async def set_strays_aside(self) -> None:
+        """All partitions of all topics were opened: set aside, and keep, what is there of others."""
+        ...
+
+    async def log_directories(self) -> Sequence[LogDirectoryView]:
+        """The places of partitions, offline ones too; none for a storage without such places."""
+        ...
+
+    async def move_partition(self, partition: TopicPartition, path: str) -> None:
+        """Begin to move an open partition to another log directory, while it is used.
+
+        Asking again is no error. It goes on in the background; moving it back to where it is ends that.
+
+        Raises:
+            LogDirNotFound: `path` is no log directory.
+            StorageError: that log directory, or the partition, is offline.
             OSError: the disk refused.
         """
         ...

@@ -174,6 +174,7 @@ class Topics:
         for record, config in zip(records, configs, strict=True):
             topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
             await self._remember_epochs(record, topic)
+        await self._storage.set_strays_aside()
 
     async def _remember_epochs(self, record: TopicRecord, topic: Topic) -> None:
         """Tell the store of epochs that only the partitions' own history tells of."""
@@ -359,6 +360,14 @@ class Topics:
         for topic in self:
             yield from topic.partitions
 
+    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> None:
+        """The place of these partitions' data failed: serve them no more until a restart."""
+        for failed in partitions:
+            topic = self._by_name.get(failed.topic)
+            if topic is not None and failed.partition < len(topic.partitions):
+                error = StorageError(f"{failed} is offline: {reason}")
+                topic.partitions[failed.partition].take_offline(error)
+
     def wake_all_waiters(self) -> None:
         """Let every long poll answer now, and those that come yet: the broker stops."""
         self.closing = True
@@ -392,9 +401,13 @@ class Topics:
         return config
 
     def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
-        return Partition(
+        partition = Partition(
             spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
         )
+        reason = self._storage.failed_partitions.get(spec.topic_partition)
+        if reason is not None:
+            partition.take_offline(StorageError(f"{spec.topic_partition} is offline: {reason}"))
+        return partition
 
     async def _discard(self, name: str, partitions: Sequence[Partition]) -> None:
         """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
@@ -467,7 +480,8 @@ def _specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
 
 def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
     for partition in partitions:
-        load_partition(partition, clean_start=clean_start)
+        if partition.offline is None:
+            load_partition(partition, clean_start=clean_start)
 
 
 def _close_all(partitions: Sequence[Partition]) -> None:

@@ -453,7 +453,10 @@ class Partition:
         Raises:
             FencedLeaderEpoch: the client's is older.
             UnknownLeaderEpoch: the client's is newer.
+            BrokerError: the partition was taken offline; says why.
         """
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"
@@ -484,8 +487,9 @@ class Partition:
         Raises:
             OSError, StorageError: the store could not be closed properly.
         """
+        failed = isinstance(self.offline, StorageError)
         self.take_offline()
-        if self.producers.entries or self.log_end_offset > 0:
+        if not failed and (self.producers.entries or self.log_end_offset > 0):
             self._write_last_snapshot()
         self.store.close()
 

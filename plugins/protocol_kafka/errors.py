@@ -7,6 +7,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    errors.LogDirNotFound: ErrorCode.LOG_DIR_NOT_FOUND,
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,

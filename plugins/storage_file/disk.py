@@ -27,6 +27,7 @@ rename = os.replace
 unlink = os.unlink
 stat = os.stat
 scandir = os.scandir
+statvfs = os.statvfs
 mkdir = os.mkdir
 remove_tree = shutil.rmtree
 close = os.close

@@ -66,6 +66,10 @@ class Durability:
         if self._failure is not None:
             raise OSError(errno.EIO, f"an earlier flush failed: {self._failure}")
 
+    def fail(self, error: OSError) -> None:
+        """Call nothing durable from now on: the disk is gone."""
+        self._failure = self._failure or error
+
     def files_created(self) -> None:
         """Note that the directory has new files, whose names have to be made durable too."""
         self._directory_changed = True

@@ -7,6 +7,8 @@
         00000000000000000000.txnindex       its aborted transactions, if there are any
         00000000000000000000.log.deleted    a file that waits for its removal
     <topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
+    <topic>-<partition>.<32 hex digits>-stray/      a partition of no topic, for an admin to look at
+    <topic>-<partition>.<32 hex digits>-future/     a copy that is to replace the partition elsewhere
 
 Source: seed 002, "On-disk directory layout of a partition"; seed 001, "Two-phase deletion".
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import uuid
 
+from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.storage import TopicPartition
 
 LOG_SUFFIX = ".log"
@@ -61,5 +64,34 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 def delete_directory(topic_partition: TopicPartition) -> str:
     """A fresh name for a partition's directory that is to go; the topic is cut when it would be too long."""
-    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{DELETE_MARK}"
+    return _marked(topic_partition, DELETE_MARK)
+
+
+def stray_directory(topic_partition: TopicPartition) -> str:
+    """A fresh name for a partition's directory that is of no topic; cut as that of one that is to go."""
+    return _marked(topic_partition, STRAY_MARK)
+
+
+def _marked(topic_partition: TopicPartition, mark: str) -> str:
+    suffix = f"-{topic_partition.partition}.{uuid.uuid4().hex}{mark}"
     return topic_partition.topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
+
+
+def future_directory(topic_partition: TopicPartition) -> str:
+    """A fresh name for the copy of a partition that is to replace it.
+
+    Raises:
+        InvalidTopic: the topic's name is too long to be read back from it.
+    """
+    name = f"{topic_partition}.{uuid.uuid4().hex}{FUTURE_MARK}"
+    if len(name) > _MAX_NAME_BYTES:
+        raise InvalidTopic(f"the name of topic {topic_partition.topic!r} is too long to move its partitions")
+    return name
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """The partition whose copy a directory is, None when it is none."""
+    if not name.endswith(FUTURE_MARK):
+        return None
+    partition, dot, _ = name.removesuffix(FUTURE_MARK).rpartition(".")
+    return parse_partition_directory(partition) if dot else None

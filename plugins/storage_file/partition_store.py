@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
 from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, TopicPartition
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.directories.failures import FULL
 from tidelog.plugins.storage_file.flushing import Durability
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
@@ -21,6 +22,7 @@ from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_list import SegmentList
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
+from tidelog.plugins.storage_file.telling import telling
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -42,6 +44,7 @@ class FilePartitionStore:
         "_aborted_known_until",
         "_config",
         "_durability",
+        "_failure",
         "_index_format",
         "_log_start",
         "_policy",
@@ -78,6 +81,7 @@ class FilePartitionStore:
         self._policy = RollPolicy.of(config)
         self._touched = loaded.changed
         self._aborted_known_until = loaded.aborted_known_until
+        self._failure: OSError | None = None
 
     @property
     def log_start_offset(self) -> int:
@@ -126,8 +130,29 @@ class FilePartitionStore:
             or base_offset < segment.next_offset
         ):
             return self._append_with_care(batch, size, base_offset, last_offset, max_timestamp)
-        segment.append(batch, size, last_offset, max_timestamp)
+        try:
+            segment.append(batch, size, last_offset, max_timestamp)
+        except OSError as error:
+            self._tell_unless_full(error)
+            raise
         return False
+
+    def _tell_unless_full(self, error: OSError) -> None:
+        """A full disk refuses the append and nothing else: the rest works, and there may be room soon."""
+        if error.errno not in FULL:
+            self.tell(error)
+
+    def tell(self, error: OSError) -> None:
+        """Pass on that the disk refused; whether it has failed is decided elsewhere."""
+        self._services.disk_failed(error)
+
+    def fail(self, error: OSError) -> None:
+        """The log directory failed: refuse what would need it, and touch nothing there any more."""
+        self._failure = error
+        self._durability.fail(error)
+        self._touched = False
+        for segment in self._segments.all:
+            segment.sleep()
 
     def _append_with_care(
         self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
@@ -142,6 +167,21 @@ class FilePartitionStore:
         if base_offset < segment.next_offset:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {segment.next_offset}")
         self._touched = True
+        try:
+            return self._roll_and_append(segment, batch, size, base_offset, last_offset, max_timestamp)
+        except OSError as error:
+            self._tell_unless_full(error)
+            raise
+
+    def _roll_and_append(
+        self,
+        segment: Segment,
+        batch: Buffer,
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+    ) -> bool:
         rolled = self._must_roll(segment, size, last_offset, max_timestamp)
         if rolled:
             segment = self._roll(base_offset)
@@ -206,8 +246,15 @@ class FilePartitionStore:
         if offset >= limit_offset:
             return EMPTY_SLICE
         active = self._segments.active
-        if offset >= active.base_offset:
-            return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+        try:
+            if offset >= active.base_offset:
+                return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+            return self._read_older(offset, max_bytes, limit_offset, wait)
+        except OSError as error:
+            self.tell(error)
+            raise
+
+    def _read_older(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice:
         try:
             for segment in self._segments.from_offset(offset):
                 found = segment.read(offset, max_bytes, limit_offset, wait)
@@ -220,12 +267,14 @@ class FilePartitionStore:
             raise
         return EMPTY_SLICE
 
+    @telling
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `PartitionStore.add_aborted`."""
         segment = self._segments.from_offset(aborted.last_offset)[0]
         if segment.aborted.append(aborted):
             self._durability.files_created()
 
+    @telling
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
@@ -264,6 +313,7 @@ class FilePartitionStore:
 
         return self._look_at_what_is_left(look)
 
+    @telling
     def _look_at_what_is_left(self, look: Callable[[Sequence[Segment]], bytes | None]) -> bytes | None:
         """Look at all segments, again when one was deleted before its file could be opened."""
         while True:
@@ -295,6 +345,7 @@ class FilePartitionStore:
         self._policy = RollPolicy.of(config)
         self._segments.active.configure(config.segment_index_bytes)
 
+    @telling
     def truncate_to(self, offset: int) -> None:
         """See `PartitionStore.truncate_to`."""
         if offset >= self.log_end_offset:
@@ -322,6 +373,7 @@ class FilePartitionStore:
         self._segments.active.truncate_to(offset)
         self._log_start = min(self._log_start, self.log_end_offset)
 
+    @telling
     def delete_segments_before(self, offset: int) -> int:
         """See `PartitionStore.delete_segments_before`."""
         taken = self._segments.take_before(offset)
@@ -358,6 +410,7 @@ class FilePartitionStore:
     def _flush_inactive(self) -> None:
         self._flush(lambda: self._segments.all[:-1], growing=False)
 
+    @telling
     def _flush(self, choose: Callable[[], Sequence[Segment]], *, growing: bool) -> int:
         try:
             return self._durability.flush(choose, self.directory, growing=growing)
@@ -370,16 +423,21 @@ class FilePartitionStore:
         """See `PartitionStore.side_files`."""
         return self._side_files.names()
 
+    @telling
     def read_side_file(self, name: str) -> bytes | None:
         """See `PartitionStore.read_side_file`."""
         return self._side_files.read(name)
 
+    @telling
     def write_side_file(self, name: str, content: bytes) -> None:
         """See `PartitionStore.write_side_file`."""
+        self._check()
         self._side_files.write(name, content)
 
+    @telling
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
         """See `PartitionStore.delete_side_file`."""
+        self._check()
         self._side_files.delete(name, durable=durable)
 
     def release_idle(self) -> None:
@@ -398,8 +456,14 @@ class FilePartitionStore:
         for segment in self._segments.all:
             segment.sleep()
 
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise OSError(self._failure.errno, str(self._failure.strerror))
+
     def close(self) -> None:
         """See `PartitionStore.close`."""
+        if self._failure is not None:
+            return
         active = self._segments.active
         if self._touched:
             active.close_indexes()

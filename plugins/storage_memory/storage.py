@@ -6,9 +6,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
-from tidelog.kernel.errors import StorageError
+from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.storage import (
     BrokerRegistration,
+    LogDirectoryView,
     PartitionSpec,
     PartitionStore,
     StorageContext,
@@ -65,6 +66,7 @@ class MemoryStorage:
         self._open: set[TopicPartition] = set()
         self.metadata = MemoryRegistry()
         self.clean_start = True
+        self.failed_partitions: Mapping[TopicPartition, str] = {}
 
     async def open(self) -> None:
         """Nothing has to be read or locked."""
@@ -85,6 +87,21 @@ class MemoryStorage:
         if progress is not None:
             progress(len(stores))
         return stores
+
+    async def set_strays_aside(self) -> None:
+        """Nothing is there but what was opened."""
+
+    async def log_directories(self) -> Sequence[LogDirectoryView]:
+        """There are none."""
+        return ()
+
+    async def move_partition(self, partition: TopicPartition, path: str) -> None:
+        """See `Storage.move_partition`.
+
+        Raises:
+            LogDirNotFound: always.
+        """
+        raise LogDirNotFound(f"{path} is no log directory: the storage is in memory")
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
         """Forget them; their bytes go once no region holds them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.errors import BrokerError, InvalidRequest, InvalidTopic, UnknownTopicId
+from tidelog.kernel.errors import BrokerError, InvalidRequest, InvalidTopic, StorageError, UnknownTopicId
 from tidelog.kernel.topics import Topic, check_topic_name
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
@@ -15,6 +15,7 @@ from tidelog.plugins.protocol_kafka.authorized_operations import (
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,6 +25,7 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 
+NO_LEADER = -1
 IDS_SINCE = 12
 """Versions 10 and 11 have a field for the id, and no client may use it."""
 
@@ -125,12 +127,14 @@ def _found(context: RequestContext, topic: Topic, operations: int) -> MetadataRe
 
 
 def _partition(context: RequestContext, topic: Topic, index: int) -> MetadataResponsePartition:
-    leader = context.broker.cluster.leader_of(topic.name, index)
+    leader, partition = context.broker.cluster.leader_of(topic.name, index), topic.partitions[index]
+    is_offline = isinstance(partition.offline, StorageError)
     return MetadataResponsePartition(
-        error_code=0,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else 0,
         partition_index=index,
-        leader_id=leader,
-        leader_epoch=topic.partitions[index].leader_epoch,
+        leader_id=NO_LEADER if is_offline else leader,
+        leader_epoch=partition.leader_epoch,
         replica_nodes=[leader],
         isr_nodes=[leader],
+        offline_replicas=[leader] if is_offline else [],
     )

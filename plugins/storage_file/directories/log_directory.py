@@ -27,43 +27,53 @@ from tidelog.plugins.storage_file.directories.meta_properties import (
 )
 from tidelog.plugins.storage_file.names import (
     DELETE_MARK,
-    FUTURE_MARK,
     STRAY_MARK,
+    parse_future_directory,
     parse_partition_directory,
     partition_directory,
 )
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
 
 METADATA_LOG = "__cluster_metadata"
 
 
+class DirectoryUnusable(ConfigError):
+    """The system does not let this directory be used; another one may still be."""
+
+
 class LogDirectory:
     """A log directory that this broker holds the lock of.
 
-    `stores` are its open partitions, `folders` all partitions that have a directory here, open or not;
-    `id_bytes` is the directory's id. `failed`: not everything in it could be closed properly.
+    `stores` are its open partitions, `folders` all partitions that have a directory here, open or not,
+    `futures` the copies in it that are to replace a partition in another directory, by name.
+    `id_bytes` is the directory's id, `services` are for its partitions. `failed`: not everything in it could
+    be closed properly.
     """
 
     def __init__(self, path: Path) -> None:
         """Take the directory, creating it when it is not there.
 
         Raises:
-            ConfigError: it cannot be used; the message says why.
+            DirectoryUnusable: the system refuses; the message says why.
+            ConfigError: another broker works on it.
         """
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = DirectoryLock(path)
         except OSError as error:
-            raise ConfigError(
+            raise DirectoryUnusable(
                 f"log directory {path} cannot be used: {error.strerror or error}; make it a directory that "
                 "this user may write to, or set log.dirs to another one"
             ) from None
         self.id_bytes = bytes(16)
         self.stores: dict[TopicPartition, FilePartitionStore] = {}
         self.folders: set[TopicPartition] = set()
+        self.futures: dict[TopicPartition, str] = {}
+        self.services: Services
         self.leftovers: list[str] = []
         self.clean = False
         self.failed = False
@@ -123,8 +133,10 @@ class LogDirectory:
                 name = entry.name
                 if name.endswith(DELETE_MARK):
                     self.leftovers.append(entry.path)
-                elif name.endswith((STRAY_MARK, FUTURE_MARK)):
-                    _log.warning("%s is left alone: only Apache Kafka knows what it waits for", entry.path)
+                elif name.endswith(STRAY_MARK):
+                    _log.warning("%s is left alone: it is of no topic, look at it", entry.path)
+                elif future := parse_future_directory(name):
+                    self.futures[future] = name
                 elif entry.is_dir():
                     found = parse_partition_directory(name)
                     if found is not None and found.topic != METADATA_LOG:

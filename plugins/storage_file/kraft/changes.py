@@ -5,7 +5,7 @@ They are those that Apache Kafka 4.3's controller writes for the same change on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
@@ -13,6 +13,7 @@ from tidelog.plugins.storage_file.kraft.formatting import supported_features
 from tidelog.plugins.storage_file.kraft.image.state import MetadataImage, Resource, TopicImage
 from tidelog.plugins.storage_file.kraft.image.versions import (
     FENCING_VERSION,
+    LOG_DIRS_VERSION,
     SHUTDOWN_VERSION,
     partition_version,
     registration_version,
@@ -98,6 +99,40 @@ class Changes:
                     change.directories = [found]
                 yield change, version
 
+    def keep_directories(self, directory_ids: list[bytes], broker_epoch: int) -> Iterator[Change]:
+        """Tell which log directories are left."""
+        if self._node_id in self._image.brokers:
+            change = cluster.BrokerRegistrationChangeRecord(
+                broker_id=self._node_id, broker_epoch=broker_epoch, log_dirs=directory_ids
+            )
+            yield change, LOG_DIRS_VERSION
+
+    def lose(self, partitions: Iterable[TopicPartition]) -> Iterator[Change]:
+        """Lead some partitions no longer: their log directory failed."""
+        image = self._image
+        for partition in partitions:
+            topic = image.find_topic(partition.topic)
+            if topic is not None and partition.partition in topic.partitions:
+                yield self._leaderless(topic, partition.partition), partition_version(image.metadata_version)
+
+    def assign(self, partition: TopicPartition, directory_id: bytes) -> Iterator[Change]:
+        """Tell the log directory that a partition is in from now on."""
+        topic = self._image.find_topic(partition.topic)
+        if topic is not None and partition.partition in topic.partitions:
+            change = topics.PartitionChangeRecord(
+                partition_id=partition.partition, topic_id=topic.topic_id, directories=[directory_id]
+            )
+            yield change, partition_version(self._image.metadata_version)
+
+    def _leaderless(self, topic: TopicImage, index: int) -> topics.PartitionChangeRecord:
+        change = topics.PartitionChangeRecord(
+            partition_id=index, topic_id=topic.topic_id, leader=topics.NO_LEADER
+        )
+        if self._image.has_elr:
+            change.isr = []
+            change.eligible_leader_replicas = change.last_known_elr = [self._node_id]
+        return change
+
     def register(self, registration: BrokerRegistration, broker_epoch: int, incarnation: bytes,
                  directory_ids: list[bytes]) -> Iterator[Change]:  # fmt: skip
         """Make this broker known, with the offset of the batch as its epoch, and let it lead."""
@@ -124,13 +159,7 @@ class Changes:
             yield self._registration(broker_epoch, in_controlled_shutdown=stopping), SHUTDOWN_VERSION
         for topic in self._image.topics.values():
             for index in topic.partitions:
-                change = topics.PartitionChangeRecord(
-                    partition_id=index, topic_id=topic.topic_id, leader=topics.NO_LEADER
-                )
-                if self._image.has_elr:
-                    change.isr = []
-                    change.eligible_leader_replicas = change.last_known_elr = [self._node_id]
-                yield change, version
+                yield self._leaderless(topic, index), version
         if self._node_id in self._image.brokers:
             yield self._registration(broker_epoch, fenced=cluster.FENCE), FENCING_VERSION
 

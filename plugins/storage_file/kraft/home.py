@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,7 +25,6 @@ from tidelog.plugins.storage_file.kraft.opening import (
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
-from tidelog.plugins.storage_file.services import Services
 
 
 class MetadataHome:
@@ -34,17 +33,22 @@ class MetadataHome:
     `directory` is one of `partitions_in` unless `metadata.log.dir` names another.
     """
 
-    def __init__(self, context: StorageContext, partitions_in: Sequence[LogDirectory]) -> None:
-        """Blocking: find the directory; one of its own is locked.
+    def __init__(
+        self, context: StorageContext, partitions_in: Sequence[LogDirectory], offline: Mapping[Path, str]
+    ) -> None:
+        """Blocking: find the directory; one of its own is locked. `offline` cannot be looked into, and why.
 
         Raises:
             ConfigError: there are several metadata logs, or the directory cannot be used.
         """
         self._context = context
         self._partitions_in = partitions_in
+        self._offline = offline
         having = [directory for directory in partitions_in if has_metadata_log(directory.path)]
         wanted = context.config[keys.METADATA_LOG_DIR]
         if wanted is None:
+            if offline and not having:
+                _refuse_without(offline)
             # Kafka's rule is the first; one that lies elsewhere was made with another order of log.dirs.
             self.directory, self.is_apart = (having or partitions_in)[0], False
         else:
@@ -58,7 +62,7 @@ class MetadataHome:
                 self.directory.release()
             _refuse_several([*others, self.directory])
 
-    def open(self, cluster_id: str, services: Services) -> KraftMetadata:
+    def open(self, cluster_id: str) -> KraftMetadata:
         """Blocking: open, or format, the metadata log; every directory has to be identified.
 
         Raises:
@@ -74,20 +78,20 @@ class MetadataHome:
             tuple(directory.id_bytes for directory in self._partitions_in),
         )
         adopted = AdoptedTopics(place.root)
-        opened = open_metadata(place, lambda: self._open_store(services), context.now_ms)
+        opened = open_metadata(place, self._open_store, context.now_ms)
         limits = SnapshotLimits.of(context.config)
         metadata = KraftMetadata(place, opened, limits, adopted, self._directory_of, context.now_ms)
         metadata.to_adopt = self._to_adopt(opened)
         return metadata
 
-    def _open_store(self, services: Services) -> FilePartitionStore:
+    def _open_store(self) -> FilePartitionStore:
         config = self._context.config
         topic_config = TopicConfig(
             segment_bytes=config[keys.METADATA_LOG_SEGMENT_BYTES],
             segment_ms=config[keys.METADATA_LOG_SEGMENT_MS],
         )
         spec = PartitionSpec(METADATA_PARTITION, METADATA_TOPIC_ID, topic_config)
-        return open_partition(Placement(spec, self.directory, exists=True), services, registered=True)
+        return open_partition(Placement(spec, self.directory, exists=True), registered=True)
 
     def _to_adopt(self, opened: OpenedMetadata) -> list[TopicRecord]:
         """Topics to make from directories, when nothing was ever written to the log."""
@@ -101,12 +105,20 @@ class MetadataHome:
         return adopted_records(found)
 
     def _directory_of(self, partition: TopicPartition) -> bytes | None:
-        if len(self._partitions_in) == 1:
+        if len(self._partitions_in) == 1 and not self._offline:
             return self._partitions_in[0].id_bytes
         for directory in self._partitions_in:
             if partition in directory.folders:
                 return directory.id_bytes
         return None
+
+
+def _refuse_without(offline: Mapping[Path, str]) -> NoReturn:
+    reasons = "; ".join(f"{path}: {reason}" for path, reason in offline.items())
+    raise ConfigError(
+        f"the metadata log may be in a log directory that is offline ({reasons}); bring that back, or take "
+        "it out of log.dirs if another one has never been used"
+    )
 
 
 def _refuse_several(directories: Sequence[LogDirectory]) -> NoReturn:

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import trio
 
-from tidelog.kernel.storage import BrokerRegistration, TopicRecord
+from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.kraft.adopted_topics import AdoptedTopics
 from tidelog.plugins.storage_file.kraft.adoption import tell_of_adoption
 from tidelog.plugins.storage_file.kraft.batches import MAX_BATCH_BYTES, in_chunks
@@ -70,6 +70,7 @@ class KraftMetadata:
         self._snapshots.bytes_since = opened.bytes_since_snapshot
         self._changing = trio.Lock()
         self.to_adopt: Sequence[TopicRecord] = ()
+        self._log_directory_ids = list(place.log_directory_ids)
 
     @property
     def cluster_id(self) -> str:
@@ -171,10 +172,53 @@ class KraftMetadata:
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """See `MetadataStore.register_broker`."""
         async with self._changing:
-            directories = list(self._place.log_directory_ids)
+            directories = self._log_directory_ids
             await self._commit(
                 self._changes.register(registration, self._log.end_offset, uuid4().bytes, directories)
             )
+
+    def assigned_directory(self, partition: TopicPartition) -> bytes | None:
+        """The id of the log directory that a partition was last said to be in, None if it never was."""
+        topic = self.image.find_topic(partition.topic)
+        found = None if topic is None else topic.partitions.get(partition.partition)
+        return found.directories[0] if found is not None and found.directories else None
+
+    async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
+        """Note that a partition is in another log directory now; durable on return.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        async with self._changing:
+            await self._commit(self._changes.assign(partition, directory_id))
+
+    def forget_directory(self, directory_id: bytes) -> None:
+        """Register this broker without a log directory that failed before it could be."""
+        self._log_directory_ids = [other for other in self._log_directory_ids if other != directory_id]
+
+    async def lose_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
+        """Note that a log directory failed, and that nobody leads its partitions; durable on return.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        async with self._changing:
+            self.forget_directory(directory_id)
+            await self._commit(
+                [
+                    *self._changes.keep_directories(self._log_directory_ids, self.broker_epoch),
+                    *self._changes.lose(partitions),
+                ]
+            )
+
+    async def lose_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Note that nobody leads these partitions, since they were not found; durable on return.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        async with self._changing:
+            await self._commit(self._changes.lose(partitions))
 
     async def put_topic(self, record: TopicRecord) -> None:
         """See `MetadataStore.put_topic`."""

@@ -28,7 +28,6 @@ from tidelog.plugins.storage_file.segments.segment_files import (
     holds_batches,
     list_segment_files,
 )
-from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.side_files import SideFiles
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class Placement:
     exists: bool
 
 
-def open_partition(placement: Placement, services: Services, *, registered: bool) -> FilePartitionStore:
+def open_partition(placement: Placement, *, registered: bool) -> FilePartitionStore:
     """Blocking: open a partition whose directory is there, recovering it if need be.
 
     `registered`: the metadata log knew the topic when the storage was opened, so its files are expected.
@@ -54,7 +53,7 @@ def open_partition(placement: Placement, services: Services, *, registered: bool
     """
     spec, directory = placement.spec, placement.directory
     path = directory.partition_path(spec.topic_partition)
-    formats = services.index_formats
+    formats = placement.directory.services.index_formats
     index_format = formats.of(spec.config, str(spec.topic_partition))
     files = list_segment_files(path, index_format.suffixes, formats.foreign_suffixes(index_format))
     if placement.exists:
@@ -63,7 +62,7 @@ def open_partition(placement: Placement, services: Services, *, registered: bool
         # Not synced: it becomes durable with the first flush of the partition, like the directory itself.
         content = encode_partition_metadata(spec.topic_id)
         disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
-    return _load(placement, path, files, services, index_format)
+    return _load(placement, path, files, index_format)
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
@@ -92,9 +91,10 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
 
 
 def _load(
-    placement: Placement, path: str, files: SegmentFiles, services: Services, index_format: IndexFormat
+    placement: Placement, path: str, files: SegmentFiles, index_format: IndexFormat
 ) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
+    services = directory.services
     partition, config = spec.topic_partition, spec.config
     settings = SegmentSettings(
         index_format,

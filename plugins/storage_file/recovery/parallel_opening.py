@@ -14,10 +14,10 @@ import trio
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
+from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
-from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
 
@@ -26,21 +26,23 @@ PARTITIONS_PER_THREAD_HOP = 64
 
 
 class ParallelOpening:
-    """One call of `open_partitions`; `stores` are those that were opened so far."""
+    """One call of `open_partitions`; `stores` are those that were opened so far.
+
+    `lost` are directories that failed while partitions in them were opened, which were there before, and how.
+    """
 
     def __init__(
         self,
-        services: Services,
         registered: frozenset[UUID],
         threads_per_directory: int,
         progress: Callable[[int], None] | None,
     ) -> None:
-        self._services = services
         self._registered = registered
         self._threads = threads_per_directory
         self._progress = progress
         self._errors: list[OSError | BrokerError] = []
         self.stores: list[FilePartitionStore] = []
+        self.lost: dict[LogDirectory, OSError] = {}
         self._created: list[str] = []
 
     async def run(self, placements: Sequence[Placement]) -> None:
@@ -65,7 +67,7 @@ class ParallelOpening:
 
     async def _work(self, chunks: Iterator[Sequence[Placement]]) -> None:
         for chunk in chunks:
-            if self._errors:
+            if self._errors or chunk[0].directory in self.lost:
                 return
             await trio.to_thread.run_sync(self._open_chunk, chunk)
             if self._progress is not None:
@@ -85,10 +87,17 @@ class ParallelOpening:
             try:
                 if not placement.exists:
                     self._create(placement)
-                store = open_partition(
-                    placement, self._services, registered=spec.topic_id in self._registered
-                )
+                store = open_partition(placement, registered=spec.topic_id in self._registered)
             except (OSError, BrokerError) as error:
-                self._errors.append(error)
+                self._note(placement, error)
                 return
             self.stores.append(store)
+
+    def _note(self, placement: Placement, error: OSError | BrokerError) -> None:
+        directory = placement.directory
+        if isinstance(error, OSError) and tells_of_the_disk(error, directory.path):
+            if placement.exists:
+                self.lost[directory] = error
+                return
+            directory.services.disk_failed(error)
+        self._errors.append(error)

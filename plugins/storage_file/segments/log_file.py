@@ -72,7 +72,7 @@ class LogFile:
         while len(content) < size:
             more = disk.pread(self.fd, size - len(content), position + len(content))
             if not more:
-                raise OSError(errno.EIO, f"{self.path} ends before byte {position + size}")
+                raise OSError(errno.ENODATA, f"{self.path} ends before byte {position + size}")
             content += more
         return content
 

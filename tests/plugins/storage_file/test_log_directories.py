@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -140,14 +141,63 @@ async def test_a_partition_in_two_directories_is_refused(tmp_path: Path, tasks: 
     await scene.close()
 
 
-async def test_unknown_partitions_are_left_alone(
+async def test_unknown_partitions_are_renamed_as_strays_and_left_alone(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     content = append(await scene.open_store())
     await scene.reopen()
-    told = "has partitions that the metadata log does not know (1); they are left alone: topic-0"
-    assert told in caplog.text
-    assert (scene.partition_dir / "00000000000000000000.log").read_bytes() == content
+    await scene.storage.set_strays_aside()
+    assert "has partitions that the metadata log does not know (1)" in caplog.text
+    assert "topic-0" in caplog.text
+    (stray,) = scene.log_dir.glob("*-stray")
+    assert re.fullmatch(r"topic-0\.[0-9a-f]{32}-stray", stray.name)
+    await scene.reopen()
+    assert f"{stray} is left alone" in caplog.text
+    assert (stray / "00000000000000000000.log").read_bytes() == content
+    scene.forget_topic("topic")
+    assert (await scene.open_store()).log_end_offset == 0
+
+
+async def test_the_data_of_another_topic_of_the_same_name_is_renamed_as_stray(
+    scene: LogDirectoryScene,
+) -> None:
+    content = append(await scene.open_store())
+    scene.forget_topic("topic")
+    await scene.storage.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))
+    await scene.reopen()
+    assert (await scene.open_store()).log_end_offset == 0
+    (stray,) = scene.log_dir.glob("*-stray")
+    assert (stray / "00000000000000000000.log").read_bytes() == content
+
+
+async def test_of_two_directories_of_a_partition_that_counts_which_the_metadata_names(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    scene = scene_with(tmp_path, tasks, ["a", "b"])
+    await scene.storage.open()
+    (store,) = await scene.storage.open_partitions([scene.spec("x")])
+    content = append(store)
+    await scene.storage.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 1))
+    await scene.reopen()
+    await scene.close()
+    shutil.copytree(tmp_path / "a/x-0", tmp_path / "b/x-0")
+    await scene.storage.open()
+    (store,) = await scene.storage.open_partitions([scene.spec("x")])
+    assert read_all(store) == content
+    assert (tmp_path / "a/x-0").exists()
+    assert [path.name[:4] for path in (tmp_path / "b").glob("x*")] == ["x-0."]
+    await scene.close()
+
+
+async def test_log_dir_beside_log_dirs_is_told_not_to_be_used(
+    tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"log.dirs": str(tmp_path / "a"), "log.dir": str(tmp_path / "b")}
+    scene = LogDirectoryScene(tmp_path, tasks, settings)
+    await scene.storage.open()
+    assert f"log.dir={tmp_path / 'b'} is not used, since log.dirs={tmp_path / 'a'} is set" in caplog.text
+    assert not (tmp_path / "b").exists()
+    await scene.close()
 
 
 async def test_a_new_topic_does_not_take_over_foreign_data(scene: LogDirectoryScene) -> None:

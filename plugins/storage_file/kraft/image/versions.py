@@ -26,4 +26,5 @@ def registration_version(metadata_version: int) -> int:
 
 FENCING_VERSION = 0
 SHUTDOWN_VERSION = 1
+LOG_DIRS_VERSION = 2
 """A change of registration has the lowest version that can tell it."""

@@ -106,7 +106,9 @@ async def test_nothing_is_adopted_beside_a_log_that_was_written_to(
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     await scene.reopen()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
-    assert "the metadata log does not know (1); they are left alone: stranger-0" in caplog.text
+    await scene.storage.set_strays_aside()
+    assert "the metadata log does not know (1)" in caplog.text
+    assert [path.name[:11] for path in scene.log_dir.glob("*-stray")] == ["stranger-0."]
 
 
 async def test_a_deletion_that_a_crash_came_into_is_finished(scene: LogDirectoryScene) -> None:

@@ -1,0 +1,100 @@
+"""What stands for a log whose log directory is offline: it is empty and refuses everything."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.records.batch import BatchHeader, Buffer
+    from tidelog.kernel.storage import AbortedTransaction, LogSlice, SegmentView
+
+
+class OfflineStore:
+    """See `PartitionStore`; whatever would need the disk raises `OSError`."""
+
+    log_start_offset = 0
+    log_end_offset = 0
+    size_bytes = 0
+    durable_offset = 0
+    aborted_known_until = 0
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def _refuse(self) -> NoReturn:
+        raise OSError(errno.EIO, self._reason)
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
+        """Refused."""
+        self._refuse()
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        """Refused."""
+        self._refuse()
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Refused."""
+        self._refuse()
+
+    def aborted_transactions(
+        self, from_offset: int, to_offset: int, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """Refused."""
+        self._refuse()
+
+    def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
+        """Refused."""
+        self._refuse()
+
+    def batch_of_max_timestamp(self) -> bytes | None:
+        """Refused."""
+        self._refuse()
+
+    def headers(self, from_offset: int) -> Iterator[BatchHeader]:
+        """Refused."""
+        self._refuse()
+
+    def segments(self) -> Sequence[SegmentView]:
+        """There are none that could be reached."""
+        return ()
+
+    def configure(self, config: TopicConfig) -> None:
+        """The next start takes the configuration from the metadata."""
+
+    def truncate_to(self, offset: int) -> None:
+        """Refused."""
+        self._refuse()
+
+    def raise_log_start(self, offset: int) -> None:
+        """Refused."""
+        self._refuse()
+
+    def delete_segments_before(self, offset: int) -> int:
+        """Refused."""
+        self._refuse()
+
+    def flush(self) -> int:
+        """Refused."""
+        self._refuse()
+
+    def side_files(self) -> Sequence[str]:
+        """There are none that could be reached."""
+        return ()
+
+    def read_side_file(self, name: str) -> bytes | None:
+        """Refused."""
+        self._refuse()
+
+    def write_side_file(self, name: str, content: bytes) -> None:
+        """Refused."""
+        self._refuse()
+
+    def delete_side_file(self, name: str, *, durable: bool = False) -> None:
+        """Refused."""
+        self._refuse()
+
+    def close(self) -> None:
+        """Nothing is open."""

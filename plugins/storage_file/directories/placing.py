@@ -1,0 +1,93 @@
+"""Which log directory a partition is in, or is to be created in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from tidelog.kernel.config import Config
+from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.storage import PartitionSpec, TopicPartition
+from tidelog.plugins.storage_file import keys
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.strangers import KnownTopics
+from tidelog.plugins.storage_file.recovery.opening import Placement
+
+_log = logging.getLogger(__name__)
+
+
+def configured_paths(config: Config) -> list[Path]:
+    """The log directories that are configured, absolute.
+
+    Raises:
+        ConfigError: one of them is named twice.
+    """
+    directories = config[keys.LOG_DIRS]
+    if directories and config.is_set(keys.LOG_DIR) and config[keys.LOG_DIR] != directories:
+        _log.warning(
+            "log.dir=%s is not used, since log.dirs=%s is set: name all directories there",
+            ",".join(config[keys.LOG_DIR]), ",".join(directories),
+        )  # fmt: skip
+    paths = [Path(text).absolute() for text in directories or config[keys.LOG_DIR]]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError(f"log.dirs names a directory twice: {', '.join(map(str, paths))}")
+    return paths
+
+
+@attrs.frozen
+class Placing:
+    """Places partitions in `live` directories; `offline` are those that failed, and why.
+
+    `registered` are the topics whose partitions have to be there already.
+    """
+
+    live: Sequence[LogDirectory]
+    offline: Mapping[Path, str]
+    known: KnownTopics
+    registered: Collection[UUID]
+
+    def place(self, specs: Sequence[PartitionSpec]) -> tuple[list[Placement], dict[TopicPartition, str]]:
+        """Where each partition is, or is to be; and those that are offline, and why.
+
+        A new one goes to the directory that has the fewest partitions.
+
+        Raises:
+            StorageError: a partition is open already, or there twice.
+        """
+        if specs and not self.live:
+            raise StorageError(self._why_offline())
+        counts = {directory: len(directory.folders) for directory in self.live}
+        placements: list[Placement] = []
+        lost: dict[TopicPartition, str] = {}
+        for spec in specs:
+            home = self._home_of(spec.topic_partition)
+            if home is None and self._is_offline(spec):
+                lost[spec.topic_partition] = self._why_offline()
+                continue
+            found = home or min(self.live, key=counts.__getitem__)
+            counts[found] += home is None
+            placements.append(Placement(spec, found, exists=home is not None))
+        return placements, lost
+
+    def _home_of(self, partition: TopicPartition) -> LogDirectory | None:
+        if any(partition in home.stores for home in self.live):
+            raise StorageError(f"{partition} is open already")
+        homes = [home for home in self.live if partition in home.folders]
+        if len(homes) > 1:
+            paths = " and ".join(home.partition_path(partition) for home in homes)
+            raise StorageError(f"{partition} is there twice: {paths}; move one of them away")
+        return homes[0] if homes else None
+
+    def _is_offline(self, spec: PartitionSpec) -> bool:
+        """Whether a partition that no live directory has is to be looked for in one that failed."""
+        if not self.offline or spec.topic_id not in self.registered:
+            return False
+        return self.known.assigned(spec.topic_partition) not in [home.id_bytes for home in self.live]
+
+    def _why_offline(self) -> str:
+        reasons = "; ".join(f"{path}: {reason}" for path, reason in self.offline.items())
+        return f"its log directory is offline ({reasons})"

@@ -1,0 +1,323 @@
+"""Log directories that fail: the others lose nothing and go on; a repaired one is back after a restart."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from tests.plugins.storage_file.files import CLEAN_MARK, eventually
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.storage.scene import read_all
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.storage_file.directories.lock import DirectoryLock
+from tidelog.plugins.storage_file.testing import FailingDisk
+
+PARTITIONS = 4
+
+
+@pytest.fixture
+def disk() -> Generator[FailingDisk]:
+    """A disk that works until it is told not to."""
+    failing = FailingDisk()
+    with failing.installed():
+        yield failing
+
+
+def settings(place: Path, **more: object) -> dict[str, object]:
+    return {
+        "storage": "file",
+        "log.dirs": f"{place / 'a'},{place / 'b'}",
+        "metadata.log.dir": str(place / "meta"),
+        **more,
+    }
+
+
+@asynccontextmanager
+async def two_directories(place: Path, **more: object) -> AsyncGenerator[Broker]:
+    async with running_broker(settings(place, **more)) as broker:
+        if broker.topics.find("t") is None:
+            await broker.topics.create(NewTopic("t", PARTITIONS))
+        yield broker
+
+
+def in_directory(broker: Broker, place: Path, name: str) -> list[Partition]:
+    """Partitions of the topic that lie in one of the directories."""
+    partitions = broker.topics.get("t").partitions
+    return [each for each in partitions if (place / name / str(each.topic_partition)).exists()]
+
+
+def append_to(partition: Partition, count: int = 3) -> None:
+    for _ in range(count):
+        partition.append(make_batch([b"value"]))
+
+
+def below(place: Path) -> object:
+    return lambda path: str(path).startswith(f"{place}/") or path == str(place)
+
+
+async def fail_on_append(disk: FailingDisk, place: Path, number: int, partition: Partition) -> None:
+    disk.refuse(number, ["pwrite"], paths=below(place))  # type: ignore[arg-type]
+    with pytest.raises(StorageError):
+        append_to(partition, 1)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
+async def test_one_directory_fails_and_the_other_goes_on(
+    tmp_path: Path, disk: FailingDisk, number: int
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        lost, kept = (in_directory(broker, tmp_path, name) for name in "ab")
+        assert len(lost) == len(kept) == PARTITIONS // 2
+        for partition in (*lost, *kept):
+            append_to(partition)
+        await fail_on_append(disk, tmp_path / "a", number, lost[0])
+        await eventually(lambda: all(each.offline is not None for each in lost))
+        disk.recover()
+        for partition in lost:
+            with pytest.raises(StorageError, match=rf"{partition.topic_partition} is offline: .*a failed"):
+                partition.append(make_batch([b"late"]))
+            with pytest.raises(StorageError):
+                partition.read(0, 1000, Isolation.READ_UNCOMMITTED)
+            with pytest.raises(StorageError):
+                partition.check_leader_epoch(-1)
+        for partition in kept:
+            append_to(partition)
+            assert partition.log_end_offset == 6
+        # Its lock is let go of, so that whoever repairs it can.
+        await eventually(lambda: can_be_locked(tmp_path / "a"))
+        await broker.topics.create(NewTopic("later", 2))
+        assert not list((tmp_path / "a").glob("later-*"))
+    assert not (tmp_path / "a" / CLEAN_MARK).exists()
+    assert (tmp_path / "b" / CLEAN_MARK).exists()
+    async with two_directories(tmp_path) as broker:
+        ends = sorted(each.log_end_offset for each in broker.topics.get("t").partitions)
+        assert ends == [3, 3, 6, 6]
+        for partition in broker.topics.get("t").partitions:
+            append_to(partition, 1)
+
+
+def can_be_locked(directory: Path) -> bool:
+    try:
+        DirectoryLock(directory).release()
+    except ConfigError:
+        return False
+    return True
+
+
+async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_down(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    more = {"log.flush.interval.messages": 1}
+    async with two_directories(tmp_path, **more) as broker:
+        lost, kept = (in_directory(broker, tmp_path, name)[0] for name in "ab")
+        for partition in (lost, kept):
+            result = partition.append(make_batch([b"first"]))
+            await partition.wait_flushed(result.last_offset)
+        disk.refuse(errno.EIO, ["sync_data"], paths=below(tmp_path / "a"))  # type: ignore[arg-type]
+        result = lost.append(make_batch([b"never acknowledged"]))
+        with pytest.raises(StorageError):
+            await lost.wait_flushed(result.last_offset)
+        await eventually(lambda: len(broker.storage.failed_partitions) == PARTITIONS // 2)
+        result = kept.append(make_batch([b"second"]))
+        await kept.wait_flushed(result.last_offset)
+        assert kept.high_watermark == 2
+        assert lost.high_watermark == 1
+
+
+async def test_the_loss_is_noted_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
+    async with two_directories(tmp_path) as broker:
+        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        lost = in_directory(broker, tmp_path, "a")
+        numbers = {each.topic_partition.partition for each in lost}
+        assert len(image.brokers[1].log_dirs) == 2
+        await fail_on_append(disk, tmp_path / "a", errno.EIO, lost[0])
+        disk_of = image.find_topic("t").partitions
+        await eventually(lambda: all(disk_of[number].leader == -1 for number in numbers))
+        assert {number for number, each in disk_of.items() if each.leader == 1} == set(range(4)) - numbers
+        assert len(image.brokers[1].log_dirs) == 1
+        disk.recover()
+    async with two_directories(tmp_path) as broker:
+        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        assert all(each.leader == 1 for each in image.find_topic("t").partitions.values())
+        assert len(image.brokers[1].log_dirs) == 2
+
+
+async def test_no_room_refuses_an_append_and_takes_nothing_down(tmp_path: Path, disk: FailingDisk) -> None:
+    async with two_directories(tmp_path) as broker:
+        (full, *_) = in_directory(broker, tmp_path, "a")
+        await fail_on_append(disk, tmp_path / "a", errno.ENOSPC, full)
+        disk.recover()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        append_to(full)
+        assert not broker.storage.failed_partitions
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+async def test_a_side_file_that_cannot_be_written_takes_the_directory_down(
+    tmp_path: Path, disk: FailingDisk, number: int
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        (lost, *_) = in_directory(broker, tmp_path, "a")
+        disk.refuse(number, ["rename"], paths=below(tmp_path / "a"))  # type: ignore[arg-type]
+        # The first batch of an epoch has the epoch written beside the log.
+        append_to(lost)
+        await eventually(lambda: lost.offline is not None)
+        disk.recover()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+async def test_what_the_process_runs_out_of_is_not_the_disks_fault(
+    tmp_path: Path, disk: FailingDisk, number: int
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        (one, *_) = in_directory(broker, tmp_path, "a")
+        disk.refuse(number, ["open_file", "pwrite"], paths=below(tmp_path / "a"))  # type: ignore[arg-type]
+        with pytest.raises(StorageError):
+            append_to(one)
+        disk.recover()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        append_to(one)
+
+
+async def test_the_last_directory_halts_the_broker(tmp_path: Path, disk: FailingDisk) -> None:
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StorageError, match=r"halted: all log directories have failed"),
+        allow_unwrapped=True,
+        flatten_subgroups=True,
+    ):
+        async with two_directories(tmp_path) as broker:
+            for name in "ab":
+                (partition, *_) = in_directory(broker, tmp_path, name)
+                await fail_on_append(disk, tmp_path / name, errno.EIO, partition)
+            with trio.fail_after(10):
+                await broker.wait_stop_requested()
+            assert broker.halted
+            disk.recover()
+
+
+async def test_the_metadata_logs_directory_halts_the_broker(tmp_path: Path, disk: FailingDisk) -> None:
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StorageError, match=r"which has the metadata log, failed"),
+        allow_unwrapped=True,
+        flatten_subgroups=True,
+    ):
+        async with two_directories(tmp_path) as broker:
+            disk.refuse(errno.EIO, ["sync_data"], paths=below(tmp_path / "meta"))  # type: ignore[arg-type]
+            with pytest.raises(StorageError):
+                await broker.topics.create(NewTopic("never", 1))
+            with trio.fail_after(10):
+                await broker.wait_stop_requested()
+            disk.recover()
+
+
+async def test_a_directory_that_is_gone_at_start_is_offline_and_back_after_the_next(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        for partition in broker.topics.get("t").partitions:
+            append_to(partition)
+    (tmp_path / "a").rename(tmp_path / "elsewhere")
+    (tmp_path / "a").write_text("not a directory")
+    async with two_directories(tmp_path) as broker:
+        failed = broker.storage.failed_partitions
+        assert len(failed) == PARTITIONS // 2
+        for partition in broker.topics.get("t").partitions:
+            if partition.topic_partition in failed:
+                assert isinstance(partition.offline, StorageError)
+            else:
+                assert len(read_all(partition.store)) > 0
+                append_to(partition)
+        views = {view.path: view for view in await broker.storage.log_directories()}
+        assert "cannot be used" in (views[str(tmp_path / "a")].failure or "")
+        assert views[str(tmp_path / "b")].failure is None
+        await broker.topics.create(NewTopic("later", 2))
+        # Something for the metadata of a partition that is offline does not bring it back.
+        await broker.topics.alter_config("t", lambda _: {"segment.ms": "1000000"})
+    (tmp_path / "a").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "a")
+    async with two_directories(tmp_path) as broker:
+        assert not broker.storage.failed_partitions
+        assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
+
+
+async def test_a_directory_that_fails_while_logs_are_recovered_is_offline(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        for partition in broker.topics.get("t").partitions:
+            append_to(partition)
+    (tmp_path / "a" / CLEAN_MARK).unlink()
+    logs = (f"{tmp_path}/a/t-",)
+    disk.refuse(errno.EIO, ["pread", "preadv", "scandir"], paths=lambda path: path.startswith(logs))
+    async with two_directories(tmp_path) as broker:
+        assert len(broker.storage.failed_partitions) == PARTITIONS // 2
+        for partition in in_directory(broker, tmp_path, "b"):
+            append_to(partition)
+        disk.recover()
+    async with two_directories(tmp_path) as broker:
+        assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
+
+
+async def test_a_topic_can_be_deleted_while_a_part_of_it_is_offline(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        (lost, *_) = in_directory(broker, tmp_path, "a")
+        append_to(lost)
+        await fail_on_append(disk, tmp_path / "a", errno.EIO, lost)
+        await eventually(lambda: lost.offline is not None)
+        disk.recover()
+        await broker.topics.delete("t")
+        assert broker.storage.failed_partitions == {}
+        assert list((tmp_path / "a").glob("t-?"))
+    async with running_broker(settings(tmp_path)):
+        assert not list((tmp_path / "a").glob("t-?"))
+
+
+async def test_nothing_is_formatted_while_the_metadata_log_may_be_in_a_directory_that_is_offline(
+    tmp_path: Path,
+) -> None:
+    values = {"storage": "file", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    async with running_broker(values):
+        pass
+    (tmp_path / "a").rename(tmp_path / "elsewhere")
+    (tmp_path / "a").write_text("not a directory")
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(ConfigError, match="the metadata log may be in a log directory that is offline"),
+        allow_unwrapped=True,
+        flatten_subgroups=True,
+    ):
+        async with running_broker(values):
+            raise AssertionError("it started")
+    assert not (tmp_path / "b" / "__cluster_metadata-0").exists()
+
+
+async def test_a_checkpoint_that_cannot_be_written_takes_its_directory_down(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
+    quick = {"log.initial.task.delay.ms": 0, "log.flush.offset.checkpoint.interval.ms": 20}
+    async with two_directories(tmp_path, **quick) as broker:
+        (lost, *_), (kept, *_) = (in_directory(broker, tmp_path, name) for name in "ab")
+        checkpoint = f"{tmp_path}/a/recovery-point"
+        disk.refuse(errno.ENOSPC, ["open_file"], paths=lambda path: path.startswith(checkpoint))
+        append_to(lost)
+        await lost.flush()
+        await eventually(lambda: lost.offline is not None)
+        disk.recover()
+        append_to(kept)
+        await kept.flush()
+        written = tmp_path / "b/recovery-point-offset-checkpoint"
+        name = kept.topic_partition
+        assert isinstance(name, TopicPartition)
+        await eventually(
+            lambda: written.exists() and f"{name.topic} {name.partition} 3" in written.read_text()
+        )
