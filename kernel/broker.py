@@ -12,7 +12,11 @@ import gc
 import logging
 import os
 import signal
+<<<<<<< theirs
+from collections.abc import AsyncIterator, Awaitable, Callable
+=======
 from collections.abc import AsyncIterator, Callable, Sequence
+>>>>>>> dirs
 from contextlib import asynccontextmanager
 
 import trio
@@ -26,6 +30,7 @@ from tidelog.kernel.coordination.backend import Coordinator
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.flushing import timed_flush_task
+from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
@@ -45,7 +50,8 @@ class Broker:
     """A running broker: what wire codecs, background tasks and embedders call.
 
     `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners`
-    maps each listener's name to the `host:port` it is bound to.
+    maps each listener's name to the `host:port` it is bound to. `load_progress` tells how much of the logs is
+    still to be opened.
     """
 
     def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
@@ -60,6 +66,7 @@ class Broker:
         self.tasks = BackgroundTasks()
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
+        self.load_progress = LoadProgress()
         self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
             StorageContext(
                 config,
@@ -67,8 +74,12 @@ class Broker:
                 self.tasks,
                 clock,
                 plugins.index_formats(),
+<<<<<<< theirs
+                self.load_progress,
+=======
                 partitions_failed=self._partitions_failed,
                 halt=self.halt,
+>>>>>>> dirs
             )
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
@@ -199,8 +210,14 @@ class Broker:
             await trio.lowlevel.checkpoint()
 
 
-async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker], None]) -> None:
-    """Run a broker until SIGTERM or SIGINT.
+async def serve(
+    config: Config,
+    plugins: Plugins,
+    *,
+    on_ready: Callable[[Broker], None],
+    while_loading: Callable[[LoadProgress], Awaitable[None]] | None = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT; `while_loading` runs until its logs are open, and is cancelled.
 
     A second signal stops without waiting for requests under way; a third one ends the process where it is.
 
@@ -210,8 +227,13 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
     broker = Broker(config, plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(_obey_signals, broker)
+<<<<<<< theirs
+        loading = await nursery.start(_watch, while_loading, broker.load_progress)
+=======
         nursery.start_soon(_end_when_halted, broker)
+>>>>>>> dirs
         async with broker.running():
+            loading.cancel()
             # What start-up made lives as long as the process: going through it at every full collection
             # would hold up all requests for tens of milliseconds.
             gc.freeze()
@@ -220,12 +242,24 @@ async def serve(config: Config, plugins: Plugins, *, on_ready: Callable[[Broker]
         nursery.cancel_scope.cancel()
 
 
+<<<<<<< theirs
+async def _watch(
+    show: Callable[[LoadProgress], Awaitable[None]] | None,
+    progress: LoadProgress,
+    task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    with trio.CancelScope() as scope:
+        task_status.started(scope)
+        if show is not None:
+            await show(progress)
+=======
 async def _end_when_halted(broker: Broker) -> None:
     """End the process when a halted broker does not: a disk that hangs may hold its threads up for good."""
     await broker.wait_stop_requested()
     if broker.halted:
         await trio.sleep(HALT_PATIENCE_SECONDS)
         os._exit(1)
+>>>>>>> dirs
 
 
 async def _obey_signals(

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import attrs
 
+from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.records.batch import Buffer
 
 if TYPE_CHECKING:
@@ -116,6 +117,46 @@ class SegmentView:
     size_bytes: int
     max_timestamp: int
     last_modified_ms: int
+
+
+class SegmentDraft(Protocol):
+    """A segment that is written anew, to take the place of others; nobody reads it before it does.
+
+    Its methods are blocking, and called in one thread at a time.
+    """
+
+    @property
+    def base_offset(self) -> int:
+        """Where it begins."""
+        ...
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch, `base_offset` without one."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        ...
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """Add a batch.
+
+        Raises:
+            ValueError: the offsets do not follow those that are there.
+            InvalidRecord: they are too far from the segment's base offset.
+            OSError: the disk refused; only `discard` makes sense now.
+        """
+        ...
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """As `PartitionStore.add_aborted`, for markers in this segment."""
+        ...
+
+    def discard(self) -> None:
+        """Take it away instead of replacing anything with it."""
+        ...
 
 
 class PartitionStore(Protocol):
@@ -245,6 +286,29 @@ class PartitionStore(Protocol):
         """Blocking: drop segments that lie wholly below `offset`, never the active one; how many went."""
         ...
 
+    def draft_segment(self, base_offset: int) -> SegmentDraft:
+        """Blocking: begin to write a segment anew, as compaction does.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """Blocking: put drafts in the place of the segments with the base offsets `replaced`.
+
+        These follow each other, the active one is not among them, and the first draft begins where they do. A
+        crash leaves all of the old or all of the new. A draft without batches leaves nothing, except at the
+        beginning of the log. Offsets that nobody holds any more are a gap. The files of the old segments stay
+        for `file.delete.delay.ms`.
+
+        Raises:
+            ValueError: the drafts do not fit there, or a segment is gone meanwhile.
+            OSError: the disk refused; the old segments are there still. When that came too late, the
+                partition takes no more appends, and the next start puts the new ones in place.
+        """
+        ...
+
     def flush(self) -> int:
         """Blocking: make all that was appended so far durable; the offset up to which it is."""
         ...
@@ -347,9 +411,13 @@ def _halt_nothing(reason: str) -> None:
 class StorageContext:
     """What the kernel lends a backend; `tasks` are running when `open` is called.
 
+<<<<<<< theirs
+    `index_formats` are those that plugins offer, by name. `progress` is to be told how far opening is.
+=======
     `index_formats` are those that plugins offer, by name.
     On the event loop, `partitions_failed(partitions, reason)` tells that the place of their data failed and
     `halt(reason)` that nothing can be served any more.
+>>>>>>> dirs
     """
 
     config: Config
@@ -357,8 +425,12 @@ class StorageContext:
     tasks: BackgroundTasks
     now_ms: Callable[[], int]
     index_formats: Mapping[str, IndexFormat] = attrs.Factory(dict)
+<<<<<<< theirs
+    progress: LoadProgress = attrs.Factory(LoadProgress)
+=======
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
     halt: Callable[[str], None] = _halt_nothing
+>>>>>>> dirs
 
 
 @attrs.frozen

@@ -54,6 +54,7 @@ def command(
     import trio
 
     from tidelog.kernel.broker import serve
+    from tidelog.kernel.cli.loading import show_loading
     from tidelog.kernel.cli.ready import ReadyReport
     from tidelog.kernel.logs import set_up_logging
     from tidelog.kernel.plugins import configure
@@ -67,6 +68,6 @@ def command(
     report = ReadyReport(config, ready_file)
     report.prepare()
     try:
-        trio.run(partial(serve, config, plugins, on_ready=report))
+        trio.run(partial(serve, config, plugins, on_ready=report, while_loading=show_loading))
     finally:
         report.withdraw()

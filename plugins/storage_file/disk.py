@@ -133,6 +133,11 @@ def remove_if_there(path: str | Path) -> None:
         unlink(path)
 
 
+def set_modified(path: str | Path, modified_ms: int) -> None:
+    """Set when a file was changed last."""
+    os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+
 def raise_descriptor_limit() -> int:
     """Lift the soft limit of open files to the hard one; the limit that holds now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -6,17 +6,29 @@ fetch-by-offset path".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
-from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView, TopicPartition
+from tidelog.kernel.storage import (
+    EMPTY_SLICE,
+    AbortedTransaction,
+    LogSlice,
+    SegmentDraft,
+    SegmentView,
+    TopicPartition,
+    WouldBlock,
+)
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.failures import FULL
 from tidelog.plugins.storage_file.flushing import Durability
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_segment
+from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
+from tidelog.plugins.storage_file.segments.replacement import Replacement
 from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_list import SegmentList
@@ -42,6 +54,8 @@ class FilePartitionStore:
 
     __slots__ = (
         "_aborted_known_until",
+        "_changes",
+        "_changing",
         "_config",
         "_durability",
         "_failure",
@@ -79,6 +93,8 @@ class FilePartitionStore:
         self._log_start = log_start_offset
         self._durability = durability
         self._policy = RollPolicy.of(config)
+        self._changing = threading.Lock()
+        self._changes = 0
         self._touched = loaded.changed
         self._aborted_known_until = loaded.aborted_known_until
         self._failure: OSError | None = None
@@ -246,6 +262,11 @@ class FilePartitionStore:
         if offset >= limit_offset:
             return EMPTY_SLICE
         active = self._segments.active
+<<<<<<< theirs
+        if offset >= active.base_offset:
+            return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
+        changes = self._changes
+=======
         try:
             if offset >= active.base_offset:
                 return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
@@ -255,19 +276,41 @@ class FilePartitionStore:
             raise
 
     def _read_older(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice:
+>>>>>>> dirs
         try:
             for segment in self._segments.from_offset(offset):
                 found = segment.read(offset, max_bytes, limit_offset, wait)
                 if found is not None:
                     return found
         except FileNotFoundError:
-            # A deletion took the segment between our look at the list and the opening of its file.
+            # The segment was taken away between our look at the list and the opening of its file.
             if offset < self.log_start_offset:
                 raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
-            raise
+            if not wait:
+                raise WouldBlock from None
+            if not self._changed_since(changes):
+                raise
+            return self.read(offset, max_bytes, limit_offset, wait=wait)
         return EMPTY_SLICE
 
+<<<<<<< theirs
+    @contextlib.contextmanager
+    def _taking_away(self) -> Generator[None]:
+        """While segments are deleted, cut or replaced; one such change at a time."""
+        with self._changing:
+            try:
+                yield
+            finally:
+                self._changes += 1
+
+    def _changed_since(self, changes: int) -> bool:
+        """Blocking: whether segments were taken away since then; one that is under way is waited for."""
+        with self._changing:
+            return self._changes != changes
+
+=======
     @telling
+>>>>>>> dirs
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `PartitionStore.add_aborted`."""
         segment = self._segments.from_offset(aborted.last_offset)[0]
@@ -279,16 +322,20 @@ class FilePartitionStore:
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
         """See `PartitionStore.aborted_transactions`."""
+        changes = self._changes
         found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(from_offset):
-            if segment.aborted.last_offset < from_offset:
-                continue
-            try:
-                if not segment.aborted.search(from_offset, to_offset, found, wait=wait):
+        try:
+            for segment in self._segments.from_offset(from_offset):
+                if segment.aborted.last_offset >= from_offset and not segment.aborted.search(
+                    from_offset, to_offset, found, wait=wait
+                ):
                     break
-            except FileNotFoundError:
-                if not segment.removed:
-                    raise
+        except FileNotFoundError:
+            if not wait:
+                raise WouldBlock from None
+            if not self._changed_since(changes):
+                raise
+            return self.aborted_transactions(from_offset, to_offset, wait=wait)
         return found
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
@@ -317,20 +364,25 @@ class FilePartitionStore:
     def _look_at_what_is_left(self, look: Callable[[Sequence[Segment]], bytes | None]) -> bytes | None:
         """Look at all segments, again when one was deleted before its file could be opened."""
         while True:
-            segments = self._segments.all
+            changes = self._changes
             try:
-                return look(segments)
+                return look(self._segments.all)
             except FileNotFoundError:
-                if self._segments.all is segments:
+                if not self._changed_since(changes):
                     raise
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
         """See `PartitionStore.headers`."""
-        for segment in self._segments.from_offset(from_offset):
+        while True:
+            changes = self._changes
             try:
-                yield from segment.headers(max(from_offset, segment.base_offset))
+                for segment in self._segments.from_offset(from_offset):
+                    for header in segment.headers(max(from_offset, segment.base_offset)):
+                        yield header
+                        from_offset = header.next_offset
+                return
             except FileNotFoundError:
-                if not segment.removed:
+                if not self._changed_since(changes):
                     raise
 
     def segments(self) -> Sequence[SegmentView]:
@@ -354,7 +406,7 @@ class FilePartitionStore:
         # Of the segment that is cut nothing counts as durable from now on, and that is written down first: so
         # what is appended in place of what goes will be checked after a crash.
         lowest = min(offset, self._segments.from_offset(offset)[0].base_offset)
-        with self._durability.cutting(lowest):
+        with self._taking_away(), self._durability.cutting(lowest):
             self._services.write_recovery_points()
             self._cut(offset)
             self._durability.sync_cut(self._segments.active)
@@ -376,6 +428,10 @@ class FilePartitionStore:
     @telling
     def delete_segments_before(self, offset: int) -> int:
         """See `PartitionStore.delete_segments_before`."""
+        with self._taking_away():
+            return self._delete_before(offset)
+
+    def _delete_before(self, offset: int) -> int:
         taken = self._segments.take_before(offset)
         for index, segment in enumerate(taken):
             try:
@@ -398,6 +454,25 @@ class FilePartitionStore:
                 continue
             renamed.append(path + DELETED_SUFFIX)
         self._services.delete_later(renamed, self._config.file_delete_delay_ms)
+
+    def draft_segment(self, base_offset: int) -> FileSegmentDraft:
+        """See `PartitionStore.draft_segment`."""
+        return FileSegmentDraft(self.directory, base_offset, self._settings())
+
+    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """See `PartitionStore.replace_segments`."""
+        mine = [draft for draft in drafts if isinstance(draft, FileSegmentDraft)]
+        if len(mine) < len(drafts):
+            raise ValueError("a draft is not of this store")
+        with self._taking_away():
+            replacement = Replacement(self.directory, self._segments, mine, replaced)
+            replacement.prepare()
+            try:
+                replacement.complete(self._mark_deleted)
+            except OSError as error:
+                self._durability.refuse(error)
+                self._segments.active.byte_limit = ALWAYS
+                raise
 
     def raise_log_start(self, offset: int) -> None:
         """See `PartitionStore.raise_log_start`."""

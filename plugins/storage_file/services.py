@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from tidelog.kernel.load_progress import LoadProgress
 from tidelog.plugins.storage_file.indexes.choice import IndexFormats
 
 
@@ -15,10 +16,15 @@ class Services:
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
     `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
+<<<<<<< theirs
+    `write_recovery_points()` blocks until those of all partitions are written down, where they have changed.
+    `index_formats` are those that a topic may have. `progress` is told how far opening is.
+=======
     `index_formats` are those that a topic may have.
     Of the partition's log directory: `write_recovery_points()` blocks until those of its partitions are
     written down, where they have changed; `disk_failed(error)` tells that the disk refused what it must not
     refuse, and may be called by any thread.
+>>>>>>> dirs
     """
 
     now_ms: Callable[[], int]
@@ -29,3 +35,4 @@ class Services:
     write_recovery_points: Callable[[], None]
     disk_failed: Callable[[OSError], None]
     index_formats: IndexFormats
+    progress: LoadProgress

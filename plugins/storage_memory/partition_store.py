@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
-from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentView
+from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentDraft, SegmentView
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -53,6 +53,45 @@ class _Segment:
         self.size = sum(len(batch.data) for batch in self.batches)
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=NO_TIMESTAMP)
         self.next_offset = self.batches[-1].last_offset + 1 if self.batches else self.base_offset
+
+
+class MemorySegmentDraft:
+    """`SegmentDraft` in memory."""
+
+    def __init__(self, base_offset: int, now_ms: int) -> None:
+        self.segment = _Segment(base_offset, now_ms)
+
+    @property
+    def base_offset(self) -> int:
+        """See `SegmentDraft.base_offset`."""
+        return self.segment.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        """See `SegmentDraft.next_offset`."""
+        return self.segment.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """See `SegmentDraft.size_bytes`."""
+        return self.segment.size
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """See `SegmentDraft.append`."""
+        if base_offset < self.segment.next_offset:
+            raise ValueError(
+                f"offsets {base_offset} to {last_offset} do not follow {self.segment.next_offset}"
+            )
+        self.segment.add(
+            _Batch(base_offset, last_offset, max_timestamp, bytes(batch)), self.segment.modified_ms
+        )
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """See `SegmentDraft.add_aborted`."""
+        self.segment.aborted.append(aborted)
+
+    def discard(self) -> None:
+        """Nothing is kept of it anyway."""
 
 
 class MemoryPartitionStore:
@@ -216,6 +255,31 @@ class MemoryPartitionStore:
         count = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         self._segments = segments[count:]
         return count
+
+    def draft_segment(self, base_offset: int) -> MemorySegmentDraft:
+        """See `PartitionStore.draft_segment`."""
+        return MemorySegmentDraft(base_offset, self._now_ms())
+
+    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """See `PartitionStore.replace_segments`."""
+        segments, wanted = self._segments, sorted(replaced)
+        bases = [segment.base_offset for segment in segments[:-1]]
+        start = bases.index(wanted[0]) if wanted and wanted[0] in bases else 0
+        end = start + len(wanted)
+        if not wanted or bases[start:end] != wanted:
+            raise ValueError(f"{wanted} are no inactive segments that follow each other")
+        new = [draft.segment for draft in drafts if isinstance(draft, MemorySegmentDraft)]
+        limits = [*(segment.base_offset for segment in new[1:]), segments[end].base_offset]
+        fits = all(
+            each.base_offset < limit and each.next_offset <= limit
+            for each, limit in zip(new, limits, strict=False)
+        )
+        if not new or len(new) < len(drafts) or new[0].base_offset != wanted[0] or not fits:
+            raise ValueError(f"the drafts do not fit in the place of {wanted}")
+        kept = [segment for index, segment in enumerate(new) if segment.size or not (start or index)]
+        for segment in kept:
+            segment.modified_ms = max(old.modified_ms for old in segments[start:end])
+        self._segments = (*segments[:start], *kept, *segments[end:])
 
     def flush(self) -> int:
         """There is nothing more durable than memory; the log end offset."""

@@ -18,6 +18,7 @@ PARTS = (
     "random_walk",
     "reading",
     "removing",
+    "replacing",
     "scene",
     "side_files",
 )

@@ -17,12 +17,22 @@ from tidelog.kernel.testing.storage.lookups import Lookups
 from tidelog.kernel.testing.storage.random_walk import RandomWalk
 from tidelog.kernel.testing.storage.reading import Reading
 from tidelog.kernel.testing.storage.removing import Removing
+from tidelog.kernel.testing.storage.replacing import Replacing
 from tidelog.kernel.testing.storage.scene import StorageScene
 from tidelog.kernel.testing.storage.side_files import SideFileKeeping
 
 
 class StorageConformance(
-    Appending, Reading, Aborting, Lookups, Removing, SideFileKeeping, Lifecycle, Remembering, RandomWalk
+    Appending,
+    Reading,
+    Aborting,
+    Lookups,
+    Removing,
+    Replacing,
+    SideFileKeeping,
+    Lifecycle,
+    Remembering,
+    RandomWalk,
 ):
     """Everything that the kernel relies on; `plugin` is the module with the hooks of the backend to prove.
 

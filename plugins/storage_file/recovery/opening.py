@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import attrs
 
@@ -42,10 +43,21 @@ class Placement:
     exists: bool
 
 
+<<<<<<< theirs
+def open_partition(
+    placement: Placement,
+    services: Services,
+    *,
+    registered: bool,
+    remaining: Callable[[int], None] = lambda _: None,
+) -> FilePartitionStore:
+=======
 def open_partition(placement: Placement, *, registered: bool) -> FilePartitionStore:
+>>>>>>> dirs
     """Blocking: open a partition whose directory is there, recovering it if need be.
 
     `registered`: the metadata log knew the topic when the storage was opened, so its files are expected.
+    `remaining` is told how many segments are left.
 
     Raises:
         OSError: the disk refused.
@@ -62,7 +74,11 @@ def open_partition(placement: Placement, *, registered: bool) -> FilePartitionSt
         # Not synced: it becomes durable with the first flush of the partition, like the directory itself.
         content = encode_partition_metadata(spec.topic_id)
         disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
+<<<<<<< theirs
+    return _load(placement, path, files, services, index_format, remaining)
+=======
     return _load(placement, path, files, index_format)
+>>>>>>> dirs
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
@@ -91,7 +107,16 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
 
 
 def _load(
+<<<<<<< theirs
+    placement: Placement,
+    path: str,
+    files: SegmentFiles,
+    services: Services,
+    index_format: IndexFormat,
+    remaining: Callable[[int], None],
+=======
     placement: Placement, path: str, files: SegmentFiles, index_format: IndexFormat
+>>>>>>> dirs
 ) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
     services = directory.services
@@ -105,9 +130,7 @@ def _load(
     )
     recover_from = directory.recover_from(partition) if placement.exists else None
     log_start = directory.log_start(partition) if placement.exists else 0
-    loaded = SegmentLoader(str(partition), path, files, settings, lambda _: None).load(
-        recover_from=recover_from
-    )
+    loaded = SegmentLoader(str(partition), path, files, settings, remaining).load(recover_from=recover_from)
     _give_up_what_ends_before(log_start, path, loaded)
     created = not loaded.segments
     if created:

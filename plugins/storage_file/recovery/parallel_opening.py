@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
 import trio
@@ -59,17 +60,21 @@ class ParallelOpening:
                 # A clean directory costs processor time only, which threads cannot share.
                 threads, at_once = (1, PARTITIONS_PER_THREAD_HOP) if directory.clean else (self._threads, 1)
                 chunks = iter([mine[at : at + at_once] for at in range(0, len(mine), at_once)])
-                for _ in range(threads):
-                    nursery.start_soon(self._work, chunks)
+                place = str(directory.path)
+                self._services.progress.add_logs(place, len(mine))
+                for number in range(threads):
+                    nursery.start_soon(self._work, place, f"{place}-{number}", chunks)
         if self._errors:
             await trio.to_thread.run_sync(remove_all, self._created)
             raise self._errors[0]
 
-    async def _work(self, chunks: Iterator[Sequence[Placement]]) -> None:
+    async def _work(self, directory: str, name: str, chunks: Iterator[Sequence[Placement]]) -> None:
+        progress = self._services.progress
         for chunk in chunks:
             if self._errors or chunk[0].directory in self.lost:
                 return
-            await trio.to_thread.run_sync(self._open_chunk, chunk)
+            await trio.to_thread.run_sync(self._open_chunk, chunk, partial(progress.set_segments, name))
+            progress.logs_done(directory, len(chunk))
             if self._progress is not None:
                 self._progress(len(self.stores))
 
@@ -81,13 +86,22 @@ class ParallelOpening:
         disk.mkdir(path)
         self._created.append(path)
 
-    def _open_chunk(self, chunk: Sequence[Placement]) -> None:
+    def _open_chunk(self, chunk: Sequence[Placement], remaining: Callable[[int], None]) -> None:
         for placement in chunk:
             spec = placement.spec
             try:
                 if not placement.exists:
                     self._create(placement)
+<<<<<<< theirs
+                store = open_partition(
+                    placement,
+                    self._services,
+                    registered=spec.topic_id in self._registered,
+                    remaining=remaining,
+                )
+=======
                 store = open_partition(placement, registered=spec.topic_id in self._registered)
+>>>>>>> dirs
             except (OSError, BrokerError) as error:
                 self._note(placement, error)
                 return

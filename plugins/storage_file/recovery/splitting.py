@@ -19,7 +19,7 @@ from tidelog.plugins.storage_file.names import (
 )
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.log_file import LogFile
-from tidelog.plugins.storage_file.segments.replacing import swap_in
+from tidelog.plugins.storage_file.segments.replacing import decide, finish
 
 COPY_BYTES = 1024 * 1024
 
@@ -45,7 +45,9 @@ def split_segment(place: IndexPlace, log: LogFile, size: int, index_suffixes: Se
             except FileNotFoundError:
                 continue
 
-    swap_in(place.directory, bases, retire)
+    decide(place.directory, bases)
+    retire()
+    finish(place.directory, bases)
     for suffix in dict.fromkeys((*SEGMENT_SUFFIXES, *index_suffixes)):
         disk.remove_if_there(place.path(suffix) + DELETED_SUFFIX)
     return bases

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import (
@@ -39,20 +39,42 @@ def stand_ins(old: Collection[int], end_offset: int) -> list[int]:
     return [base for base in old if base >= end_offset]
 
 
-def swap_in(directory: str, bases: Iterable[int], retire: Callable[[], None]) -> None:
-    """Blocking: steps 2 to 4 for the `.cleaned` files of the segments at `bases`; `retire` is step 3.
+def decide(directory: str, bases: Iterable[int]) -> None:
+    """Blocking: step 2 for the segments at `bases`, whose `.cleaned` files are on the device.
 
     Raises:
-        OSError: the disk refused; the next start resolves what was begun.
+        OSError: the disk refused; `undo` takes back what was begun, or else the next start does.
     """
-    chosen = set(bases)
-    names = [name for name in _names_in(directory) if base_offset_of(name) in chosen]
-    for name in sorted((name for name in names if name.endswith(CLEANED_SUFFIX)), key=_order, reverse=True):
+    names = _marked(directory, bases, CLEANED_SUFFIX)
+    for name in sorted(names, key=_order, reverse=True):
         plain = name.removesuffix(CLEANED_SUFFIX)
         disk.rename(f"{directory}/{name}", f"{directory}/{plain}{SWAP_SUFFIX}")
     disk.sync_directory(directory)
-    retire()
-    take_marks_off(directory, _names_in(directory))
+
+
+def undo(directory: str, bases: Iterable[int]) -> None:
+    """Blocking: take away what `decide` did not bring to its end.
+
+    Raises:
+        OSError: the disk refused; the next start does it.
+    """
+    chosen = set(bases)
+    for mark in (SWAP_SUFFIX, CLEANED_SUFFIX):
+        names = _marked(directory, chosen, mark)
+        _remove(directory, set(names), names)
+        disk.sync_directory(directory)
+
+
+def finish(directory: str, bases: Iterable[int]) -> None:
+    """Blocking: step 4 for the segments at `bases`, when the old ones are `.deleted`.
+
+    Raises:
+        OSError: the disk refused; the next start finishes.
+    """
+    names = _names_in(directory)
+    chosen = set(_marked(directory, bases, SWAP_SUFFIX))
+    others = {name for name in names if name.endswith(SWAP_SUFFIX)} - chosen
+    take_marks_off(directory, names - others)
     disk.sync_directory(directory)
 
 
@@ -84,15 +106,18 @@ def resolve(directory: str, names: set[str]) -> None:
 def take_marks_off(directory: str, names: set[str]) -> None:
     """Blocking: step 4; `names` are those in the directory, and are updated."""
     bases = {_base_of(name) for name in names if name.endswith((LOG_SUFFIX, _LOG_SWAP))}
+    nothing_left: set[int] = set()
     for name in sorted((name for name in names if name.endswith(SWAP_SUFFIX)), key=_order):
         path, plain = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         names.discard(name)
         base = _base_of(name)
         if name.endswith(_LOG_SWAP) and min(bases) < base and not disk.stat(path).st_size:
+            nothing_left.add(base)
+        if base in nothing_left:
             disk.unlink(path)
-            continue
-        disk.rename(path, f"{directory}/{plain}")
-        names.add(plain)
+        else:
+            disk.rename(path, f"{directory}/{plain}")
+            names.add(plain)
 
 
 def _replaced(directory: str, names: set[str]) -> list[str]:
@@ -123,6 +148,11 @@ def _remove(directory: str, names: set[str], gone: Iterable[str]) -> None:
     for name in sorted(gone, reverse=True):
         disk.remove_if_there(f"{directory}/{name}")
         names.discard(name)
+
+
+def _marked(directory: str, bases: Iterable[int], mark: str) -> list[str]:
+    chosen = set(bases)
+    return [name for name in _names_in(directory) if name.endswith(mark) and base_offset_of(name) in chosen]
 
 
 def _names_in(directory: str) -> set[str]:

@@ -58,6 +58,12 @@ class SegmentList:
             self.active = self.all[-1]
         return taken
 
+    def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Put `new` in the place of `old`, which follow each other and are not the active one."""
+        with self._changing:
+            start = self.all.index(old[0])
+            self.all = (*self.all[:start], *new, *self.all[start + len(old) :])
+
     def begin_anew(self, segment: Segment) -> Sequence[Segment]:
         """Make `segment` the only one; those that were there."""
         with self._changing:

@@ -181,7 +181,10 @@ def test_plugins_as_json_tells_a_strangers_plugin_too(tmp_path: Path) -> None:
         "seams": [],
     }
     assert listed["storage_file"]["distribution"] == "tidelog"
-    assert listed["storage_file"]["offers"] == [{"seam": "storage", "name": "file", "active": True}]
+    assert listed["storage_file"]["offers"] == [
+        {"seam": "storage", "name": "file", "active": True},
+        {"seam": "index format", "name": "sparse", "active": True},
+    ]
 
 
 COMMANDING = """

@@ -1,0 +1,50 @@
+"""How much of the logs is still to be opened while a broker starts: for people who wait, and for statistics.
+
+Source: seed 001, "Startup: validate, lock, recover, schedule" (remainingLogsToRecover per directory,
+remainingSegmentsToRecover per thread).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class LoadProgress:
+    """Counters that a storage's threads set, each its own, and that anybody may read at any time."""
+
+    def __init__(self) -> None:
+        self._total_logs = 0
+        self._logs: dict[str, int] = {}
+        self._segments: dict[str, int] = {}
+
+    @property
+    def total_logs(self) -> int:
+        """Logs that were or are to be opened since the start."""
+        return self._total_logs
+
+    @property
+    def remaining_logs(self) -> Mapping[str, int]:
+        """Log directory → logs of it that are not open yet."""
+        return dict(self._logs)
+
+    @property
+    def remaining_segments(self) -> Mapping[str, int]:
+        """Thread → segments that are left of the log which it opens."""
+        return dict(self._segments)
+
+    def add_logs(self, directory: str, count: int) -> None:
+        """So many more logs of a directory are to be opened."""
+        self._total_logs += count
+        self._logs[directory] = self._logs.get(directory, 0) + count
+
+    def logs_done(self, directory: str, count: int) -> None:
+        """So many of them are done; told on the event loop."""
+        self._logs[directory] -= count
+
+    def set_segments(self, thread: str, count: int) -> None:
+        """What is left of the log that a thread opens."""
+        self._segments[thread] = count
+
+    def __str__(self) -> str:
+        logs, segments = sum(self._logs.values()), sum(self._segments.values())
+        return f"{logs} of {self._total_logs} logs are left, {segments} segments in those under way"

@@ -1,0 +1,170 @@
+"""Conformance: segments that are written anew and take the place of others, as compaction does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.storage import AbortedTransaction, PartitionStore, SegmentDraft
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.scene import (
+    StorageScene,
+    append,
+    append_many,
+    read_all,
+    read_bytes,
+    slice_bytes,
+)
+
+SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
+
+
+@pytest.mark.trio
+class Replacing:
+    """Segments that are written anew and take the place of others."""
+
+    @pytest.mark.parametrize("keep", ["all", "none", "odd", "first", "last", "front", "back"])
+    @pytest.mark.parametrize("chosen", [slice(0, 1), slice(0, 4), slice(1, 3), slice(2, None)])
+    async def test_what_was_written_anew_is_what_is_read(
+        self, scene: StorageScene, keep: str, chosen: slice
+    ) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        old = [view.base_offset for view in store.segments()[:-1]][chosen]
+        end = next(view.next_offset for view in store.segments() if view.base_offset == old[-1])
+        inside = [batch for batch in batches if old[0] <= parse_header(batch).base_offset < end]
+        kept = _kept(inside, keep)
+        expected = [batch for batch in batches if batch not in inside or batch in kept]
+        store.replace_segments([_draft(store, old[0], kept)], old)
+        await _check(scene, store, expected)
+
+    async def test_several_take_the_place_of_several(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        old = [view.base_offset for view in store.segments()[:-1]]
+        halves = [batches[0:4:2], batches[7:9]]
+        drafts = [_draft(store, 0, halves[0]), _draft(store, 5, halves[1])]
+        store.replace_segments(drafts, old)
+        assert [view.base_offset for view in store.segments()][:2] == [0, 5]
+        active = store.segments()[-1].base_offset
+        await _check(scene, store, [*halves[0], *halves[1], *batches[active:]])
+
+    async def test_what_the_policies_see_is_kept(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        before = store.segments()
+        scene.clock.advance(1_000_000)
+        store.replace_segments([_draft(store, 0, batches[:2])], [before[0].base_offset])
+        after = store.segments()
+        assert after[0].size_bytes == len(batches[0]) + len(batches[1])
+        assert after[0].max_timestamp == START_MS + 1
+        assert after[0].last_modified_ms == before[0].last_modified_ms
+        assert after[1:] == before[1:]
+
+    async def test_aborted_transactions_move_with_their_markers(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        old = [view.base_offset for view in store.segments()[:-1]]
+        aborted = AbortedTransaction(7, 0, old[1], old[1] + 1)
+        store.add_aborted(aborted)
+        draft = _draft(store, 0, [batches[old[1]]])
+        draft.add_aborted(aborted)
+        store.replace_segments([draft], old[:2])
+        for again in (False, True):
+            if again and scene.backend.durable:
+                await scene.reopen()
+                store = await scene.open_store(**SETTINGS)
+            assert list(store.aborted_transactions(0, store.log_end_offset, wait=True)) == [aborted]
+
+    async def test_regions_of_the_old_stay_readable(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        region = store.read(0, 1, 20, wait=True)
+        store.replace_segments([_draft(store, 0, [])], [store.segments()[0].base_offset])
+        assert slice_bytes(region) == batches[0]
+
+    async def test_a_draft_that_is_discarded_leaves_nothing(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        draft = _draft(store, 0, batches[:1])
+        draft.discard()
+        await _check(scene, store, batches)
+
+    async def test_the_log_goes_on_behind_it(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        old = [view.base_offset for view in store.segments()[:-1]]
+        store.replace_segments([_draft(store, 0, [])], old)
+        rest = batches[store.segments()[-1].base_offset :]
+        rest += [append(store, 100) for _ in range(10)]
+        assert read_all(store) == b"".join(rest)
+        assert store.log_start_offset == 0
+        assert read_bytes(store, 3, 1) == rest[0]
+
+    @pytest.mark.parametrize("case", ["active", "hole", "none", "unknown", "start", "end", "order"])
+    async def test_what_does_not_fit_is_refused(self, scene: StorageScene, case: str) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        bases = [view.base_offset for view in store.segments()]
+        old, draft = bases[1:3], _draft(store, bases[1], [])
+        match case:
+            case "active":
+                old, draft = bases[-1:], _draft(store, bases[-1], [])
+            case "hole":
+                old = [bases[1], bases[3]]
+            case "none":
+                old = []
+            case "unknown":
+                old = [bases[1] + 1]
+            case "start":
+                draft = _draft(store, bases[1] + 1, [])
+            case "end":
+                draft = _draft(store, bases[1], batches[bases[3] : bases[3] + 1])
+            case _:
+                with pytest.raises(ValueError, match="do not follow"):
+                    _draft(store, bases[1], [batches[bases[2]], batches[bases[1]]])
+                draft = _draft(store, bases[0], [])
+        with pytest.raises(ValueError, match=r"segments|draft"):
+            store.replace_segments([draft], old)
+        assert read_all(store) == b"".join(batches)
+
+
+def _kept(batches: Sequence[bytes], keep: str) -> Sequence[bytes]:
+    half = len(batches) // 2
+    return {
+        "all": batches,
+        "none": batches[:0],
+        "odd": batches[1::2],
+        "first": batches[:1],
+        "last": batches[-1:],
+        "front": batches[:half],
+        "back": batches[half:],
+    }[keep]
+
+
+def _draft(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) -> SegmentDraft:
+    draft = store.draft_segment(base_offset)
+    for batch in batches:
+        header: BatchHeader = parse_header(batch)
+        draft.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+    return draft
+
+
+async def _check(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:
+    """The log has these batches, by every way to look at it, now and later; it ends where it did."""
+    end_offset = store.log_end_offset
+    for again in (False, True):
+        if again and scene.backend.durable:
+            await scene.reopen()
+            store = await scene.open_store(**SETTINGS)
+        assert read_all(store) == b"".join(expected)
+        assert store.log_end_offset == end_offset
+        assert store.log_start_offset == 0
+        assert store.size_bytes == sum(map(len, expected))
+        headers = [parse_header(batch) for batch in expected]
+        assert [each.base_offset for each in store.headers(0)] == [each.base_offset for each in headers]
+        for header, batch in zip(headers, expected, strict=True):
+            assert read_bytes(store, header.base_offset, 1) == batch
+            assert store.batch_at_timestamp(header.max_timestamp) == batch

@@ -1,0 +1,100 @@
+"""Replacing some segments of an open partition by drafts.
+
+What happens on the disk, and in which order, is in `replacing.py`. In memory the new segments take the place
+of the old ones once it is decided; readers that hold regions of the old ones are not disturbed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from tidelog.kernel.indexes import IndexPlace
+from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft, create_stand_in
+from tidelog.plugins.storage_file.segments.replacing import decide, finish, stand_ins, undo
+from tidelog.plugins.storage_file.segments.segment import Segment
+from tidelog.plugins.storage_file.segments.segment_list import SegmentList
+
+
+class Replacement:
+    """One call of `replace_segments`: `prepare` may fail without harm, `complete` is only called after it."""
+
+    def __init__(
+        self,
+        directory: str,
+        segments: SegmentList,
+        drafts: Sequence[FileSegmentDraft],
+        replaced: Sequence[int],
+    ) -> None:
+        """Check that the drafts fit in.
+
+        Raises:
+            ValueError: they do not; the message says why.
+        """
+        self._directory = directory
+        self._segments = segments
+        self._drafts = sorted(drafts, key=lambda draft: draft.base_offset)
+        self._old = _run_of(segments.all, replaced)
+        self._check()
+        end = max([draft.next_offset for draft in self._drafts if draft.size_bytes], default=0)
+        bases = [draft.base_offset for draft in self._drafts]
+        self._stand_ins = [base for base in stand_ins(replaced, end) if base not in bases]
+        self._bases = [*bases, *self._stand_ins]
+        self._new: list[Segment] = []
+
+    def _check(self) -> None:
+        if not self._drafts or self._drafts[0].base_offset != self._old[0].base_offset:
+            raise ValueError(f"the first draft does not begin at {self._old[0].base_offset}")
+        limit = self._old[-1].next_offset
+        for draft, following in zip(self._drafts, [*self._drafts[1:], None], strict=True):
+            end = limit if following is None else following.base_offset
+            if not draft.base_offset <= draft.next_offset <= end or draft.base_offset >= end:
+                raise ValueError(f"the draft at {draft.base_offset} reaches beyond {end}")
+
+    def prepare(self) -> None:
+        """Blocking: make everything durable, and decide.
+
+        Raises:
+            OSError: the disk refused; the old segments stay, nothing of the drafts does.
+        """
+        modified_ms = max(segment.view(active=False).last_modified_ms for segment in self._old)
+        try:
+            for base in self._stand_ins:
+                create_stand_in(self._directory, base)
+            self._new = [draft.finish(modified_ms) for draft in self._drafts]
+            decide(self._directory, self._bases)
+        except OSError:
+            with contextlib.suppress(OSError):
+                undo(self._directory, self._bases)
+            raise
+
+    def complete(self, retire: Callable[[Segment], None]) -> None:
+        """Blocking: let the new segments be seen, `retire` the old ones, give the new ones their names.
+
+        Raises:
+            OSError: the disk refused; the next start completes it.
+        """
+        front = self._segments.all[0] is not self._old[0]
+        kept = [segment for index, segment in enumerate(self._new) if segment.size or not (front or index)]
+        self._segments.replace(self._old, kept)
+        for segment in self._old:
+            retire(segment)
+        finish(self._directory, self._bases)
+        for segment in self._new:
+            place = IndexPlace(self._directory, segment.base_offset)
+            segment.index.relocate(place)
+            segment.place = segment.aborted.place = place
+
+
+def _run_of(segments: Sequence[Segment], replaced: Sequence[int]) -> list[Segment]:
+    """The segments with these base offsets.
+
+    Raises:
+        ValueError: they do not follow each other, or the active one is among them.
+    """
+    wanted = sorted(replaced)
+    bases = [segment.base_offset for segment in segments[:-1]]
+    start = bases.index(wanted[0]) if wanted and wanted[0] in bases else 0
+    if not wanted or bases[start : start + len(wanted)] != wanted:
+        raise ValueError(f"{wanted} are no inactive segments that follow each other; these are: {bases}")
+    return list(segments[start : start + len(wanted)])

@@ -1,0 +1,91 @@
+"""How far the opening of logs is can be read at any time, and is shown to who waits for it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tidelog.kernel.cli.loading import PATIENCE_S, show_loading
+from tidelog.kernel.load_progress import LoadProgress
+from tidelog.kernel.testing.broker import running_broker
+
+
+def test_what_is_left_is_counted_by_directory_and_by_thread() -> None:
+    progress = LoadProgress()
+    progress.add_logs("a", 3)
+    progress.add_logs("b", 5)
+    progress.add_logs("a", 1)
+    progress.set_segments("a-0", 12)
+    progress.set_segments("b-1", 7)
+    progress.logs_done("a", 2)
+    progress.set_segments("a-0", 11)
+    assert progress.total_logs == 9
+    assert progress.remaining_logs == {"a": 2, "b": 5}
+    assert progress.remaining_segments == {"a-0": 11, "b-1": 7}
+    assert str(progress) == "7 of 9 logs are left, 18 segments in those under way"
+
+
+async def test_a_broker_has_nothing_left_when_it_is_ready(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    settings = {"storage": "file", "log.dirs": str(directory)}
+    async with running_broker(settings) as broker:
+        await broker.topics.ensure("t")
+    async with running_broker(settings) as broker:
+        assert broker.load_progress.total_logs == 1
+        assert broker.load_progress.remaining_logs == {str(directory): 0}
+        assert set(broker.load_progress.remaining_segments.values()) == {0}
+
+
+async def test_a_long_start_is_told_of_now_and_then(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
+    caplog.set_level(logging.INFO)
+    progress = LoadProgress()
+    progress.add_logs("data", 4)
+    with trio.move_on_after(PATIENCE_S / 2):
+        await show_loading(progress)
+    assert not caplog.records
+    with trio.move_on_after(PATIENCE_S + 25):
+        await show_loading(progress)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["opening the logs: 4 of 4 logs are left, 0 segments in those under way"] * 3
+
+
+class Terminal:
+    """Standard error as a terminal has it."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.shown += text
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+async def test_on_a_terminal_there_is_a_bar(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    progress = LoadProgress()
+    progress.add_logs("data", 40)
+    progress.logs_done("data", 12)
+    progress.set_segments("data-0", 345)
+    with trio.move_on_after(PATIENCE_S + 1):
+        await show_loading(progress)
+    assert "12/40" in terminal.shown
+    assert "345 segments" in terminal.shown

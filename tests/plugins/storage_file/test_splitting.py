@@ -1,0 +1,117 @@
+"""A segment with offsets too far from its base offset is split when it is loaded."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import only_cause
+from tests.crash.interposers import Unsynced
+from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene, offset_entries
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes
+from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
+
+FAR = 2**31
+OFFSETS = [0, 5, FAR - 2, FAR - 1, FAR, FAR + 7, 3 * FAR, 3 * FAR + 1]
+PIECES = [0, FAR, 3 * FAR]
+SETTINGS = {"index_interval_bytes": 50}
+
+
+def batch_at(offset: int) -> bytes:
+    return bytes(make_batch([b"v" * 100], offset, timestamps=START_MS + offset % 1000))
+
+
+CONTENT = b"".join(map(batch_at, OFFSETS))
+
+
+async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> LogDirectoryScene:
+    """A log of one segment, as a broker wrote it that knew no limit; not open."""
+    scene = LogDirectoryScene(place, tasks)
+    await scene.storage.open()
+    await scene.open_store(**SETTINGS)
+    await scene.storage.close()
+    log = scene.partition_dir / f"{0:020d}.log"
+    log.write_bytes(CONTENT)
+    if clean:
+        size = len(batch_at(0))
+        log.with_suffix(".index").write_bytes(struct.pack(">ii", FAR - 1, 3 * size))
+        log.with_suffix(".timeindex").write_bytes(struct.pack(">qi", START_MS + FAR % 1000 - 1, FAR - 1))
+    else:
+        (scene.log_dir / CLEAN_MARK).unlink()
+    scene.storage = scene.new_storage()
+    return scene
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_it_is_split_where_offsets_do_not_fit(
+    tmp_path: Path, tasks: BackgroundTasks, clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = await overflowed(tmp_path, tasks, clean=clean)
+    await scene.storage.open()
+    store = await scene.open_store(**SETTINGS)
+    assert f"it was split at {FAR}, {3 * FAR}" in caplog.text
+    caplog.clear()
+    for again in (False, True):
+        if again:
+            await scene.reopen()
+            store = await scene.open_store(**SETTINGS)
+        assert [view.base_offset for view in store.segments()] == PIECES
+        assert read_all(store) == CONTENT
+        for offset in OFFSETS:
+            assert read_bytes(store, offset, 1) == batch_at(offset)
+    assert not any(word in caplog.text for word in ("was split", "made anew", ": cut"))
+    append(store)
+    assert store.log_end_offset == OFFSETS[-1] + 2
+    await scene.storage.close()
+    assert [relative for relative, _ in offset_entries(scene.partition_dir / f"{0:020d}.index")] == [
+        5,
+        FAR - 2,
+        FAR - 1,
+    ]
+
+
+async def test_a_segment_in_front_of_a_far_one_is_left_alone(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    content = append(store) + append(store, gap=3 * FAR)
+    await scene.reopen()
+    store = await scene.open_store(**SETTINGS)
+    assert read_all(store) == content
+    assert [view.base_offset for view in store.segments()] == [0, 3 * FAR + 1]
+    assert "was split" not in caplog.text
+
+
+async def test_the_process_may_end_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
+    template = await overflowed(tmp_path / "template", tasks, clean=True)
+    step, died = 0, True
+    while died:
+        scene = template.crash(tmp_path / "begun")
+        with Unsynced().installed():
+            await scene.storage.open()
+            dying = DyingProcess(step, CHANGING)
+            with dying.installed():
+                try:
+                    await scene.open_store(**SETTINGS)
+                except (BaseExceptionGroup, ProcessDied) as error:
+                    if not isinstance(only_cause(error), ProcessDied):
+                        raise
+            scene.abandon()
+            crashed = scene.crash(tmp_path / "crashed")
+            await crashed.storage.open()
+            store = await crashed.open_store(**SETTINGS)
+            assert read_all(store) == CONTENT
+            assert [view.base_offset for view in store.segments()] == PIECES
+            marks = (".cleaned", ".swap", ".deleted")
+            assert not [name for name in crashed.names() if name.endswith(marks)]
+            crashed.abandon()
+        shutil.rmtree(tmp_path / "begun")
+        shutil.rmtree(tmp_path / "crashed")
+        step, died = step + 1, dying.died
+    assert step > 20
