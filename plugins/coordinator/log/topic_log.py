@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE = 1000
 """What is taken into memory before others get their turn: a millisecond or two."""
+MANY_RECORDS = 10_000
 
 
 class TopicLog:
@@ -168,6 +170,9 @@ class TopicLog:
             await self._apply(index, batches)
             if offset == start:
                 break
+        if offset - partition.log_start_offset >= MANY_RECORDS:
+            # What was read stays: to go through it at every full collection would hold up all requests.
+            gc.freeze()
 
     def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
         """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""

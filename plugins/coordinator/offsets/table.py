@@ -17,35 +17,34 @@ Place: TypeAlias = tuple[str, int]
 
 _LENGTH_BYTES = 2
 _PARTITION_BYTES = 4
+KEY_HEAD_BYTES = TYPE_BYTES + _LENGTH_BYTES
 
 
 class GroupOffsets:
-    """What one group has committed."""
+    """What one group has committed; `unread`: what is still as in the log, by the rest of its key."""
 
-    __slots__ = ("_committed", "_unread")
+    __slots__ = ("_committed", "unread")
 
     def __init__(self) -> None:
+        self.unread: dict[bytes, bytes] = {}
         self._committed: dict[Place, CommittedOffset] = {}
-        self._unread: dict[bytes, bytes] = {}
 
     @property
     def committed(self) -> dict[Place, CommittedOffset]:
         """Place → what is committed there; to be read and changed."""
-        if self._unread:
-            for place, value in self._unread.items():
+        if self.unread:
+            for place, value in self.unread.items():
                 self._committed[_read_place(place)] = read_offset_value(value)
-            self._unread = {}
+            self.unread.clear()
         return self._committed
 
-    def load(self, place: bytes, value: bytes | None) -> None:
-        """Take over a record of the log: the rest of its key, and its value."""
-        if value is not None:
-            self._unread[place] = value
-        elif self._unread.pop(place, None) is None or self._committed:
+    def take_away(self, place: bytes) -> None:
+        """Take over a tombstone of the log: the rest of its key."""
+        if self.unread.pop(place, None) is None or self._committed:
             self._committed.pop(_read_place(place), None)
 
     def __len__(self) -> int:
-        return len(self._unread) + len(self._committed)
+        return len(self.unread) + len(self._committed)
 
 
 class OffsetTable:
@@ -88,15 +87,17 @@ class OffsetTable:
         Raises:
             UnicodeDecodeError, IndexError: the key is malformed.
         """
-        end = TYPE_BYTES + _LENGTH_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
-        name = key[TYPE_BYTES + _LENGTH_BYTES : end]
+        end = KEY_HEAD_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
+        name = key[KEY_HEAD_BYTES:end]
         group = self._being_loaded.get(name)
-        if group is not None:
-            group.load(key[end:], value)
-            return None
-        group_id = str(name, "utf-8")
-        group = self._being_loaded[name] = self.get(partition, group_id)
-        group.load(key[end:], value)
+        group_id = None
+        if group is None:
+            group_id = str(name, "utf-8")
+            group = self._being_loaded[name] = self.get(partition, group_id)
+        if value is None:
+            group.take_away(key[end:])
+        else:
+            group.unread[key[end:]] = value
         return group_id
 
     def end_loading(self, partition: int) -> None:
