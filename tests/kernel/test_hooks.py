@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from tests.docs.examples import examples_of
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
+from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.plugins import configure
-from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
 
 Example = Callable[[str], str]
@@ -80,6 +82,44 @@ def test_tidelog_wire_codecs(example: Example) -> None:
             assert connection.recv(100) == b"0 topics\n"
             connection.sendall(b"ow?\n")
             assert connection.recv(100) == b"0 topics\n"
+
+
+async def test_tidelog_group_coordinators(example: Example) -> None:
+    settings = {"plugins": example("tidelog_group_coordinators"), "coordinator": "volatile"}
+    async with running_broker(settings, clock=FakeClock()) as broker:
+        await broker.topics.ensure("t")
+        await broker.coordinator.prepare_groups()
+        broker.coordinator.offsets.commit(OffsetCommit("group", [OffsetToCommit("t", 0, 5)]))
+        fetched = broker.coordinator.offsets.fetch(OffsetFetch("group", {"t": [0]}))
+        assert fetched["t"][0] == CommittedOffset(5, commit_timestamp_ms=broker.clock())
+        assert [topic.name for topic in broker.topics] == ["t"]
+
+
+async def test_tidelog_partition_assignors(example: Example) -> None:
+    settings = {
+        "plugins": example("tidelog_partition_assignors"),
+        "coordinator": "memory",
+        "group.consumer.assignors": "range,first-takes-all",
+    }
+    async with running_broker(settings) as broker:
+        topic = await broker.topics.ensure("t")
+        assigned = []
+        for member_id in ("b", "a"):
+            joined = await broker.coordinator.consumer_groups.heartbeat(
+                ConsumerGroupHeartbeat(
+                    "group",
+                    member_id,
+                    member_epoch=0,
+                    rebalance_timeout_ms=1_000,
+                    topic_names=frozenset("t"),
+                    server_assignor="first-takes-all",
+                    owned={},
+                )
+            )
+            assigned.append(joined.assignment)
+        assert assigned == [{topic.topic_id.bytes: frozenset([0])}, {}]
+        described = broker.coordinator.consumer_groups.describe("group")
+        assert described.assignor == "first-takes-all"
 
 
 async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCaptureFixture) -> None:
