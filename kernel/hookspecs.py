@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.coordination.assignors import PartitionAssignor
     from tidelog.kernel.coordination.backend import CoordinatorBackend
     from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.storage import StorageBackend
@@ -52,6 +53,11 @@ def tidelog_wire_codecs() -> Iterable[WireCodec]:  # type: ignore[empty-body]
 @hookspec
 def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:  # type: ignore[empty-body]
     """Kinds of coordinators, of groups and of transactions, that the key `coordinator` can name."""
+
+
+@hookspec
+def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:  # type: ignore[empty-body]
+    """Ways to share partitions among the members of a group, that `group.consumer.assignors` can name."""
 
 
 @hookspec

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.coordination.groups import GroupService
     from tidelog.kernel.coordination.loading import LoadProgress
     from tidelog.kernel.coordination.offsets import OffsetService
@@ -19,6 +20,11 @@ class Coordinator(Protocol):
     @property
     def groups(self) -> GroupService:
         """Groups of the classic protocol, and what tools ask about all groups."""
+        ...
+
+    @property
+    def consumer_groups(self) -> ConsumerGroupService:
+        """Groups of the consumer protocol."""
         ...
 
     @property

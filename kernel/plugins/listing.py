@@ -13,6 +13,7 @@ _NAMED_SEAMS = {
     "tidelog_index_formats": "index format",
     "tidelog_wire_codecs": "wire codec",
     "tidelog_group_coordinators": "coordinator",
+    "tidelog_partition_assignors": "partition assignor",
     "tidelog_commands": "command",
 }
 _BACKGROUND_TASKS = "background tasks"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.coordination.assignors import PartitionAssignor
     from tidelog.kernel.coordination.backend import CoordinatorBackend
     from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.plugins.discovery import Candidate
@@ -94,6 +95,15 @@ class Plugins:
         """
         installed = self._group_coordinators
         return self._pick("coordinator", name, installed) if installed else None
+
+    def partition_assignors(self) -> dict[str, PartitionAssignor]:
+        """All ways to share partitions among the members of a group, by name.
+
+        Raises:
+            PluginError: a hook failed, or two assignors have the same name.
+        """
+        found = self._by_name("partition assignor", "tidelog_partition_assignors")
+        return cast("dict[str, PartitionAssignor]", found)
 
     def background_tasks(self, broker: Broker) -> list[PeriodicTask]:
         """The periodic work that plugins want done for `broker`.

@@ -9,6 +9,7 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.key import ConfigKey
+    from tidelog.kernel.coordination.assignors import PartitionAssignor
     from tidelog.kernel.coordination.backend import CoordinatorBackend
 
 
@@ -18,6 +19,14 @@ def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:
     from tidelog.plugins.coordinator.backends import ClassicBackend, MemoryBackend
 
     return (ClassicBackend(), MemoryBackend())
+
+
+@hookimpl
+def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:
+    """The assignors `uniform` and `range`."""
+    from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
+
+    return (UniformAssignor(), RangeAssignor())
 
 
 @hookimpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.kernel.config import ConfigKey, integer, long
+from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
 from tidelog.plugins.coordinator.groups import keys as group_keys
 from tidelog.plugins.coordinator.transactions import keys as transaction_keys
 
@@ -94,5 +95,6 @@ ALL: tuple[ConfigKey[Any], ...] = (
     TRANSACTION_STATE_LOG_SEGMENT_BYTES,
     TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE,
     *group_keys.ALL,
+    *consumer_group_keys.ALL,
     *transaction_keys.ALL,
 )

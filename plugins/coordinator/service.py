@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.coordinator import keys
+from tidelog.plugins.coordinator.consumer_groups.assembly import consumer_groups_for
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.assembly import group_settings
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory
 from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.guard import GroupGuard
+from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.hashing import java_hash
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
@@ -65,12 +67,24 @@ class CoordinatorService:
             clock,
         )
         self.groups = ClassicGroups(self._group_driver)
+        consumers = consumer_groups_for(
+            broker,
+            group_log,
+            self.partition_for_group,
+            self._deadlines,
+            MigratingGroups(self._group_driver),
+            classic_max_size=settings.max_size,
+        )
+        self.consumer_groups = consumers.service
+        self.groups.know(consumers.members, consumers.guard)
+        guard.consumer_groups = consumers.guard
         self._expiry = OffsetExpiry(
             group_log, self.offsets, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         self.replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
         self.replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
         self.replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
+        consumers.join_replay(self.replay)
         for part in (self.offsets, self._group_driver):
             self.replay.on_loaded(part.loaded)
             self.replay.on_forget(part.forget_partition)

@@ -70,6 +70,8 @@ SERVED: dict[int, Served] = {
         Served(61, 0, 0, "describe_producers"),
         Served(65, 0, 0, "describe_transactions"),
         Served(66, 0, 2, "list_transactions"),
+        Served(68, 0, 1, "consumer_group_heartbeat"),
+        Served(69, 0, 1, "consumer_group_describe"),
     )
 }
 

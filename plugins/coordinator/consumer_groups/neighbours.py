@@ -21,7 +21,7 @@ class ClassicGroups(Protocol):
         ...
 
     def displace(self, group_id: str) -> None:
-        """It is a consumer group now: forget it, and let members that wait for answers join again."""
+        """It is a consumer group now: forget it if it is there, and let members that wait join again."""
         ...
 
     def records(self, classic: ClassicGroup) -> Sequence[StateRecord]:

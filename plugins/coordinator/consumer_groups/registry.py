@@ -119,6 +119,8 @@ class Registry:
             if value is None:
                 return
             group = self._groups[group_id] = ConsumerGroup(group_id)
+            # Offsets that were read before may have begun a simple group.
+            self.around.classic.displace(group_id)
         group.apply(change)
         if group.removed:
             del self._groups[group_id]

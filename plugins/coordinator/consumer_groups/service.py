@@ -70,8 +70,7 @@ class ConsumerGroups:
             draft.changes[:0] = upgraded.changes
         before = registry.around.classic.tombstones(group_id) if classic is not None else ()
         result = registry.carry_out(draft or upgraded, before)
-        if classic is not None:
-            registry.around.classic.displace(group_id)
+        registry.around.classic.displace(group_id)
         for member in registry.get(group_id).members.values():
             registry.timers.follow_session(group_id, member)
         await registry.committed(group_id, result)

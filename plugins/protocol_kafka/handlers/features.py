@@ -27,7 +27,13 @@ class Feature(NamedTuple):
     highest: int
 
 
-OF_COORDINATORS: Final = (Feature("transaction.version", 0, EPOCH_PER_TRANSACTION),)
+CONSUMER_PROTOCOL: Final = 1
+"""The level of `group.version` with which clients may use the consumer protocol (KIP-848)."""
+
+OF_COORDINATORS: Final = (
+    Feature("group.version", 0, CONSUMER_PROTOCOL),
+    Feature("transaction.version", 0, EPOCH_PER_TRANSACTION),
+)
 
 
 def served_features(broker: Broker) -> tuple[Feature, ...]:

@@ -15,7 +15,11 @@ from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.recording import from_record, to_record
-from tidelog.plugins.coordinator.consumer_groups.regexes import matching_topics, regexes_to_resolve
+from tidelog.plugins.coordinator.consumer_groups.regexes import (
+    compile_regex,
+    matching_topics,
+    regexes_to_resolve,
+)
 from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicEntry
 from tidelog.plugins.coordinator.log import StateRecord
 
@@ -87,6 +91,8 @@ class Scene:
             decision = departures.leave(self.group, request, self.context())
         else:
             wanted = regexes_to_resolve(self.group, request.topic_regex, self.context())
+            if request.topic_regex in wanted:
+                compile_regex(request.topic_regex)
             resolved = matching_topics(wanted, self.topics.names())
             decision = heartbeats.heartbeat(self.group, request, self.context(resolved))
         if decision.draft is not None:

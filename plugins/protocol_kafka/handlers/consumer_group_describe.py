@@ -1,0 +1,90 @@
+"""ConsumerGroupDescribe (API 69): what tools want to know about groups of the consumer protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.kernel.coordination.consumer_groups import (
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    DescribedPartitions,
+)
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+
+def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+    """Each group by itself."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return ConsumerGroupDescribeResponse(
+        groups=[_describe(context, group_id, operations) for group_id in request.group_ids]
+    )
+
+
+def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
+    try:
+        group = context.broker.coordinator.consumer_groups.describe(group_id)
+    except BrokerError as error:
+        return DescribedGroup(
+            error_code=error_code(error),
+            error_message=error_message(error),
+            group_id=group_id,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=[],
+        )
+    return _described(group, operations)
+
+
+def _described(group: DescribedConsumerGroup, operations: int) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=0,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(member) for member in group.members],
+        authorized_operations=operations,
+    )
+
+
+def _member(member: DescribedConsumer) -> Member:
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assignment),
+        target_assignment=_assignment(member.target),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(topics: Sequence[DescribedPartitions]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(
+                topic_id=topic.topic_id, topic_name=topic.topic_name, partitions=list(topic.partitions)
+            )
+            for topic in topics
+        ]
+    )

@@ -1,0 +1,80 @@
+"""ConsumerGroupHeartbeat (API 68): members of the consumer protocol join, stay and leave (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+CLIENTS_MAKE_MEMBER_IDS_SINCE = 1
+UNCHANGED = -1
+
+
+async def handle(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """What the member is told, or why it is refused."""
+    try:
+        answer = await context.broker.coordinator.consumer_groups.heartbeat(_asked(context, request))
+    except BrokerError as error:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=error_code(error),
+            error_message=error_message(error),
+            member_epoch=0,
+            heartbeat_interval_ms=0,
+        )
+    return _told(answer)
+
+
+def _asked(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return ConsumerGroupHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=None if timeout_ms == UNCHANGED else timeout_ms,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=_by_topic(request.topic_partitions),
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer.host}",
+        brings_member_id=context.api_version >= CLIENTS_MAKE_MEMBER_IDS_SINCE,
+    )
+
+
+def _by_topic(topics: Sequence[TopicPartitions] | None) -> PartitionsByTopic | None:
+    """Partitions by topic; a topic without any says nothing."""
+    if topics is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
+
+
+def _told(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
+    assignment = answer.assignment
+    return ConsumerGroupHeartbeatResponse(
+        error_code=0,
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None
+        if assignment is None
+        else Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in assignment.items()
+            ]
+        ),
+    )
