@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 
-RECORDS_PER_BREATH = 256
+RECORDS_PER_BREATH = 512
 """After so many the caller may let others go on."""
 _NO_LENGTH = 0x01
 """The varint of -1."""

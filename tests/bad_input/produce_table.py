@@ -224,7 +224,8 @@ RECORDS = (
                 attributes=GZIP, count=2, last_offset_delta=1, body=gzip.compress(record(b"a") + record(b"b"))
             )
         ),
-        INVALID,
+        "UNKNOWN_SERVER_ERROR",
+        tidelog=Differs(INVALID, "it is what the client sent, and no failure of the broker"),
     ),
 )
 
