@@ -12,11 +12,7 @@ import gc
 import logging
 import os
 import signal
-<<<<<<< theirs
-from collections.abc import AsyncIterator, Awaitable, Callable
-=======
-from collections.abc import AsyncIterator, Callable, Sequence
->>>>>>> dirs
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -74,12 +70,9 @@ class Broker:
                 self.tasks,
                 clock,
                 plugins.index_formats(),
-<<<<<<< theirs
                 self.load_progress,
-=======
                 partitions_failed=self._partitions_failed,
                 halt=self.halt,
->>>>>>> dirs
             )
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
@@ -227,11 +220,8 @@ async def serve(
     broker = Broker(config, plugins)
     async with trio.open_nursery() as nursery:
         await nursery.start(_obey_signals, broker)
-<<<<<<< theirs
         loading = await nursery.start(_watch, while_loading, broker.load_progress)
-=======
         nursery.start_soon(_end_when_halted, broker)
->>>>>>> dirs
         async with broker.running():
             loading.cancel()
             # What start-up made lives as long as the process: going through it at every full collection
@@ -242,7 +232,6 @@ async def serve(
         nursery.cancel_scope.cancel()
 
 
-<<<<<<< theirs
 async def _watch(
     show: Callable[[LoadProgress], Awaitable[None]] | None,
     progress: LoadProgress,
@@ -252,14 +241,14 @@ async def _watch(
         task_status.started(scope)
         if show is not None:
             await show(progress)
-=======
+
+
 async def _end_when_halted(broker: Broker) -> None:
     """End the process when a halted broker does not: a disk that hangs may hold its threads up for good."""
     await broker.wait_stop_requested()
     if broker.halted:
         await trio.sleep(HALT_PATIENCE_SECONDS)
         os._exit(1)
->>>>>>> dirs
 
 
 async def _obey_signals(

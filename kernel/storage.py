@@ -411,13 +411,9 @@ def _halt_nothing(reason: str) -> None:
 class StorageContext:
     """What the kernel lends a backend; `tasks` are running when `open` is called.
 
-<<<<<<< theirs
     `index_formats` are those that plugins offer, by name. `progress` is to be told how far opening is.
-=======
-    `index_formats` are those that plugins offer, by name.
     On the event loop, `partitions_failed(partitions, reason)` tells that the place of their data failed and
     `halt(reason)` that nothing can be served any more.
->>>>>>> dirs
     """
 
     config: Config
@@ -425,12 +421,9 @@ class StorageContext:
     tasks: BackgroundTasks
     now_ms: Callable[[], int]
     index_formats: Mapping[str, IndexFormat] = attrs.Factory(dict)
-<<<<<<< theirs
     progress: LoadProgress = attrs.Factory(LoadProgress)
-=======
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
     halt: Callable[[str], None] = _halt_nothing
->>>>>>> dirs
 
 
 @attrs.frozen

@@ -66,15 +66,9 @@ class Durability:
         if self._failure is not None:
             raise OSError(errno.EIO, f"an earlier flush failed: {self._failure}")
 
-<<<<<<< theirs
-    def refuse(self, error: OSError) -> None:
-        """Let nothing be appended or called durable any more: only the next start can set things right."""
-        self._failure = error
-=======
     def fail(self, error: OSError) -> None:
         """Call nothing durable from now on: the disk is gone."""
         self._failure = self._failure or error
->>>>>>> dirs
 
     def files_created(self) -> None:
         """Note that the directory has new files, whose names have to be made durable too."""

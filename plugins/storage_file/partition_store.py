@@ -262,11 +262,6 @@ class FilePartitionStore:
         if offset >= limit_offset:
             return EMPTY_SLICE
         active = self._segments.active
-<<<<<<< theirs
-        if offset >= active.base_offset:
-            return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
-        changes = self._changes
-=======
         try:
             if offset >= active.base_offset:
                 return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
@@ -276,7 +271,7 @@ class FilePartitionStore:
             raise
 
     def _read_older(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice:
->>>>>>> dirs
+        changes = self._changes
         try:
             for segment in self._segments.from_offset(offset):
                 found = segment.read(offset, max_bytes, limit_offset, wait)
@@ -293,7 +288,6 @@ class FilePartitionStore:
             return self.read(offset, max_bytes, limit_offset, wait=wait)
         return EMPTY_SLICE
 
-<<<<<<< theirs
     @contextlib.contextmanager
     def _taking_away(self) -> Generator[None]:
         """While segments are deleted, cut or replaced; one such change at a time."""
@@ -308,9 +302,7 @@ class FilePartitionStore:
         with self._changing:
             return self._changes != changes
 
-=======
     @telling
->>>>>>> dirs
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `PartitionStore.add_aborted`."""
         segment = self._segments.from_offset(aborted.last_offset)[0]
@@ -455,10 +447,12 @@ class FilePartitionStore:
             renamed.append(path + DELETED_SUFFIX)
         self._services.delete_later(renamed, self._config.file_delete_delay_ms)
 
+    @telling
     def draft_segment(self, base_offset: int) -> FileSegmentDraft:
         """See `PartitionStore.draft_segment`."""
         return FileSegmentDraft(self.directory, base_offset, self._settings())
 
+    @telling
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
         """See `PartitionStore.replace_segments`."""
         mine = [draft for draft in drafts if isinstance(draft, FileSegmentDraft)]
@@ -470,7 +464,7 @@ class FilePartitionStore:
             try:
                 replacement.complete(self._mark_deleted)
             except OSError as error:
-                self._durability.refuse(error)
+                self._durability.fail(error)
                 self._segments.active.byte_limit = ALWAYS
                 raise
 

@@ -16,15 +16,10 @@ class Services:
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
     `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
-<<<<<<< theirs
-    `write_recovery_points()` blocks until those of all partitions are written down, where they have changed.
     `index_formats` are those that a topic may have. `progress` is told how far opening is.
-=======
-    `index_formats` are those that a topic may have.
     Of the partition's log directory: `write_recovery_points()` blocks until those of its partitions are
     written down, where they have changed; `disk_failed(error)` tells that the disk refused what it must not
     refuse, and may be called by any thread.
->>>>>>> dirs
     """
 
     now_ms: Callable[[], int]

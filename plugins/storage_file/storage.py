@@ -86,17 +86,11 @@ class FileStorage:
             self._context.tasks.in_thread,
             self._deletions.add,
             self._release_idle,
-<<<<<<< theirs
-            int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE),
-            self._write_recovery_points,
-            IndexFormats(context.index_formats),
-            context.progress,
-=======
             self._descriptor_budget,
             directory.write_recovery_points,
             partial(self._disk_failed, directory),
             self._index_formats,
->>>>>>> dirs
+            self._context.progress,
         )
 
     @property

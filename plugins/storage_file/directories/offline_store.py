@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader, Buffer
-    from tidelog.kernel.storage import AbortedTransaction, LogSlice, SegmentView
+    from tidelog.kernel.storage import AbortedTransaction, LogSlice, SegmentDraft, SegmentView
 
 
 class OfflineStore:
@@ -73,6 +73,14 @@ class OfflineStore:
         self._refuse()
 
     def delete_segments_before(self, offset: int) -> int:
+        """Refused."""
+        self._refuse()
+
+    def draft_segment(self, base_offset: int) -> SegmentDraft:
+        """Refused."""
+        self._refuse()
+
+    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
         """Refused."""
         self._refuse()
 

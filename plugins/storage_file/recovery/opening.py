@@ -43,17 +43,12 @@ class Placement:
     exists: bool
 
 
-<<<<<<< theirs
 def open_partition(
     placement: Placement,
-    services: Services,
     *,
     registered: bool,
     remaining: Callable[[int], None] = lambda _: None,
 ) -> FilePartitionStore:
-=======
-def open_partition(placement: Placement, *, registered: bool) -> FilePartitionStore:
->>>>>>> dirs
     """Blocking: open a partition whose directory is there, recovering it if need be.
 
     `registered`: the metadata log knew the topic when the storage was opened, so its files are expected.
@@ -74,11 +69,7 @@ def open_partition(placement: Placement, *, registered: bool) -> FilePartitionSt
         # Not synced: it becomes durable with the first flush of the partition, like the directory itself.
         content = encode_partition_metadata(spec.topic_id)
         disk.write_file(f"{path}/{PARTITION_METADATA}", content, durable=False)
-<<<<<<< theirs
-    return _load(placement, path, files, services, index_format, remaining)
-=======
-    return _load(placement, path, files, index_format)
->>>>>>> dirs
+    return _load(placement, path, files, index_format, remaining)
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
@@ -107,16 +98,11 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
 
 
 def _load(
-<<<<<<< theirs
     placement: Placement,
     path: str,
     files: SegmentFiles,
-    services: Services,
     index_format: IndexFormat,
     remaining: Callable[[int], None],
-=======
-    placement: Placement, path: str, files: SegmentFiles, index_format: IndexFormat
->>>>>>> dirs
 ) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
     services = directory.services

@@ -61,20 +61,20 @@ class ParallelOpening:
                 threads, at_once = (1, PARTITIONS_PER_THREAD_HOP) if directory.clean else (self._threads, 1)
                 chunks = iter([mine[at : at + at_once] for at in range(0, len(mine), at_once)])
                 place = str(directory.path)
-                self._services.progress.add_logs(place, len(mine))
+                directory.services.progress.add_logs(place, len(mine))
                 for number in range(threads):
-                    nursery.start_soon(self._work, place, f"{place}-{number}", chunks)
+                    nursery.start_soon(self._work, directory, f"{place}-{number}", chunks)
         if self._errors:
             await trio.to_thread.run_sync(remove_all, self._created)
             raise self._errors[0]
 
-    async def _work(self, directory: str, name: str, chunks: Iterator[Sequence[Placement]]) -> None:
-        progress = self._services.progress
+    async def _work(self, directory: LogDirectory, name: str, chunks: Iterator[Sequence[Placement]]) -> None:
+        progress = directory.services.progress
         for chunk in chunks:
             if self._errors or chunk[0].directory in self.lost:
                 return
             await trio.to_thread.run_sync(self._open_chunk, chunk, partial(progress.set_segments, name))
-            progress.logs_done(directory, len(chunk))
+            progress.logs_done(str(directory.path), len(chunk))
             if self._progress is not None:
                 self._progress(len(self.stores))
 
@@ -92,16 +92,9 @@ class ParallelOpening:
             try:
                 if not placement.exists:
                     self._create(placement)
-<<<<<<< theirs
                 store = open_partition(
-                    placement,
-                    self._services,
-                    registered=spec.topic_id in self._registered,
-                    remaining=remaining,
+                    placement, registered=spec.topic_id in self._registered, remaining=remaining
                 )
-=======
-                store = open_partition(placement, registered=spec.topic_id in self._registered)
->>>>>>> dirs
             except (OSError, BrokerError) as error:
                 self._note(placement, error)
                 return
