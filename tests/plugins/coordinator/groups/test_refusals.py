@@ -1,0 +1,243 @@
+"""Which error a member gets, by state and request: the codes of Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from tests.plugins.coordinator.groups.machine import (
+    INITIAL_DELAY_MS,
+    Answer,
+    Machine,
+    settings,
+    stable,
+)
+from tidelog.kernel.coordination.groups import Joined, LeavingMember
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.plugins.coordinator.groups.sessions import retire
+from tidelog.plugins.coordinator.groups.states import GroupState
+
+STATES = (
+    GroupState.EMPTY,
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+    GroupState.DEAD,
+)
+LEADER, FOLLOWER = "c-1", "i-2"
+
+
+def machine_in(state: GroupState) -> Machine:
+    """A group of a leader `c-1` and the static follower `i-2` in that state; an empty one has lost them."""
+    machine = Machine()
+    machine.join()
+    machine.join(instance="i", client_id="x")
+    if state is GroupState.PREPARING_REBALANCE:
+        return machine
+    machine.pass_time(2 * INITIAL_DELAY_MS)
+    group = machine.group
+    if state is GroupState.EMPTY:
+        machine.leave(LeavingMember(LEADER), LeavingMember(FOLLOWER))
+    elif state is GroupState.STABLE:
+        for member in (group.members[FOLLOWER], group.members[LEADER]):
+            machine.sync(group.joined(member))
+    elif state is GroupState.DEAD:
+        retire(group, NotCoordinator("over"))
+    assert group.state is state
+    return machine
+
+
+def joined_as(machine: Machine, member_id: str) -> Joined:
+    """What that member was told, or says it was told."""
+    return Joined(member_id, machine.group.generation, None, None, LEADER)
+
+
+def error_of(answer: Answer[Joined]) -> type[BrokerError] | None:
+    return type(answer.outcome) if isinstance(answer.outcome, BrokerError) else None
+
+
+JOINS: dict[str, tuple[Callable[[Machine], Answer[Joined]], dict[GroupState, type[BrokerError] | None]]] = {
+    "no protocols": (lambda m: m.join(protocols=()), dict.fromkeys(STATES, InconsistentGroupProtocol)),
+    "no protocol type": (
+        lambda m: m.join(protocol_type=""),
+        dict.fromkeys(STATES, InconsistentGroupProtocol),
+    ),
+    "another protocol type": (
+        lambda m: m.join(protocol_type="connect"),
+        dict.fromkeys(STATES, InconsistentGroupProtocol) | {GroupState.EMPTY: None},
+    ),
+    "no protocol in common": (
+        lambda m: m.join(protocols=[("other", b"")]),
+        dict.fromkeys(STATES, InconsistentGroupProtocol) | {GroupState.EMPTY: None},
+    ),
+    "an unknown member": (lambda m: m.join("stranger"), dict.fromkeys(STATES, UnknownMemberId)),
+    "an unknown instance": (
+        lambda m: m.join("stranger", instance="other"),
+        dict.fromkeys(STATES, UnknownMemberId),
+    ),
+    "a fenced instance": (
+        lambda m: m.join("stranger", instance="i"),
+        dict.fromkeys(STATES, FencedInstanceId) | {GroupState.EMPTY: UnknownMemberId},
+    ),
+    "a new one that has to know its id": (
+        lambda m: m.join(id_required=True),
+        dict.fromkeys(STATES, MemberIdRequired),
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("case", JOINS)
+def test_joins(case: str, state: GroupState) -> None:
+    ask, expected = JOINS[case]
+    error = CoordinatorNotAvailable if state is GroupState.DEAD else expected[state]
+    assert error_of(ask(machine_in(state))) is error
+
+
+@attrs.frozen
+class Beat:
+    """A heartbeat or a sync, and what it gets in each state."""
+
+    member_id: str
+    instance: str | None = None
+    later: int = 0
+
+    def generation(self, machine: Machine) -> int:
+        return machine.group.generation + self.later
+
+
+def everywhere(error: type[BrokerError]) -> dict[GroupState, type[BrokerError]]:
+    return dict.fromkeys(STATES, error) | {GroupState.DEAD: CoordinatorNotAvailable}
+
+
+MEMBERS = {
+    "an unknown member": (Beat("stranger"), everywhere(UnknownMemberId)),
+    "an unknown instance": (Beat(FOLLOWER, "other"), everywhere(UnknownMemberId)),
+    "a fenced instance": (
+        Beat("stranger", "i"),
+        everywhere(FencedInstanceId) | {GroupState.EMPTY: UnknownMemberId},
+    ),
+    "an older generation": (
+        Beat(LEADER, later=-1),
+        everywhere(IllegalGeneration) | {GroupState.EMPTY: UnknownMemberId},
+    ),
+    "a generation to come": (
+        Beat(LEADER, later=1),
+        everywhere(IllegalGeneration) | {GroupState.EMPTY: UnknownMemberId},
+    ),
+    "a member": (
+        Beat(FOLLOWER, "i"),
+        dict.fromkeys(STATES)
+        | {
+            GroupState.EMPTY: UnknownMemberId,
+            GroupState.PREPARING_REBALANCE: RebalanceInProgress,
+            GroupState.DEAD: CoordinatorNotAvailable,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("case", MEMBERS)
+def test_heartbeats(case: str, state: GroupState) -> None:
+    beat, expected = MEMBERS[case]
+    machine = machine_in(state)
+    error = machine.heartbeat(beat.member_id, beat.generation(machine), beat.instance)
+    assert (None if error is None else type(error)) is expected[state]
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("case", MEMBERS)
+def test_syncs(case: str, state: GroupState) -> None:
+    beat, expected = MEMBERS[case]
+    machine = machine_in(state)
+    answer = machine.sync(
+        joined_as(machine, beat.member_id), generation=beat.generation(machine), instance=beat.instance
+    )
+    assert (type(answer.error) if isinstance(answer.outcome, BrokerError) else None) is expected[state]
+    assert answer.waits == (state is GroupState.COMPLETING_REBALANCE and case == "a member")
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol_name", "error"),
+    [
+        ("consumer", "range", None),
+        (None, None, None),
+        ("connect", "range", InconsistentGroupProtocol),
+        ("consumer", "sticky", InconsistentGroupProtocol),
+    ],
+)
+def test_a_sync_in_another_protocol(
+    protocol_type: str | None, protocol_name: str | None, error: type[BrokerError] | None
+) -> None:
+    machine = machine_in(GroupState.STABLE)
+    answer = machine.sync(
+        joined_as(machine, FOLLOWER), protocol_type=protocol_type, protocol_name=protocol_name
+    )
+    assert (type(answer.outcome) if error else None) is error
+
+
+LEAVES = {
+    "a member": (LeavingMember(LEADER), None),
+    "a static member": (LeavingMember(FOLLOWER, "i"), None),
+    "an instance alone": (LeavingMember("", "i"), None),
+    "an unknown member": (LeavingMember("stranger"), UnknownMemberId),
+    "an unknown instance": (LeavingMember("", "other"), UnknownMemberId),
+    "nobody": (LeavingMember(""), UnknownMemberId),
+    "a fenced instance": (LeavingMember("stranger", "i"), FencedInstanceId),
+}
+
+
+@pytest.mark.parametrize("state", STATES[1:4])
+@pytest.mark.parametrize("case", LEAVES)
+def test_leaving(case: str, state: GroupState) -> None:
+    member, error = LEAVES[case]
+    machine = machine_in(state)
+    (outcome,) = machine.leave(member)
+    assert outcome.member == member
+    assert (None if outcome.error is None else type(outcome.error)) is error
+    assert len(machine.group.members) == (2 if error else 1)
+
+
+def test_nobody_leaves_a_dead_group() -> None:
+    with pytest.raises(CoordinatorNotAvailable):
+        machine_in(GroupState.DEAD).leave(LeavingMember(LEADER))
+
+
+def test_a_full_group_takes_nobody_in() -> None:
+    machine = Machine(settings(max_size=2))
+    stable(machine, 2)
+    assert type(machine.join().outcome) is GroupMaxSizeReached
+    assert type(machine.join(id_required=True).outcome) is GroupMaxSizeReached
+    assert machine.group.state is GroupState.STABLE
+
+
+def test_while_members_join_the_first_ones_have_room() -> None:
+    machine = Machine(settings(max_size=2))
+    answers = [machine.join() for _ in range(3)]
+    assert [error_of(answer) for answer in answers] == [None, None, GroupMaxSizeReached]
+    machine.pass_time(2 * INITIAL_DELAY_MS)
+    assert len(answers[0].value.members) == 2
+
+
+def test_who_joins_again_too_late_loses_its_place() -> None:
+    machine = Machine(settings(max_size=2))
+    first, second = stable(machine, 2)
+    machine.join(first.member_id)
+    newcomer = machine.join()
+    assert type(machine.join(second.member_id).outcome) is GroupMaxSizeReached
+    assert newcomer.value.generation == 2
+    assert set(machine.group.members) == {first.member_id, newcomer.value.member_id}
