@@ -34,7 +34,8 @@ class TimedFlush:
                     continue
                 if partition.offline is not None:
                     continue
-                since = self._waiting_since.get(partition, now)
+                # A wall clock may be set back: then the waiting begins anew instead of lasting for ever.
+                since = min(self._waiting_since.get(partition, now), now)
                 if now - since >= partition.config.flush_ms:
                     flushes.start_soon(partition.flush)
                 else:

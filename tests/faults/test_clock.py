@@ -1,0 +1,83 @@
+"""The wall clock jumps: logs go on without a gap, and nothing waits for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.crash.core import Core, configure
+from tests.crash.logs import batches_of
+from tidelog.kernel.errors import InvalidTimestamp
+from tidelog.kernel.flushing import TimedFlush
+from tidelog.kernel.partition.lookup import offset_for_timestamp
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.testing import FakeClock, make_batch
+
+SECOND, HOUR, DAY = 1000, 3_600_000, 86_400_000
+JUMPS = st.sampled_from([-DAY, -HOUR, -SECOND, 0, 1, SECOND, HOUR, DAY, 400 * DAY])
+
+
+@given(st.lists(st.tuples(JUMPS, st.booleans()), min_size=1, max_size=15))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+async def test_logs_go_on_whatever_the_clock_does(
+    tmp_path_factory: pytest.TempPathFactory, stamps: str, history: list[tuple[int, bool]]
+) -> None:
+    clock = FakeClock()
+    core = Core(tmp_path_factory.mktemp("clock"), clock)
+    await core.open()
+    topic = await core.create("orders", 1, message_timestamp_type=stamps, segment_ms="60000")
+    (partition,) = topic.partitions
+    times: list[int] = []
+    for jump, crash in history:
+        clock.advance(jump)
+        partition.append(make_batch([b"x" * 200], timestamps=clock()))
+        times.append(clock())
+        core.tasks.run_jobs()
+        if crash:
+            core.abandon()
+            await core.open()
+            (partition,) = core.topics.get("orders").partitions
+    assert partition.log_end_offset == len(history)
+    assert [parse_header(batch).max_timestamp for batch in batches_of(partition.store)] == times
+    for time in times:
+        found = offset_for_timestamp(partition, time)
+        assert found is not None
+        assert found.offset == next(offset for offset, stamp in enumerate(times) if stamp >= time)
+    await core.close()
+
+
+async def test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more(tmp_path: Path) -> None:
+    clock = FakeClock()
+    core = Core(tmp_path, clock)
+    await core.open()
+    topic = await core.create("orders", 1, flush_ms="5000")
+    (partition,) = topic.partitions
+    task = TimedFlush(core.topics, clock)
+    partition.append(make_batch([b"x"], timestamps=clock()))
+    await task.run()
+    clock.advance(-HOUR)
+    await task.run()
+    assert partition.has_unflushed
+    clock.advance(5 * SECOND)
+    await task.run()
+    assert not partition.has_unflushed
+    await core.close()
+
+
+async def test_a_broker_whose_clock_is_late_tells_so_and_recovers(tmp_path: Path) -> None:
+    clock = FakeClock()
+    core = Core(tmp_path, clock)
+    await core.open()
+    (partition,) = (await core.create("orders", 1)).partitions
+    configure(partition, message_timestamp_after_max_ms=HOUR)
+    sent = clock() + 1
+    clock.advance(-DAY)
+    with pytest.raises(InvalidTimestamp, match="ahead of the broker's clock"):
+        partition.append(make_batch([b"x"], timestamps=sent))
+    clock.advance(DAY)
+    assert partition.append(make_batch([b"x"], timestamps=sent)).base_offset == 0
+    await core.close()

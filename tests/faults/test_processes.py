@@ -1,0 +1,160 @@
+"""The real broker under what a system does to processes: signals, pauses, and limits that are reached."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.crash.test_killed_broker import Writer, in_threads
+from tests.peers import TidelogServer, free_port
+from tidelog.plugins.client import (
+    BlockingClient,
+    ClientSettings,
+    NewRecord,
+    NewTopic,
+    RetryPolicy,
+    TopicPartition,
+    or_raise,
+)
+from tidelog.plugins.client.errors import ErrorResponse
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+BROKER = (sys.executable, "-m", "tidelog.kernel")
+PATIENT = ClientSettings(request_timeout_s=20, operation_timeout_s=30)
+IMPATIENT = ClientSettings(request_timeout_s=5, operation_timeout_s=5, retry=RetryPolicy(retries=0))
+LARGEST_FILE_BYTES = 11_000_000
+
+
+@contextmanager
+def limited(place: Path, limit: str) -> Generator[TidelogServer]:
+    """A running broker under an `ulimit`."""
+    launcher = ("sh", "-c", f'ulimit {limit}; exec "$0" "$@"', *BROKER)
+    server = TidelogServer(place, requested_port=free_port(), launcher=launcher)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Generator[TidelogServer]:
+    """A running broker that keeps its address."""
+    server = TidelogServer(tmp_path, requested_port=free_port())
+    server.start()
+    yield server
+    server.stop()
+
+
+def make_topic(broker: TidelogServer, name: str, partitions: int = 1) -> None:
+    """A topic that is there."""
+    with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
+        or_raise(client.create_topics([NewTopic(name, partitions)]))
+
+
+def test_a_stop_under_load_loses_nothing_that_was_acknowledged(broker: TidelogServer) -> None:
+    make_topic(broker, "orders")
+    writer = Writer(TopicPartition("orders", 0), "none", 3)
+    with in_threads(lambda stop: writer.run(broker.bootstrap, stop)):
+        for _ in range(3):
+            time.sleep(0.2)
+            assert broker.stop() == 0
+            broker.start()
+    assert writer.failure is None
+    with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
+        writer.check(client)
+
+
+def test_a_broker_that_was_paused_goes_on_where_it_was(broker: TidelogServer) -> None:
+    make_topic(broker, "orders")
+    writer = Writer(TopicPartition("orders", 0), "zstd", 3)
+    with in_threads(lambda stop: writer.run(broker.bootstrap, stop)):
+        for _ in range(3):
+            time.sleep(0.1)
+            os.kill(broker.pid, signal.SIGSTOP)
+            before = writer.acknowledged
+            time.sleep(0.4)
+            assert writer.acknowledged <= before + writer.records
+            os.kill(broker.pid, signal.SIGCONT)
+    assert writer.failure is None
+    with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
+        writer.check(client)
+
+
+def test_with_few_descriptors_more_partitions_are_served_than_there_are_descriptors(tmp_path: Path) -> None:
+    with (
+        limited(tmp_path, "-H -n 96") as broker,
+        BlockingClient(broker.bootstrap, settings=PATIENT) as client,
+    ):
+        or_raise(client.create_topics([NewTopic("many", 200)]))
+        for _ in range(2):
+            for index in range(200):
+                client.produce(TopicPartition("many", index), [NewRecord(b"x")])
+        found = or_raise(client.list_offsets([TopicPartition("many", index) for index in range(200)]))
+        assert {offset.offset for offset in found.values()} == {2}
+
+
+def appended_until_refused(client: BlockingClient, partition: TopicPartition, value: bytes) -> int:
+    """How many records the broker took before it told that its disk refuses them."""
+    for number in range(1000):
+        try:
+            client.produce(partition, [NewRecord(value)])
+        except ErrorResponse as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            return number
+    raise AssertionError("the limit was not reached")
+
+
+def test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
+    # The limit on the size of a file is what a full disk can be had for without being root.
+    partition, value = TopicPartition("orders", 0), bytes(500_000)
+    with limited(tmp_path, f"-f {LARGEST_FILE_BYTES // 512}") as broker:
+        make_topic(broker, "orders")
+        with BlockingClient(broker.bootstrap, settings=IMPATIENT) as client:
+            acknowledged = appended_until_refused(client, partition, value)
+            assert len(list(client.read(partition, 0))) == acknowledged > 10
+    with_room = TidelogServer(tmp_path, requested_port=free_port())
+    with_room.start()
+    try:
+        with BlockingClient(with_room.bootstrap, settings=PATIENT) as client:
+            assert client.produce(partition, [NewRecord(value)]).base_offset == acknowledged
+            assert len(list(client.read(partition, 0))) == acknowledged + 1
+    finally:
+        with_room.stop()
+
+
+def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: TidelogServer) -> None:
+    make_topic(broker, "orders")
+    partition = TopicPartition("orders", 0)
+    ended_by: list[ErrorCode] = []
+
+    def read(stop: threading.Event) -> None:
+        with BlockingClient(broker.bootstrap, settings=IMPATIENT) as client:
+            while not stop.is_set():
+                try:
+                    found = [record.value for record in client.read(partition, 0)]
+                except ErrorResponse as error:
+                    ended_by.append(error.code)
+                    return
+                assert found == [bytes(100_000)] * 20
+
+    with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
+        for _ in range(20):
+            client.produce(partition, [NewRecord(bytes(100_000))])
+        with in_threads(read, read, read):
+            time.sleep(0.3)
+            or_raise(client.delete_topics(["orders"]))
+            time.sleep(0.3)
+        make_topic(broker, "orders")
+        assert client.produce(partition, [NewRecord(b"anew")]).base_offset == 0
+    assert len(ended_by) == 3
+    assert set(ended_by) <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
