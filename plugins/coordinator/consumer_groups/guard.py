@@ -41,6 +41,9 @@ class ConsumerGroupGuard:
         group = self._registry.get(group_id)
         return any(topic in group.subscribed_names(member) for member in group.members.values())
 
+    def begin_simple(self, group_id: str) -> None:
+        """See `CommitGuard`: there is a group of that id, which is never a simple one."""
+
     def group_ids(self, partition: int) -> Sequence[str]:
         """See `CommitGuard`."""
         partition_for = self._registry.around.partition_for

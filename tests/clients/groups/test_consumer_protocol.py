@@ -1,0 +1,173 @@
+"""Groups of the consumer protocol (KIP-848), with clients that speak it, and on the way to it and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import ConsumerGroupType
+from confluent_kafka.admin import AdminClient
+
+from tests.clients.brokers import running_broker
+
+from .checks import assert_every_record_read, assert_one_reader_at_a_time
+from .crew import PARTITIONS, Crew
+from .kinds import CONFLUENT, JavaKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.clients.brokers import Broker
+
+    from .kinds import Kind
+
+# The broker tells members when to send heartbeats, and how long they may be silent.
+SETTINGS = {
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.session.timeout.ms": "2000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.assignment.interval.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+}
+CONSUMER = {"group.protocol": "consumer"}
+KINDS: tuple[Kind, ...] = (CONFLUENT, JavaKind())
+EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for all groups, with times that a test can wait for."""
+    with running_broker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
+        yield running
+
+
+@EACH
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_members_come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
+    """1 → 3 → 1 members; with `uniform` the first keeps reading what stays its own all along."""
+    with Crew(broker, kind, {**CONSUMER, "group.remote.assignor": assignor}) as crew:
+        first = crew.join()
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        since = len(first.owns) - 1
+        crew.join()
+        crew.join()
+        crew.produce()
+        share = PARTITIONS // 3
+        crew.wait(lambda: all(len(member.owned) == share for member in crew.running), "even assignment")
+        crew.wait_read()
+        kept = first.owned
+        for member in crew.members[1:]:
+            crew.leave(member)
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        if assignor == "uniform":
+            assert all(kept <= owns.partitions for owns in first.owns[since:])
+        crew.leave(first)
+        assert_one_reader_at_a_time(crew)
+        assert_every_record_read(crew)
+
+
+@EACH
+def test_a_member_that_is_killed_is_replaced(kind: Kind, broker: Broker) -> None:
+    with Crew(broker, kind, CONSUMER) as crew:
+        killed, heir = crew.join(), crew.join()
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        crew.kill(killed)
+        crew.produce()
+        crew.wait_settled()
+        crew.wait_read()
+        assert heir.owned == {*range(PARTITIONS)}
+        assert_one_reader_at_a_time(crew)
+        assert_every_record_read(crew)
+
+
+@EACH
+def test_a_static_member_comes_back_without_a_rebalance(kind: Kind, broker: Broker) -> None:
+    with Crew(broker, kind, CONSUMER) as crew:
+        stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        assignments, owned = [*stays.owns], goes.owned
+        crew.leave(goes)
+        crew.produce()
+        back = crew.join(group_instance_id="b")
+        crew.wait_read()
+        assert back.owned == owned
+        assert stays.owns == assignments
+        assert_every_record_read(crew)
+
+
+@EACH
+def test_a_group_goes_on_when_its_broker_comes_back(kind: Kind, broker: Broker) -> None:
+    with Crew(broker, kind, CONSUMER) as crew:
+        crew.join()
+        crew.join()
+        crew.wait_settled()
+        for end in (broker.stop, broker.kill):
+            crew.produce()
+            crew.wait_read()
+            crew.commit()
+            end()
+            broker.start()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        for member in [*crew.running]:
+            crew.leave(member)
+        crew.join()
+        crew.produce()
+        crew.wait_read()
+        assert_every_record_read(crew)
+
+
+@EACH
+def test_a_group_changes_its_protocol_and_back_while_its_members_work(kind: Kind, broker: Broker) -> None:
+    classic = {"group_protocol": "classic", "heartbeat_interval_ms": "200"}
+    with Crew(broker, kind) as crew:
+        old = [crew.join(**classic), crew.join(**classic)]
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        assert _type_of(crew) is ConsumerGroupType.CLASSIC
+        new = [crew.join(group_protocol="consumer")]
+        crew.wait_settled()
+        assert _type_of(crew) is ConsumerGroupType.CONSUMER
+        crew.produce()
+        crew.wait_read()
+        crew.leave(old[0])
+        new.append(crew.join(group_protocol="consumer"))
+        crew.leave(old[1])
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        crew.join(**classic)
+        crew.wait_settled()
+        assert _type_of(crew) is ConsumerGroupType.CONSUMER
+        for member in new:
+            crew.leave(member)
+        crew.wait_settled()
+        assert _type_of(crew) is ConsumerGroupType.CLASSIC
+        crew.produce()
+        crew.wait_read()
+        for member in [*crew.running]:
+            crew.leave(member)
+        assert_one_reader_at_a_time(crew)
+        assert_every_record_read(crew)
+
+
+def _type_of(crew: Crew) -> ConsumerGroupType:
+    admin = AdminClient({"bootstrap.servers": crew.broker.bootstrap})
+    listed = admin.list_consumer_groups().result()
+    (group,) = (group for group in listed.valid if group.group_id == crew.group)
+    return group.type
