@@ -85,7 +85,7 @@ class GroupDriver:
         group = entry.group
         if group.alarm_ms != math.inf:
             self._deadlines.schedule_by(_key(entry), int(group.alarm_ms), partial(self._wake, entry))
-        elif not group.generation and entry.is_idle() and not self.offsets.tombstones(group.group_id):
+        elif not group.generation and entry.is_idle() and not self.offsets.holds(group.group_id):
             self.directory.remove(entry)
 
     def _wake(self, entry: ClassicEntry) -> None:

@@ -21,6 +21,10 @@ from tidelog.plugins.coordinator.offsets.guard import CommitGuard
 class GroupOffsets(Protocol):
     """The offsets of a group that is deleted."""
 
+    def holds(self, group_id: str) -> bool:
+        """Whether there are any."""
+        ...
+
     def tombstones(self, group_id: str) -> Sequence[StateRecord]:
         """What takes all of them away."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 import pytest
@@ -123,7 +123,7 @@ def everywhere(error: type[BrokerError]) -> dict[GroupState, type[BrokerError]]:
     return dict.fromkeys(STATES, error) | {GroupState.DEAD: CoordinatorNotAvailable}
 
 
-MEMBERS = {
+MEMBERS: dict[str, tuple[Beat, Mapping[GroupState, type[BrokerError] | None]]] = {
     "an unknown member": (Beat("stranger"), everywhere(UnknownMemberId)),
     "an unknown instance": (Beat(FOLLOWER, "other"), everywhere(UnknownMemberId)),
     "a fenced instance": (

@@ -1,0 +1,384 @@
+"""Classic groups as a service: time, waiting, the log, and what becomes of groups."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.plugins.coordinator.groups.machine import INITIAL_DELAY_MS, SESSION_MS
+from tests.plugins.coordinator.groups.world import World, new_world, partition_for, running_world
+from tidelog.kernel.coordination.groups import (
+    DescribedMember,
+    Joined,
+    LeavingMember,
+    ListedGroup,
+    Synced,
+)
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    GroupIdNotFound,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    MemberIdRequired,
+    MessageTooLarge,
+    NonEmptyGroup,
+    NotCoordinator,
+    StorageError,
+    UnknownMemberId,
+)
+from tidelog.plugins.coordinator.log import StateRecord
+
+
+@pytest.fixture
+async def world() -> AsyncGenerator[World]:
+    async with running_world() as world:
+        yield world
+
+
+async def refused(outcome: Awaitable[object]) -> type[BrokerError]:
+    """The error that an answer is."""
+    with pytest.raises(BrokerError) as caught:
+        await outcome
+    return caught.type
+
+
+class Waiting:
+    """Somebody who waits for an answer."""
+
+    def __init__(self, nursery: trio.Nursery, outcome: Awaitable[object]) -> None:
+        self.outcome: object = None
+        nursery.start_soon(self._wait, outcome)
+
+    async def _wait(self, outcome: Awaitable[object]) -> None:
+        try:
+            self.outcome = await outcome
+        except BrokerError as error:
+            self.outcome = error
+
+
+async def test_a_group_from_its_first_member_to_its_last(autojump_clock: MockClock, world: World) -> None:
+    began = trio.current_time()
+    joined = await world.join()
+    assert trio.current_time() - began == pytest.approx(INITIAL_DELAY_MS / 1000)
+    synced = await world.sync(joined, {joined.member_id: b"mine"})
+    assert synced.assignment == b"mine"
+    for _ in range(20):
+        await trio.sleep(SESSION_MS / 1000 * 0.9)
+        world.groups.heartbeat("g", joined.member_id, 1)
+    assert world.groups.list() == [ListedGroup("g", "consumer", "Stable", "classic")]
+    await trio.sleep(SESSION_MS / 1000 + 0.001)
+    assert world.groups.list() == [ListedGroup("g", "consumer", "Empty", "classic")]
+    with pytest.raises(UnknownMemberId):
+        world.groups.heartbeat("g", joined.member_id, 1)
+
+
+async def test_heartbeats_are_cheap(autojump_clock: MockClock, world: World) -> None:
+    joined = await world.stable()
+    for _ in range(1000):
+        world.groups.heartbeat("g", joined.member_id, 1)
+    assert len(world.deadlines) == 1
+    assert len(world.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_connection_that_breaks_leaves_the_member(autojump_clock: MockClock, world: World) -> None:
+    with trio.move_on_after(1):
+        await world.join()
+    await trio.sleep(INITIAL_DELAY_MS / 1000)
+    assert world.groups.describe("g").state == "CompletingRebalance"
+    await trio.sleep(SESSION_MS / 1000)
+    assert world.groups.describe("g").state == "Empty"
+
+
+async def test_a_group_that_came_to_nothing_is_forgotten(autojump_clock: MockClock, world: World) -> None:
+    with pytest.raises(MemberIdRequired):
+        await world.join(id_required=True)
+    assert [group.state for group in world.groups.list()] == ["Empty"]
+    await trio.sleep(SESSION_MS / 1000)
+    await wait_all_tasks_blocked()
+    assert world.groups.list() == []
+    assert world.log.batches == []
+
+
+async def test_a_group_that_has_offsets_is_not(autojump_clock: MockClock, world: World) -> None:
+    world.offsets.of["g"] = [StateRecord(b"offset", None)]
+    with pytest.raises(MemberIdRequired):
+        await world.join(id_required=True)
+    await trio.sleep(2 * SESSION_MS / 1000)
+    assert [group.group_id for group in world.groups.list()] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"group_id": ""}, InvalidGroupId),
+        ({"session_ms": 5_999}, InvalidSessionTimeout),
+        ({"session_ms": 1_800_001}, InvalidSessionTimeout),
+        ({"session_ms": -1}, InvalidSessionTimeout),
+        ({"member_id": "stranger"}, UnknownMemberId),
+    ],
+)
+async def test_joins_that_come_to_no_group(
+    autojump_clock: MockClock, world: World, change: dict[str, object], error: type[BrokerError]
+) -> None:
+    with pytest.raises(error):
+        await world.join(**change)  # type: ignore[arg-type]
+    assert world.groups.list() == []
+
+
+async def test_requests_about_a_group_that_is_not_there(autojump_clock: MockClock, world: World) -> None:
+    joined = Joined("m", 1, None, None, "m")
+    assert await refused(world.sync(joined)) is UnknownMemberId
+    with pytest.raises(UnknownMemberId):
+        world.groups.heartbeat("g", "m", 1)
+    (outcome,) = await world.groups.leave("g", [LeavingMember("m")])
+    assert isinstance(outcome.error, UnknownMemberId)
+    with pytest.raises(GroupIdNotFound):
+        world.groups.describe("g")
+    (error,) = await world.groups.delete(["g"])
+    assert isinstance(error, GroupIdNotFound)
+
+
+async def test_an_empty_group_id(autojump_clock: MockClock, world: World) -> None:
+    assert await refused(world.sync(Joined("m", 1, None, None, "m"), group_id="")) is InvalidGroupId
+    assert await refused(world.groups.leave("", [])) is InvalidGroupId
+    with pytest.raises(InvalidGroupId):
+        world.groups.heartbeat("", "m", 1)
+
+
+class TestTheLog:
+    async def test_a_restart_finds_the_group_as_it_was(self, autojump_clock: MockClock, world: World) -> None:
+        joined = await world.stable()
+        await world.stable("h")
+        described = world.groups.describe("g")
+        async with running_world() as later:
+            replay(world, later)
+            assert later.groups.describe("g") == described
+            later.groups.heartbeat("g", joined.member_id, 1)
+            assert (await later.sync(joined)).assignment == b"share"
+            await trio.sleep(SESSION_MS / 1000 * 0.9)
+            later.groups.heartbeat("g", joined.member_id, 1)
+            await trio.sleep(SESSION_MS / 1000 * 0.9)
+            assert [group.state for group in later.groups.list()] == ["Stable", "Empty"]
+
+    async def test_a_restart_finds_an_empty_group(self, autojump_clock: MockClock, world: World) -> None:
+        joined = await world.stable()
+        world.clock.advance(1000)
+        await world.groups.leave("g", [LeavingMember(joined.member_id)])
+        later = new_world()
+        replay(world, later)
+        described = later.groups.describe("g")
+        assert (described.state, described.protocol_type, described.members) == ("Empty", "consumer", [])
+        entry = later.driver.directory.get("g")
+        assert entry is not None
+        assert (entry.group.generation, entry.state_timestamp_ms) == (2, world.clock())
+
+    async def test_each_group_is_in_its_partition(self, autojump_clock: MockClock, world: World) -> None:
+        await world.stable("g")
+        await world.stable("h")
+        assert [partition for partition, _ in world.log.batches] == [partition_for("g"), partition_for("h")]
+
+    @pytest.mark.parametrize(
+        ("refusal", "told"),
+        [(StorageError("broken"), NotCoordinator), (MessageTooLarge("large"), BrokerError)],
+    )
+    async def test_an_assignment_that_cannot_be_written(
+        self, autojump_clock: MockClock, world: World, refusal: BrokerError, told: type[BrokerError]
+    ) -> None:
+        joined = await world.join()
+        world.log.refusal = refusal
+        assert await refused(world.sync(joined)) is told
+        world.log.refusal = None
+        again = await world.join(member_id=joined.member_id)
+        assert again.generation == 2
+
+    async def test_an_empty_group_that_cannot_be_written_is_empty_all_the_same(
+        self, autojump_clock: MockClock, world: World
+    ) -> None:
+        joined = await world.stable()
+        world.log.refusal = StorageError("broken")
+        (outcome,) = await world.groups.leave("g", [LeavingMember(joined.member_id)])
+        assert outcome.error is None
+        assert world.groups.describe("g").state == "Empty"
+
+    async def test_nobody_is_told_before_it_is_on_disk(self, autojump_clock: MockClock, world: World) -> None:
+        joined = await world.join()
+        world.log.flush_due = True
+        async with trio.open_nursery() as nursery:
+            leader = Waiting(nursery, world.sync(joined, {joined.member_id: b"mine"}))
+            await wait_all_tasks_blocked()
+            assert leader.outcome is None
+            world.log.flushed.set()
+        assert isinstance(leader.outcome, Synced)
+
+    async def test_what_the_disk_refused_is_not_told(self, autojump_clock: MockClock, world: World) -> None:
+        joined = await world.join()
+        world.log.flush_due = True
+        world.log.flush_error = NotCoordinator("the disk broke")
+        world.log.flushed.set()
+        assert await refused(world.sync(joined)) is NotCoordinator
+
+    async def test_a_record_that_nobody_can_read_is_left_alone(
+        self, autojump_clock: MockClock, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await world.stable()
+        ((_, ((key, value),)),) = world.log.batches
+        assert value is not None
+        later = new_world()
+        later.driver.replay(0, key, b"\0\x09" + value[2:])
+        later.driver.replay(0, key[:4], value)
+        assert later.groups.list() == []
+        assert "cannot be read" in caplog.text
+
+    async def test_a_partition_that_is_gone_takes_its_groups_along(
+        self, autojump_clock: MockClock, world: World
+    ) -> None:
+        await world.stable("g")
+        await world.stable("h")
+        async with trio.open_nursery() as nursery:
+            waiting = Waiting(nursery, world.join("g"))
+            await wait_all_tasks_blocked()
+            world.driver.forget_partition(partition_for("g"))
+        assert isinstance(waiting.outcome, NotCoordinator)
+        assert [group.group_id for group in world.groups.list()] == ["h"]
+
+
+def replay(before: World, after: World) -> None:
+    """What one wrote is read back by the other."""
+    for partition, records in before.log.batches:
+        for key, value in records:
+            after.driver.replay(partition, key, value)
+    for partition in range(after.log.partition_count):
+        after.driver.loaded(partition)
+
+
+class TestWhileItLoads:
+    async def test_members_are_told_to_come_back(self, autojump_clock: MockClock, world: World) -> None:
+        world.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
+        joined = Joined("m", 1, None, None, "m")
+        with pytest.raises(CoordinatorLoadInProgress):
+            await world.join()
+        with pytest.raises(CoordinatorLoadInProgress):
+            await world.sync(joined)
+        with pytest.raises(CoordinatorLoadInProgress):
+            await world.groups.leave("g", [LeavingMember("m")])
+        with pytest.raises(CoordinatorLoadInProgress):
+            world.groups.describe("g")
+        with pytest.raises(CoordinatorLoadInProgress):
+            world.groups.list()
+        (error,) = await world.groups.delete(["g"])
+        assert isinstance(error, CoordinatorLoadInProgress)
+
+    async def test_heartbeats_are_believed(self, autojump_clock: MockClock, world: World) -> None:
+        world.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
+        world.groups.heartbeat("g", "m", 1)
+
+    async def test_without_a_log_there_are_no_groups(self, autojump_clock: MockClock, world: World) -> None:
+        world.log.inactive = dict.fromkeys(range(3), NotCoordinator("no log"))
+        assert world.groups.list() == []
+        with pytest.raises(NotCoordinator):
+            await world.join()
+
+
+async def test_a_stop_answers_everybody(autojump_clock: MockClock, world: World) -> None:
+    first = await world.join()
+    async with trio.open_nursery() as nursery:
+        syncing = Waiting(nursery, world.join("h"))
+        joining = Waiting(nursery, world.join("g"))
+        await wait_all_tasks_blocked()
+        world.driver.close()
+    assert isinstance(joining.outcome, NotCoordinator)
+    assert isinstance(syncing.outcome, NotCoordinator)
+    with pytest.raises(NotCoordinator):
+        await world.join("new")
+    with pytest.raises(NotCoordinator):
+        world.groups.heartbeat("g", first.member_id, 1)
+    await trio.sleep(60)
+
+
+class TestTools:
+    async def test_a_stable_group_is_described(self, autojump_clock: MockClock, world: World) -> None:
+        joined = await world.stable()
+        described = world.groups.describe("g")
+        assert (described.state, described.protocol_type, described.protocol_name) == (
+            "Stable",
+            "consumer",
+            "range",
+        )
+        assert described.members == [
+            DescribedMember(joined.member_id, None, "c", "/127.0.0.1", b"r", b"share")
+        ]
+
+    async def test_during_a_rebalance_members_metadata_is_not(
+        self, autojump_clock: MockClock, world: World
+    ) -> None:
+        await world.stable()
+        async with trio.open_nursery() as nursery:
+            Waiting(nursery, world.join())
+            await wait_all_tasks_blocked()
+            described = world.groups.describe("g")
+            nursery.cancel_scope.cancel()
+        assert (described.state, described.protocol_name) == ("PreparingRebalance", "")
+        assert [(member.metadata, member.assignment) for member in described.members] == [
+            (b"", b"share"),
+            (b"", b""),
+        ]
+
+    @pytest.mark.parametrize(
+        ("states", "types", "found"),
+        [
+            ((), (), ["empty", "stable"]),
+            (("stable",), (), ["stable"]),
+            ((" EMPTY ", "Stable"), ("Classic",), ["empty", "stable"]),
+            ((), ("consumer",), []),
+            ((), ("nonsense",), []),
+            (("PreparingRebalance",), (), []),
+        ],
+    )
+    async def test_filters(
+        self,
+        autojump_clock: MockClock,
+        world: World,
+        states: tuple[str, ...],
+        types: tuple[str, ...],
+        found: list[str],
+    ) -> None:
+        joined = await world.stable("empty")
+        await world.groups.leave("empty", [LeavingMember(joined.member_id)])
+        await world.stable("stable")
+        assert [group.group_id for group in world.groups.list(states, types)] == found
+
+    async def test_only_empty_groups_are_deleted_and_their_offsets_with_them(
+        self, autojump_clock: MockClock, world: World
+    ) -> None:
+        joined = await world.stable("empty")
+        await world.groups.leave("empty", [LeavingMember(joined.member_id)])
+        await world.stable("full")
+        world.offsets.of["empty"] = [StateRecord(b"offset", None)]
+        world.log.batches.clear()
+        outcomes = await world.groups.delete(["empty", "full", "none", "empty"])
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            NonEmptyGroup,
+            GroupIdNotFound,
+            GroupIdNotFound,
+        ]
+        ((partition, records),) = world.log.batches
+        assert partition == partition_for("empty")
+        assert [value for _, value in records] == [None, None]
+        assert records[0].key == b"offset"
+        assert world.offsets.of == {}
+        assert [group.group_id for group in world.groups.list()] == ["full"]
+
+    async def test_a_deletion_that_cannot_be_written_is_none(
+        self, autojump_clock: MockClock, world: World
+    ) -> None:
+        joined = await world.stable()
+        await world.groups.leave("g", [LeavingMember(joined.member_id)])
+        world.log.refusal = NotCoordinator("broken")
+        (outcome,) = await world.groups.delete(["g"])
+        assert isinstance(outcome, NotCoordinator)
+        assert [group.group_id for group in world.groups.list()] == ["g"]

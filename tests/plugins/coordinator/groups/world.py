@@ -1,0 +1,177 @@
+"""Classic groups in a trio run, over a log in memory that can fail, load and flush."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from tests.plugins.coordinator.groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
+from tidelog.kernel.coordination.groups import (
+    Assignment,
+    GroupProtocol,
+    Joined,
+    JoinRequest,
+    Synced,
+    SyncRequest,
+)
+from tidelog.kernel.coordination.loading import LoadProgress
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.testing import FakeClock
+from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.groups.driver import GroupDriver
+from tidelog.plugins.coordinator.groups.group import GroupSettings
+from tidelog.plugins.coordinator.groups.guard import GroupGuard
+from tidelog.plugins.coordinator.groups.service import ClassicGroups
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.state_log import LogReader
+
+PARTITIONS = 3
+
+
+class FakeLog:
+    """A `StateLog` that keeps its batches."""
+
+    def __init__(self) -> None:
+        self.progress = LoadProgress()
+        self.batches: list[tuple[int, Sequence[StateRecord]]] = []
+        self.inactive: dict[int, BrokerError] = {}
+        self.refusal: BrokerError | None = None
+        self.flush_due = False
+        self.flushed = trio.Event()
+        self.flush_error: BrokerError | None = None
+
+    @property
+    def partition_count(self) -> int:
+        return PARTITIONS
+
+    def check_active(self, partition: int) -> None:
+        if partition in self.inactive:
+            raise self.inactive[partition]
+
+    def append(
+        self, partition: int, records: Sequence[StateRecord], *, producer: tuple[int, int] | None = None
+    ) -> AppendResult:
+        self.check_active(partition)
+        if self.refusal is not None:
+            raise self.refusal
+        self.batches.append((partition, records))
+        return AppendResult(0, len(records) - 1, -1, self.flush_due)
+
+    async def committed(self, partition: int, result: AppendResult) -> None:
+        if result.flush_due:
+            await self.flushed.wait()
+            if self.flush_error is not None:
+                raise self.flush_error
+
+    async def ensure(self) -> None:
+        pass
+
+    def open(self, reader: LogReader) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class FakeOffsets:
+    """Offsets by group, as the tombstones that would take them away."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, list[StateRecord]] = {}
+
+    def tombstones(self, group_id: str) -> Sequence[StateRecord]:
+        return self.of.get(group_id, [])
+
+    def holds(self, group_id: str) -> bool:
+        return group_id in self.of
+
+    def forget(self, group_id: str) -> None:
+        self.of.pop(group_id, None)
+
+
+def partition_for(group_id: str) -> int:
+    """A group's partition: the sum of its letters."""
+    return sum(group_id.encode()) % PARTITIONS
+
+
+@attrs.define
+class World:
+    """A coordinator of classic groups and what it stands on."""
+
+    log: FakeLog
+    offsets: FakeOffsets
+    deadlines: Deadlines
+    driver: GroupDriver
+    groups: ClassicGroups
+    guard: GroupGuard
+    clock: FakeClock
+
+    async def join(
+        self,
+        group_id: str = "g",
+        member_id: str = "",
+        *,
+        instance: str | None = None,
+        session_ms: int = SESSION_MS,
+        id_required: bool = False,
+        metadata: bytes = b"r",
+    ) -> Joined:
+        """A member joins."""
+        joined = self.groups.join(
+            JoinRequest(
+                group_id,
+                member_id,
+                CONSUMER,
+                [GroupProtocol("range", metadata)],
+                session_ms,
+                REBALANCE_MS,
+                "c",
+                "/127.0.0.1",
+                instance,
+                knows_member_id_required=id_required,
+            )
+        )
+        return joined if isinstance(joined, Joined) else await joined
+
+    async def sync(
+        self, joined: Joined, shares: dict[str, bytes] | None = None, group_id: str = "g"
+    ) -> Synced:
+        """A member asks for its share."""
+        assignments = [Assignment(member_id, share) for member_id, share in (shares or {}).items()]
+        synced = self.groups.sync(
+            SyncRequest(group_id, joined.member_id, joined.generation, assignments=assignments)
+        )
+        return synced if isinstance(synced, Synced) else await synced
+
+    async def stable(self, group_id: str = "g", *, session_ms: int = SESSION_MS) -> Joined:
+        """A stable group of one member, which has the share `share`."""
+        joined = await self.join(group_id, session_ms=session_ms)
+        await self.sync(joined, {joined.member_id: b"share"}, group_id)
+        return joined
+
+
+def new_world() -> World:
+    """A coordinator that nobody drives yet."""
+    numbers = itertools.count(1)
+    settings = GroupSettings(lambda prefix: f"{prefix}-{next(numbers)}")
+    directory, deadlines, log, offsets = GroupDirectory(), Deadlines(), FakeLog(), FakeOffsets()
+    clock = FakeClock()
+    driver = GroupDriver(directory, log, partition_for, offsets, deadlines, settings, clock)
+    guard = GroupGuard(directory, settings, partition_for, deadlines.now_ms)
+    return World(log, offsets, deadlines, driver, ClassicGroups(driver), guard, clock)
+
+
+@asynccontextmanager
+async def running_world() -> AsyncGenerator[World]:
+    """A coordinator whose deadlines are served."""
+    world = new_world()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.deadlines.run)
+        yield world
+        nursery.cancel_scope.cancel()
