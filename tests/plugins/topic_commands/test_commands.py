@@ -284,7 +284,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
 
 
 def test_alter_changes_what_is_named(real_broker: str, client: BlockingClient, name: str) -> None:
-    created(client, name, **{"flush.ms": "5000"})
+    created(client, name, partitions=1, **{"flush.ms": "5000"})
     told = succeeded(
         real_broker, "alter", name, "--config", "max.message.bytes=4321", "--delete-config", "flush.ms",
         "--partitions", "3",
