@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def tidelog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidelogServer]:
     """A tidelog broker in a process of its own."""
-    with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings={"node.id": "1"}) as server:
+    settings = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
+    with running_tidelog(tmp_path_factory.mktemp("tidelog"), settings=settings) as server:
         yield server
 
 

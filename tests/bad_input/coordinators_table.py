@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
 
-from .case import CLOSED, NO_COORDINATOR, OK, Case, Differs
+from .case import CLOSED, NO_SHARE_GROUPS, OK, Case, Differs
 from .raw import framed
 from .requests import Sent, ask, header
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BAD_REQUEST, NOT_AVAILABLE = "INVALID_REQUEST", "COORDINATOR_NOT_AVAILABLE"
 BAD_TIMEOUT = "INVALID_TRANSACTION_TIMEOUT"
-WITHOUT_COORDINATOR = Differs(NOT_AVAILABLE, NO_COORDINATOR)
+NO_SHARES = Differs(NOT_AVAILABLE, NO_SHARE_GROUPS)
 
 
 def _begins(**fields: Any) -> Sends:
@@ -41,7 +41,6 @@ PRODUCERS = (
             f"a transaction timeout of {told}",
             _begins(transactional_id="payments", transaction_timeout_ms=timeout_ms),
             BAD_TIMEOUT,
-            tidelog=WITHOUT_COORDINATOR,
         )
         for told, timeout_ms in (("0", 0), ("24 days", 0x7FFFFFFF))
     ),
@@ -64,7 +63,7 @@ COORDINATORS = (
         "a share coordinator of what is no share",
         _finds(6, coordinator_keys=["a"], key_type=2),
         BAD_REQUEST,
-        tidelog=WITHOUT_COORDINATOR,
+        tidelog=NO_SHARES,
     ),
 )
 

@@ -111,6 +111,38 @@ def _find_coordinator_codes(response: Any) -> Iterable[int]:
     )
 
 
+def _offset_fetch_codes(response: Any) -> Iterable[int]:
+    """Of each group its own code, or those of its partitions when it has some."""
+    for group in response.groups or [response]:
+        partitions = [*_partition_codes(group, "topics", "partitions")]
+        yield from [group.error_code] if group.error_code or not partitions else partitions
+
+
+def _add_partitions_codes(response: Any) -> Iterable[int]:
+    """Sorted: the order of the partitions in the answer means nothing."""
+    if response.error_code:
+        return [response.error_code]
+    topics = [topic for result in response.results_by_transaction for topic in result.topic_results]
+    topics += response.results_by_topic_v3_and_below
+    return sorted(result.partition_error_code for topic in topics for result in topic.results_by_partition)
+
+
+def _leave_group_codes(response: Any) -> Iterable[int]:
+    if response.error_code or not response.members:
+        return [response.error_code]
+    return (member.error_code for member in response.members)
+
+
+def _offset_delete_codes(response: Any) -> Iterable[int]:
+    return (
+        [response.error_code] if response.error_code else _partition_codes(response, "topics", "partitions")
+    )
+
+
+def _top_level_code(response: Any) -> Iterable[int]:
+    return [response.error_code]
+
+
 _CODES: dict[str, Callable[[Any], Iterable[int]]] = {
     "Produce": _produce_codes,
     "Fetch": _fetch_codes,
@@ -122,5 +154,24 @@ _CODES: dict[str, Callable[[Any], Iterable[int]]] = {
     "DeleteTopics": lambda response: (topic.error_code for topic in response.responses),
     "InitProducerId": lambda response: [response.error_code],
     "OffsetForLeaderEpoch": lambda response: _partition_codes(response, "topics", "partitions"),
+    "JoinGroup": _top_level_code,
+    "SyncGroup": _top_level_code,
+    "Heartbeat": _top_level_code,
+    "LeaveGroup": _leave_group_codes,
+    "DescribeGroups": lambda response: (group.error_code for group in response.groups),
+    "ListGroups": _top_level_code,
+    "DeleteGroups": lambda response: (result.error_code for result in response.results),
+    "OffsetCommit": lambda response: _partition_codes(response, "topics", "partitions"),
+    "OffsetFetch": _offset_fetch_codes,
+    "OffsetDelete": _offset_delete_codes,
+    "AddPartitionsToTxn": _add_partitions_codes,
+    "AddOffsetsToTxn": _top_level_code,
+    "EndTxn": _top_level_code,
+    "TxnOffsetCommit": lambda response: _partition_codes(response, "topics", "partitions"),
+    "DescribeTransactions": lambda response: (each.error_code for each in response.transaction_states),
+    "ListTransactions": _top_level_code,
+    "DescribeProducers": lambda response: _partition_codes(response, "topics", "partitions"),
+    "ConsumerGroupHeartbeat": _top_level_code,
+    "ConsumerGroupDescribe": lambda response: (group.error_code for group in response.groups),
     "DescribeConfigs": lambda response: (result.error_code for result in response.results),
 }

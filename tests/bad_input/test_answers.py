@@ -10,15 +10,19 @@ import attrs
 import pytest
 
 from . import (
+    commits_table,
     configs_table,
+    consumer_groups_table,
     coordinators_table,
     epochs_table,
     fetch_table,
     frames_table,
+    groups_table,
     offsets_table,
     produce_table,
     sequences_table,
     topics_table,
+    transactions_table,
 )
 from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, SILENT, Case
 from .running import run
@@ -40,6 +44,10 @@ TABLES = {
     "coordinators": coordinators_table.CASES,
     "configs": configs_table.CASES,
     "epochs": epochs_table.CASES,
+    "groups": groups_table.CASES,
+    "commits": commits_table.CASES,
+    "transactions": transactions_table.CASES,
+    "consumer-groups": consumer_groups_table.CASES,
 }
 CASES = [
     pytest.param(table, case, id=f"{table}: {case.name}") for table, cases in TABLES.items() for case in cases

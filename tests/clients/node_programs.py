@@ -14,7 +14,7 @@ import pytest
 from tests.peers import PeerUnavailableError, peers_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 TIMEOUT_S = 60.0
 _SOURCES = Path(__file__).parent / "node"
@@ -23,15 +23,12 @@ _SOURCES = Path(__file__).parent / "node"
 def run_node(program: str, package: str, arguments: Sequence[str], stdin: str) -> str:
     """What `program` of the folder `node` prints, run with `package` (name@version).
 
-    Skips without Node; raises PeerUnavailableError without the package, AssertionError when the program
-    fails.
+    Raises as `node_command`, and AssertionError when the program fails.
     """
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("no `node` or no `npm` is on the PATH")
+    command, environment = node_command(program, package, arguments)
     ended = subprocess.run(
-        [node, str(_SOURCES / program), *arguments],
-        env={**os.environ, "NODE_PATH": str(_installed(npm, package) / "node_modules")},
+        command,
+        env={**os.environ, **environment},
         input=stdin,
         capture_output=True,
         text=True,
@@ -39,6 +36,20 @@ def run_node(program: str, package: str, arguments: Sequence[str], stdin: str) -
     )
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout
+
+
+def node_command(
+    program: str, package: str, arguments: Sequence[str]
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """The command line of a program, and what its environment needs beside ours.
+
+    Skips without Node; raises PeerUnavailableError without the package.
+    """
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("no `node` or no `npm` is on the PATH")
+    modules = str(_installed(npm, package) / "node_modules")
+    return [node, str(_SOURCES / program), *arguments], {"NODE_PATH": modules}
 
 
 def _installed(npm: str, package: str) -> Path:
