@@ -140,13 +140,13 @@ class TestAdd:
     def test_the_first_partition_begins_a_transaction(self, state: TransactionState) -> None:
         added = machine.add(known(state), producer(), [THERE], 2, NOW)
         assert added is not None
-        assert (added.state, added.partitions, added.start_ms) == (ONGOING, {THERE}, NOW)
+        assert (added.state, added.partitions, added.start_ms) == (ONGOING, frozenset({THERE}), NOW)
         assert added.client_version == 2
 
     def test_further_ones_do_not(self) -> None:
         added = machine.add(known(ONGOING), producer(), [THERE], 0, NOW)
         assert added is not None
-        assert (added.partitions, added.start_ms, added.last_update_ms) == ({HERE, THERE}, 1000, NOW)
+        assert (added.partitions, added.start_ms, added.last_update_ms) == (frozenset({HERE, THERE}), 1000, NOW)
 
     def test_what_is_in_needs_no_record(self) -> None:
         assert machine.add(known(ONGOING), producer(), [HERE], 0, NOW) is None

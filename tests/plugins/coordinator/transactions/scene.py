@@ -1,0 +1,211 @@
+"""A coordinator of transactions above a log that outlives it and partitions in memory; it can crash anywhere.
+
+A crash comes before or after any write: a batch of the transaction log or a marker. What was written stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+import attrs
+
+from tests.kernel.partition.parts import open_partition
+from tests.kernel.partition.transaction_model import read_as_client
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.coordination.loading import LoadProgress
+from tidelog.kernel.errors import NotCoordinator
+from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.topics import Topic, Topics
+from tidelog.plugins.coordinator.log import LoadedBatch, LogReader, StateRecord
+from tidelog.plugins.coordinator.transactions.markers import Markers
+from tidelog.plugins.coordinator.transactions.service import (
+    Surroundings,
+    Transactions,
+    TransactionSettings,
+)
+
+if TYPE_CHECKING:
+    from tidelog.kernel.coordination.transactions import ProducerIdentity
+
+TOPIC = "data"
+PLACES = tuple(TopicPartition(TOPIC, index) for index in range(3))
+TIMEOUT_MS = 60_000
+EXPIRATION_MS = 1_000_000
+EVERYTHING = 1 << 30
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Writes:
+    """Counts what is written, and crashes at the step that a test has chosen: two for each write."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.crash_at: int | None = None
+
+    def step(self) -> None:
+        """Before or after a write."""
+        if self.crash_at is not None and self.steps == self.crash_at:
+            self.crash_at = None
+            raise Crash
+        self.steps += 1
+
+
+class KeptLog:
+    """A `StateLog` whose records stay when the coordinator goes."""
+
+    def __init__(self, writes: Writes) -> None:
+        self.batches: list[Sequence[StateRecord]] = []
+        self.progress = LoadProgress()
+        self.partition_count = 1
+        self._writes = writes
+        self._open = False
+
+    def check_active(self, partition: int) -> None:
+        if not self._open:
+            raise NotCoordinator("closed")
+
+    def append(
+        self, partition: int, records: Sequence[StateRecord], *, producer: tuple[int, int] | None = None
+    ) -> AppendResult:
+        self.check_active(partition)
+        self._writes.step()
+        self.batches.append(tuple(records))
+        self._writes.step()
+        return AppendResult(len(self.batches), len(self.batches), -1)
+
+    async def committed(self, partition: int, result: AppendResult) -> None:
+        """At once."""
+
+    async def ensure(self) -> None:
+        """It is there."""
+
+    def open(self, reader: LogReader) -> None:
+        for offset, records in enumerate(self.batches):
+            reader.replay(0, LoadedBatch(offset, records))
+        self._open = True
+        reader.loaded(0)
+
+    def close(self) -> None:
+        self._open = False
+
+
+class Place:
+    """A partition whose markers are writes that a crash can hit."""
+
+    def __init__(self, writes: Writes, partition: Partition) -> None:
+        self.partition = partition
+        self._writes = writes
+        self._append_marker = partition.append_marker
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        commit: bool,
+        transaction_version: int = 1,
+    ) -> AppendResult:
+        """As the partition."""
+        self._writes.step()
+        result = self._append_marker(
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            commit=commit,
+            transaction_version=transaction_version,
+        )
+        self._writes.step()
+        return result
+
+
+class NoOffsets:
+    """No group takes part."""
+
+    def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
+        """Nothing is pending."""
+
+
+@attrs.define
+class Scene:
+    """The coordinator, its surroundings, and what readers see."""
+
+    clock: FakeClock = attrs.field(factory=FakeClock)
+    writes: Writes = attrs.field(factory=Writes)
+    next_producer_id: int = 1000
+    epoch: int = 0
+    partitions: list[Partition] = attrs.field(factory=list[Partition])
+    log: KeptLog = attrs.field(init=False)
+    transactions: Transactions = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.partitions = [open_partition(clock=self.clock) for _ in PLACES]
+        self.log = KeptLog(self.writes)
+        self.start()
+
+    def start(self) -> None:
+        """The coordinator begins with what its log tells."""
+        places = [Place(self.writes, partition) for partition in self.partitions]
+        topic = Topic(TOPIC, UUID(int=1), {}, TopicConfig(), cast("list[Partition]", places))
+        finder = Finder(lambda name: topic if name == TOPIC else None)
+        self.transactions = Transactions(
+            self.log,
+            Markers(cast("Topics", finder), self.log, NoOffsets()),
+            Surroundings(self.clock, self.allocate, lambda _: 0, lambda _: 0, lambda _: self.epoch),
+            TransactionSettings(max_timeout_ms=900_000, id_expiration_ms=EXPIRATION_MS),
+        )
+        self.transactions.open()
+
+    async def recover(self) -> None:
+        """The process starts again; partitions are opened again from what is in their logs."""
+        self.writes.crash_at = None
+        self.log.close()
+        self.epoch += 1
+        self.partitions = [
+            open_partition(partition.store, clock=self.clock, clean_start=False)
+            for partition in self.partitions
+        ]
+        self.start()
+        await self.transactions.complete_prepared()
+
+    async def allocate(self) -> int:
+        """A producer id."""
+        self.next_producer_id += 1
+        return self.next_producer_id
+
+    def append(self, place: TopicPartition, producer: ProducerIdentity, sequence: int, value: bytes) -> None:
+        """A transactional batch, as the Produce handler appends it."""
+        batch = make_batch(
+            [value],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        vouched = self.transactions.vouches_for(*producer, place)
+        self.partitions[place.partition].append(batch, in_transaction=vouched)
+
+    def committed(self) -> list[list[bytes]]:
+        """What a consumer of committed data gets of each partition."""
+        return [_committed_in(partition) for partition in self.partitions]
+
+
+@attrs.frozen
+class Finder:
+    """As much of `Topics` as markers need."""
+
+    find: Callable[[str], Topic | None]
+
+
+def _committed_in(partition: Partition) -> list[bytes]:
+    found = partition.read(0, EVERYTHING, Isolation.READ_COMMITTED, wait=True)
+    aborted = partition.aborted_transactions(0, found, wait=True)
+    return [value for _, value in read_as_client(found, aborted)]
