@@ -12,6 +12,7 @@ from .scenarios import (
     BrokerScenario,
     Comfort,
     ImportTime,
+    LatencyLimit,
     LaunchScenario,
     MachineScenario,
     Scenario,
@@ -45,7 +46,7 @@ class Plan:
     def of(cls, shapes: Sequence[Shape], effort: Effort) -> Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
-            machine=machine_limits(),
+            machine=[*machine_limits(), LatencyLimit()],
             launches=[TimeToReady(), ImportTime(), Comfort(effort.partitions, effort.connections)],
             loads=[*map(Throughput, shapes), *latencies(), *raw_clients()],
             memory=True,

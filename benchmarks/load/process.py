@@ -16,7 +16,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 Spec = TypeVar("Spec", bound=attrs.AttrsInstance)
@@ -49,7 +49,7 @@ def run_load(load: Load[Spec, Result], spec: Spec, timeout_s: float) -> Result:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=_CHECKOUT,
+        cwd=CHECKOUT,
         start_new_session=True,
     ) as process:
         try:

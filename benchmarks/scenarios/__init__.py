@@ -4,6 +4,7 @@ from .comfort import Comfort
 from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
 from .imports import ImportTime
 from .latency import latencies
+from .latency_limit import LatencyLimit
 from .launch import TimeToReady
 from .machine_limits import machine_limits
 from .memory import ROWS as MEMORY_ROWS
@@ -22,6 +23,7 @@ __all__ = [
     "BrokerScenario",
     "Comfort",
     "ImportTime",
+    "LatencyLimit",
     "LaunchScenario",
     "MachineScenario",
     "RunningBroker",

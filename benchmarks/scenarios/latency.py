@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.load.process import Load
 
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9}
-_VALUE_BYTES = 1_000
+VALUE_BYTES = 1_000
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class Latency:
         count = effort.rate_records if self.at_rate else effort.latency_records
         rate = effort.rate_per_s if self.at_rate else 0.0
         with topic_for_a_run(broker.admin) as topic:
-            spec = LatencySpec(broker.server.bootstrap, broker.server.pid, topic, _VALUE_BYTES, count, rate)
+            spec = LatencySpec(broker.server.bootstrap, broker.server.pid, topic, VALUE_BYTES, count, rate)
             result = run_load(self.load, spec, bench.load_timeout_s)
         details = {"records": count, "per_second": rate or None, **usage_details(result.usage)}
         return [
