@@ -69,7 +69,9 @@ def error_of(answer: Answer[Joined]) -> type[BrokerError] | None:
     return type(answer.outcome) if isinstance(answer.outcome, BrokerError) else None
 
 
-JOINS: dict[str, tuple[Callable[[Machine], Answer[Joined]], dict[GroupState, type[BrokerError] | None]]] = {
+JOINS: dict[
+    str, tuple[Callable[[Machine], Answer[Joined]], Mapping[GroupState, type[BrokerError] | None]]
+] = {
     "no protocols": (lambda m: m.join(protocols=()), dict.fromkeys(STATES, InconsistentGroupProtocol)),
     "no protocol type": (
         lambda m: m.join(protocol_type=""),
