@@ -28,6 +28,8 @@ class Effort:
     """Of the rows that show many partitions."""
     connections: int
     """Of the rows that show many idle connections."""
+    segments: int
+    """Of the log that is opened after a clean stop."""
 
 
 WHOLE = Effort(
@@ -41,6 +43,7 @@ WHOLE = Effort(
     settle_s=1.0,
     partitions=2_000,
     connections=1_000,
+    segments=2_000,
 )
 SMOKE = Effort(
     repeats=1,
@@ -53,4 +56,5 @@ SMOKE = Effort(
     settle_s=0.1,
     partitions=50,
     connections=50,
+    segments=50,
 )

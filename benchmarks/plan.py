@@ -21,6 +21,7 @@ from .scenarios import (
     latencies,
     machine_limits,
     raw_clients,
+    storage_scenarios,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,12 @@ class Plan:
         """Everything, with these shapes of throughput load."""
         return cls(
             machine=[*machine_limits(), LatencyLimit()],
-            launches=[TimeToReady(), ImportTime(), Comfort(effort.partitions, effort.connections)],
+            launches=[
+                TimeToReady(),
+                ImportTime(),
+                Comfort(effort.partitions, effort.connections),
+                *storage_scenarios(effort.most_bytes, effort.segments),
+            ],
             loads=[*map(Throughput, shapes), *latencies(), *raw_clients()],
             memory=True,
         )
@@ -61,12 +67,12 @@ class Plan:
         for pattern in patterns:
             if not any(_fits(name, [pattern]) for name in self._names):
                 raise ValueError(f"nothing is called {pattern!r}")
-        loads = _chosen(self.loads, patterns)
-        limits = {row.limit for scenario in loads for row in scenario.rows}
+        loads, launches = _chosen(self.loads, patterns), _chosen(self.launches, patterns)
+        limits = {row.limit for scenario in (*loads, *launches) for row in scenario.rows}
         chosen_limits = _chosen(self.machine, patterns)
         return Plan(
             machine=[each for each in self.machine if each in chosen_limits or each.name in limits],
-            launches=_chosen(self.launches, patterns),
+            launches=launches,
             loads=loads,
             memory=self.memory and any(_fits(row.name, patterns) for row in MEMORY_ROWS),
         )

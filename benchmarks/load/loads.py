@@ -8,10 +8,22 @@ from .acknowledge import LatencyResult, LatencySpec, acknowledge
 from .consume import ConsumeResult, ConsumeSpec, consume
 from .end_to_end import end_to_end
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
+from .partition_append import AppendCostResult, append_cost, receive_append
 from .process import Load
 from .produce import ProduceResult, ProduceSpec, produce
 from .raw_fetch import RawFetchResult, RawFetchSpec, raw_fetch
 from .raw_produce import RawProduceResult, RawProduceSpec, raw_produce
+from .segments import (
+    LookUpResult,
+    LookUpSpec,
+    OpenResult,
+    OpenSpec,
+    RecoverResult,
+    RecoverSpec,
+    look_up,
+    open_log,
+    recover,
+)
 
 PRODUCE = Load("produce", produce, ProduceSpec, ProduceResult)
 CONSUME = Load("consume", consume, ConsumeSpec, ConsumeResult)
@@ -21,6 +33,11 @@ RAW_PRODUCE = Load("raw-produce", raw_produce, RawProduceSpec, RawProduceResult)
 RAW_FETCH = Load("raw-fetch", raw_fetch, RawFetchSpec, RawFetchResult)
 RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLimitSpec, MachineLimitResult)
 SEND_FILE = Load("send-file", send_file, MachineLimitSpec, MachineLimitResult)
+RECEIVE_APPEND = Load("receive-append", receive_append, MachineLimitSpec, MachineLimitResult)
+APPEND_COST = Load("append-cost", append_cost, MachineLimitSpec, AppendCostResult)
+OPEN_LOG = Load("open-log", open_log, OpenSpec, OpenResult)
+RECOVER = Load("recover", recover, RecoverSpec, RecoverResult)
+LOOK_UP = Load("look-up", look_up, LookUpSpec, LookUpResult)
 
 LOADS: dict[str, Load[Any, Any]] = {
     load.name: load
@@ -33,5 +50,10 @@ LOADS: dict[str, Load[Any, Any]] = {
         RAW_FETCH,
         RECEIVE_CHECK_WRITE,
         SEND_FILE,
+        RECEIVE_APPEND,
+        APPEND_COST,
+        OPEN_LOG,
+        RECOVER,
+        LOOK_UP,
     )
 }

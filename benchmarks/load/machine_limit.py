@@ -70,14 +70,14 @@ def receive_check_write(spec: MachineLimitSpec) -> MachineLimitResult:
     buffer = memoryview(bytearray(spec.chunk_bytes))
     moved = 0
     with (
-        _peer("source", chunk) as (connection, peer_pid),
+        other_end("source", chunk) as (connection, peer_pid),
         tempfile.TemporaryFile(dir=spec.folder, buffering=0) as file,
     ):
         descriptor = file.fileno()
-        _fill(connection, buffer)
+        fill_from(connection, buffer)
         meter = Meter(peer_pid)
         while moved < spec.most_bytes and meter.elapsed_s < spec.seconds:
-            _fill(connection, buffer)
+            fill_from(connection, buffer)
             if crc32c.crc32c(buffer) != expected:
                 raise RuntimeError("a chunk arrived broken")
             os.write(descriptor, buffer)
@@ -89,7 +89,7 @@ def send_file(spec: MachineLimitSpec) -> MachineLimitResult:
     """Send a file from the page cache, chunk by chunk, over and over."""
     moved = 0
     with (
-        _peer("drain", bytes(_DRAIN_BUFFER_BYTES)) as (connection, peer_pid),
+        other_end("drain", bytes(_DRAIN_BUFFER_BYTES)) as (connection, peer_pid),
         tempfile.TemporaryFile(dir=spec.folder, buffering=0) as file,
     ):
         chunk = _chunk(spec.chunk_bytes)
@@ -107,7 +107,8 @@ def _chunk(size: int) -> bytes:
     return b"".join(make_values(1000))[:size]
 
 
-def _fill(connection: socket.socket, buffer: memoryview) -> None:
+def fill_from(connection: socket.socket, buffer: memoryview) -> None:
+    """Receive as much as the buffer holds."""
     filled = 0
     while filled < len(buffer):
         count = connection.recv_into(buffer[filled:])
@@ -117,7 +118,7 @@ def _fill(connection: socket.socket, buffer: memoryview) -> None:
 
 
 @contextmanager
-def _peer(kind: str, chunk: bytes) -> Generator[tuple[socket.socket, int]]:
+def other_end(kind: str, chunk: bytes) -> Generator[tuple[socket.socket, int]]:
     """A connection to a process, and its id, that sends `chunk` or receives into a buffer of its size."""
     program = _OTHER_END.format(loop=_OTHER_ENDS[kind])
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -11,6 +11,7 @@ from .memory import ROWS as MEMORY_ROWS
 from .memory import idle_memory, memory_after_load
 from .raw_client import raw_clients
 from .shapes import DEFAULT_MATRIX, FULL_MATRIX, SMOKE_MATRIX, Shape
+from .storage import storage_scenarios
 from .throughput import Throughput
 from .warm_up import warm_up
 
@@ -36,5 +37,6 @@ __all__ = [
     "machine_limits",
     "memory_after_load",
     "raw_clients",
+    "storage_scenarios",
     "warm_up",
 ]

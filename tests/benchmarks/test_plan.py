@@ -57,6 +57,10 @@ def test_a_row_brings_the_limits_that_it_is_shown_against() -> None:
     ]
 
 
+def test_a_row_about_storage_brings_its_limit_too() -> None:
+    assert names(WHOLE_PLAN.only(["append-partition-1MB"])) == ["limit-receive-1MB", "append-partition-1MB"]
+
+
 def test_a_scenario_can_be_picked_by_its_own_name() -> None:
     assert names(WHOLE_PLAN.only(["comfort"])) == [
         "partitions-created",
