@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def _compacts(config: TopicConfig) -> bool:
+    return "compact" in config.cleanup_policy
+
+
 @attrs.frozen
 class TopicConfig:
     """Every topic key's value for one topic.
@@ -51,11 +55,7 @@ class TopicConfig:
     max_compaction_lag_ms: int = keys.MAX_COMPACTION_LAG_MS.default
     min_cleanable_dirty_ratio: float = keys.MIN_CLEANABLE_DIRTY_RATIO.default
     extra: Mapping[str, object] = attrs.field(factory=dict[str, object], hash=False)
-    is_compacted: bool = attrs.field(init=False)
-
-    @is_compacted.default  # pyright: ignore[reportUnknownMemberType,reportAttributeAccessIssue]
-    def _compacts(self) -> bool:
-        return "compact" in self.cleanup_policy
+    is_compacted: bool = attrs.field(init=False, default=attrs.Factory(_compacts, takes_self=True))
 
     def __getitem__(self, key: ConfigKey[T]) -> T:
         field = _FIELDS.get(key.name)

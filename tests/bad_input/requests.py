@@ -174,4 +174,8 @@ _CODES: dict[str, Callable[[Any], Iterable[int]]] = {
     "ConsumerGroupHeartbeat": _top_level_code,
     "ConsumerGroupDescribe": lambda response: (group.error_code for group in response.groups),
     "DescribeConfigs": lambda response: (result.error_code for result in response.results),
+    "AlterConfigs": lambda response: (result.error_code for result in response.responses),
+    "IncrementalAlterConfigs": lambda response: (result.error_code for result in response.responses),
+    "CreatePartitions": lambda response: (result.error_code for result in response.results),
+    "DeleteRecords": lambda response: _partition_codes(response, "topics", "partitions"),
 }

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from . import (
+    changes_table,
     commits_table,
     configs_table,
     consumer_groups_table,
@@ -43,6 +44,7 @@ TABLES = {
     "topics": topics_table.CASES,
     "coordinators": coordinators_table.CASES,
     "configs": configs_table.CASES,
+    "changes": changes_table.CASES,
     "epochs": epochs_table.CASES,
     "groups": groups_table.CASES,
     "commits": commits_table.CASES,

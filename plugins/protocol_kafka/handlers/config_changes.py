@@ -54,6 +54,8 @@ async def change_config(
     kind, name = resource.resource_type, resource.resource_name
     broker = context.broker
     if kind == TOPIC_RESOURCE:
+        if not name:
+            raise InvalidRequest("a topic without a name has no configuration")
         check_topic_name(name)
         await broker.topics.alter_config(name, alter, validate_only=validate_only)
     elif kind == BROKER_RESOURCE:
