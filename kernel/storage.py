@@ -488,6 +488,14 @@ class Storage(Protocol):
         """
         ...
 
+    def check_topic(self, config: TopicConfig) -> None:
+        """Make sure that a topic can be kept as its configuration asks for, before it is made or changed.
+
+        Raises:
+            InvalidTopicConfig: it cannot.
+        """
+        ...
+
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> Sequence[PartitionStore]:

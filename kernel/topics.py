@@ -235,6 +235,7 @@ class Topics:
             config, _ = checked_topic_config(self._config, new.config)
         else:
             config = topic_config(self._config, new.config)
+        self._storage.check_topic(config)
         return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
@@ -266,6 +267,8 @@ class Topics:
             topic = self.get(name)
             overrides = alter(topic.overrides)
             config = changed_topic_config(self._config, topic.overrides, overrides)
+            if config.index_format != topic.config.index_format:
+                self._storage.check_topic(config)
             if validate_only or overrides == topic.overrides:
                 return
             record = attrs.evolve(_record_of(topic), config=overrides, adopted=False)

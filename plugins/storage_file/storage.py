@@ -12,6 +12,7 @@ from uuid import UUID
 
 import trio
 
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.errors import ConfigError, LogDirNotFound, StorageError
 from tidelog.kernel.storage import (
@@ -305,6 +306,10 @@ class FileStorage:
     async def _check_idle(self) -> None:
         self._release_idle()
 
+    def check_topic(self, config: TopicConfig) -> None:
+        """See `Storage.check_topic`."""
+        self._index_formats.check_topic(config)
+
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> Sequence[PartitionStore]:
@@ -316,9 +321,6 @@ class FileStorage:
         """
         placing = Placing(self._directories, self._offline, self._known, self._registered)
         placements, offline = placing.place(specs)
-        for placement in placements:
-            if not placement.exists:
-                self._index_formats.check_topic(placement.spec.config)
         threads = self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
         opening = ParallelOpening(self._registered, threads, progress)
         await opening.run(placements)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tidelog.kernel.errors import LogDirNotFound, StorageError
@@ -17,6 +18,9 @@ from tidelog.kernel.storage import (
     TopicRecord,
 )
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
 
 
 class MemoryRegistry:
@@ -70,6 +74,9 @@ class MemoryStorage:
 
     async def open(self) -> None:
         """Nothing has to be read or locked."""
+
+    def check_topic(self, config: TopicConfig) -> None:
+        """Everything goes: what concerns files has no effect here."""
 
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None

@@ -84,7 +84,7 @@ class StorageScene:
         """Give a topic of that name a new id from now on."""
         del self.topic_ids[topic]
 
-    async def open_store(self, **settings: int) -> PartitionStore:
+    async def open_store(self, **settings: int | str) -> PartitionStore:
         """Open one partition; `settings` are fields of `TopicConfig`, whose allowed ranges do not count."""
         changes: dict[str, Any] = dict(settings)
         config = attrs.evolve(self.config.default_topic_config, **changes)

@@ -1,0 +1,157 @@
+"""A topic's index format is a matter of configuration: it can be another one at every start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.config import Config
+from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins import index_memory, storage_file
+
+SETTINGS = {"segment_bytes": 1000, "index_interval_bytes": 100}
+INDEX_SUFFIXES = {".index", ".timeindex"}
+
+
+class FormatScene(LogDirectoryScene):
+    """A scene whose next start has another index format."""
+
+    def choose(self, index_format: str) -> None:
+        """What `log.index.format` says from the next start on."""
+        keys = list(storage_file.tidelog_config_keys())
+        settings = {"log.dirs": str(self.log_dir), "log.index.format": index_format}
+        self.config = Config.from_mapping(settings, keys)
+        self.index_formats = {each.name: each for each in index_memory.tidelog_index_formats()}
+
+    def suffixes(self) -> set[str]:
+        """Suffixes of the index files that are there."""
+        return {path.suffix for path in self.partition_dir.iterdir()} & INDEX_SUFFIXES
+
+
+def formats_scene(place: Path, tasks: BackgroundTasks, index_format: str) -> FormatScene:
+    scene = FormatScene(place, tasks)
+    scene.choose(index_format)
+    scene.storage = scene.new_storage()
+    return scene
+
+
+def check(store: PartitionStore, batches: list[bytes]) -> None:
+    """Every batch is found by its offset and by its time."""
+    assert read_all(store) == b"".join(batches)
+    for batch in batches:
+        header = parse_header(batch)
+        assert read_bytes(store, header.base_offset, 1) == batch
+        assert store.batch_at_timestamp(header.max_timestamp) == batch
+    assert store.batch_of_max_timestamp() == batches[-1]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_it_changes_from_start_to_start_and_nothing_is_lost(
+    tmp_path: Path, tasks: BackgroundTasks, clean: bool
+) -> None:
+    scene = formats_scene(tmp_path, tasks, "sparse")
+    await scene.storage.open()
+    batches: list[bytes] = []
+    timestamp = 0
+    for index_format in ("sparse", "memory", "memory", "sparse", "memory", "sparse", "sparse"):
+        store = await scene.open_store(**SETTINGS)
+        if batches:
+            check(store, batches)
+        for _ in range(12):
+            timestamp += 1000
+            batches.append(append(store, 150, timestamp=timestamp))
+        check(store, batches)
+        if clean:
+            await scene.storage.close()
+        else:
+            scene.abandon()
+        scene.choose(index_format)
+        scene.storage = scene.new_storage()
+        await scene.storage.open()
+    store = await scene.open_store(**SETTINGS)
+    check(store, batches)
+    assert scene.suffixes() == INDEX_SUFFIXES
+    await scene.close()
+
+
+async def test_files_of_the_other_format_go(tmp_path: Path, tasks: BackgroundTasks) -> None:
+    scene = formats_scene(tmp_path, tasks, "sparse")
+    await scene.storage.open()
+    append_many(await scene.open_store(**SETTINGS), 20, 150)
+    scene.choose("memory")
+    await scene.reopen()
+    store = await scene.open_store(**SETTINGS)
+    assert scene.suffixes() == set()
+    append_many(store, 20, 150, step_ms=1000)
+    assert scene.suffixes() == set()
+    await scene.close()
+
+
+async def test_a_format_that_nobody_offers_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+    scene = formats_scene(tmp_path, tasks, "spares")
+    with pytest.raises(ConfigError, match=r"log\.index\.format = 'spares': no plugin .* memory, sparse"):
+        await scene.storage.open()
+    scene = formats_scene(tmp_path / "topic", tasks, "memory")
+    await scene.storage.open()
+    scene.storage.check_topic(attrs.evolve(scene.config.default_topic_config, index_format="sparse"))
+    with pytest.raises(InvalidTopicConfig, match=r"index\.format = 'btree': no plugin"):
+        scene.storage.check_topic(attrs.evolve(scene.config.default_topic_config, index_format="btree"))
+    await scene.close()
+
+
+async def test_a_topic_cannot_be_made_or_changed_to_a_format_that_nobody_offers(tmp_path: Path) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
+    async with running_broker(settings) as broker:
+        with pytest.raises(InvalidTopicConfig, match="no plugin"):
+            await broker.topics.create(NewTopic("t", config={"index.format": "btree"}))
+        await broker.topics.create(NewTopic("t", config={"index.format": "memory"}))
+        with pytest.raises(InvalidTopicConfig, match="no plugin"):
+            await broker.topics.alter_config("t", lambda old: {**old, "index.format": "btree"})
+        await broker.topics.alter_config("t", lambda old: {**old, "index.format": "sparse"})
+        assert broker.topics.get("t").overrides == {"index.format": "sparse"}
+
+
+async def test_a_topic_whose_format_is_gone_is_still_served(
+    tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = formats_scene(tmp_path, tasks, "sparse")
+    await scene.storage.open()
+    store = await scene.open_store(**SETTINGS, index_format="memory")
+    batches = append_many(store, 20, 150, step_ms=1000)
+    assert scene.suffixes() == set()
+    scene.index_formats = {}
+    await scene.reopen()
+    store = await scene.open_store(**SETTINGS, index_format="memory")
+    assert "index.format = 'memory': no plugin offers such an index format; there are sparse" in caplog.text
+    check(store, batches)
+    assert scene.suffixes() == INDEX_SUFFIXES
+    await scene.close()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+async def test_damage_behind_a_clean_stop_is_found_by_the_format_in_memory(
+    tmp_path: Path, tasks: BackgroundTasks, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = formats_scene(tmp_path, tasks, "memory")
+    await scene.storage.open()
+    batches = append_many(await scene.open_store(**SETTINGS), 5, 150, step_ms=1000)
+    await scene.storage.close()
+    log = scene.log_files()[-1]
+    content = log.read_bytes()
+    last = len(batches[-1])
+    changed = content[:-3] if damage == "cut" else content[: -last + 16] + b"\7" + content[-last + 17 :]
+    log.write_bytes(changed)
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    check(await scene.open_store(**SETTINGS), batches[:-1])
+    assert "its segment is checked" in caplog.text
+    await scene.close()
