@@ -63,6 +63,8 @@ SERVED: dict[int, Served] = {
         Served(28, 0, 6, "txn_offset_commit"),
         Served(32, 0, 4, "describe_configs"),
         Served(33, 0, 2, "alter_configs"),
+        Served(34, 0, 2, "alter_replica_log_dirs"),
+        Served(35, 0, 5, "describe_log_dirs"),
         Served(37, 0, 3, "create_partitions"),
         Served(42, 0, 3, "delete_groups"),
         Served(44, 0, 1, "incremental_alter_configs"),

@@ -70,6 +70,10 @@ class Durability:
         """Call nothing durable from now on: the disk is gone."""
         self._failure = self._failure or error
 
+    def parent_changed(self) -> None:
+        """Note that the directory itself was renamed."""
+        self._parent_changed = True
+
     def files_created(self) -> None:
         """Note that the directory has new files, whose names have to be made durable too."""
         self._directory_changed = True

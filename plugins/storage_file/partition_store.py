@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BatchTooLarge, OffsetOutOfRange
+from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
@@ -24,6 +25,7 @@ from tidelog.kernel.storage import (
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.failures import FULL
 from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.moving.mirror import Mirror
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_segment
@@ -66,7 +68,9 @@ class FilePartitionStore:
         "_services",
         "_side_files",
         "_touched",
+        "_writing_beside",
         "directory",
+        "mirror",
         "topic_partition",
     )
 
@@ -94,10 +98,12 @@ class FilePartitionStore:
         self._durability = durability
         self._policy = RollPolicy.of(config)
         self._changing = threading.Lock()
+        self._writing_beside = threading.Lock()
         self._changes = 0
         self._touched = loaded.changed
         self._aborted_known_until = loaded.aborted_known_until
         self._failure: OSError | None = None
+        self.mirror: Mirror | None = None
 
     @property
     def log_start_offset(self) -> int:
@@ -184,10 +190,15 @@ class FilePartitionStore:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {segment.next_offset}")
         self._touched = True
         try:
-            return self._roll_and_append(segment, batch, size, base_offset, last_offset, max_timestamp)
+            rolled = self._roll_and_append(segment, batch, size, base_offset, last_offset, max_timestamp)
         except OSError as error:
             self._tell_unless_full(error)
             raise
+        if self.mirror is not None:
+            self.mirror.append(batch, base_offset, last_offset, max_timestamp)
+            # Every append has to come by here.
+            self._segments.active.byte_limit = ALWAYS
+        return rolled
 
     def _roll_and_append(
         self,
@@ -267,6 +278,9 @@ class FilePartitionStore:
                 return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
             return self._read_older(offset, max_bytes, limit_offset, wait)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and self._segments.active is not active:
+                # The partition has moved to another log directory meanwhile.
+                return self.read(offset, max_bytes, limit_offset, wait=wait)
             self.tell(error)
             raise
 
@@ -308,6 +322,8 @@ class FilePartitionStore:
         segment = self._segments.from_offset(aborted.last_offset)[0]
         if segment.aborted.append(aborted):
             self._durability.files_created()
+        if self.mirror is not None:
+            self.mirror.add_aborted(aborted)
 
     @telling
     def aborted_transactions(
@@ -395,6 +411,7 @@ class FilePartitionStore:
         if offset >= self.log_end_offset:
             return
         self._touched = True
+        self._give_mirror_up()
         # Of the segment that is cut nothing counts as durable from now on, and that is written down first: so
         # what is appended in place of what goes will be checked after a crash.
         lowest = min(offset, self._segments.from_offset(offset)[0].base_offset)
@@ -471,19 +488,29 @@ class FilePartitionStore:
     def raise_log_start(self, offset: int) -> None:
         """See `PartitionStore.raise_log_start`."""
         self._log_start = max(self._log_start, offset)
+        if self.mirror is not None:
+            self.mirror.copy.raise_log_start(offset)
 
     def flush(self) -> int:
         """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
-        return self._flush(lambda: self._segments.all, growing=True)
+        mirror = self.mirror
+        flushed = self._flush(lambda segments: segments.all, growing=True)
+        if mirror is not None:
+            mirror.do("flush", mirror.copy.flush)
+        return flushed
 
     def _flush_inactive(self) -> None:
-        self._flush(lambda: self._segments.all[:-1], growing=False)
+        self._flush(lambda segments: segments.all[:-1], growing=False)
 
     @telling
-    def _flush(self, choose: Callable[[], Sequence[Segment]], *, growing: bool) -> int:
+    def _flush(self, choose: Callable[[SegmentList], Sequence[Segment]], *, growing: bool) -> int:
+        segments, directory = self._segments, self.directory
         try:
-            return self._durability.flush(choose, self.directory, growing=growing)
-        except OSError:
+            return self._durability.flush(lambda: choose(segments), directory, growing=growing)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and self.directory != directory:
+                # The partition has moved to another log directory meanwhile.
+                return self._flush(choose, growing=growing)
             # The next append goes the careful way and learns of it there.
             self._segments.active.byte_limit = ALWAYS
             raise
@@ -501,13 +528,97 @@ class FilePartitionStore:
     def write_side_file(self, name: str, content: bytes) -> None:
         """See `PartitionStore.write_side_file`."""
         self._check()
-        self._side_files.write(name, content)
+        with self._beside() as copies:
+            for side_files in copies:
+                side_files.write(name, content)
 
     @telling
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
         """See `PartitionStore.delete_side_file`."""
         self._check()
-        self._side_files.delete(name, durable=durable)
+        with self._beside() as copies:
+            for side_files in copies:
+                side_files.delete(name, durable=durable)
+
+    @contextlib.contextmanager
+    def _beside(self) -> Generator[Sequence[SideFiles]]:
+        """The side files, and while a mirror is being kept also those of the copy."""
+        with self._writing_beside:
+            mirror = self.mirror
+            if mirror is None or mirror.broken:
+                yield [self._side_files]
+            else:
+                yield [self._side_files, mirror.copy._side_files]
+
+    @property
+    def config(self) -> TopicConfig:
+        """The configuration that it goes by."""
+        return self._config
+
+    def use_services(self, services: Services) -> None:
+        """Have background work done by others."""
+        self._services = services
+
+    def keep_mirror(self, copy: FilePartitionStore) -> None:
+        """Change `copy`, which has all that is here, along with this from now on."""
+        self.mirror = Mirror(copy)
+        self._segments.active.byte_limit = ALWAYS
+
+    def _give_mirror_up(self) -> None:
+        if self.mirror is not None:
+            self.mirror.broken = True
+            self.mirror = None
+
+    def copy_side_files(self) -> None:
+        """Blocking: give the mirror's copy the side files that are here.
+
+        Raises:
+            OSError: a disk refused.
+        """
+        mirror = self.mirror
+        if mirror is None:
+            return
+        for name in self._side_files.names():
+            with self._writing_beside:
+                content = self._side_files.read(name)
+                if content is not None:
+                    mirror.copy.write_side_file(name, content)
+
+    def become(self, directory: str, services: Services) -> bool:
+        """Go on as the mirror's copy, under its final name `directory`; False when now is no good time.
+
+        Called on the event loop, so that it comes between two appends.
+
+        Raises:
+            OSError: the disk refused the name; nothing has changed.
+        """
+        mirror = self.mirror
+        if mirror is None or mirror.broken:
+            return False
+        with contextlib.ExitStack() as stack:
+            for lock in (self._changing, mirror.copy._changing, self._writing_beside):
+                if not lock.acquire(blocking=False):
+                    return False
+                stack.callback(lock.release)
+            disk.rename(mirror.copy.directory, directory)
+            self._take_over(mirror.copy, directory, services)
+        return True
+
+    def _take_over(self, copy: FilePartitionStore, directory: str, services: Services) -> None:
+        for segment in copy._segments.all:
+            place = IndexPlace(directory, segment.base_offset)
+            segment.index.relocate(place)
+            segment.place = segment.aborted.place = place
+        copy._durability.parent_changed()
+        self._log_start = max(self._log_start, copy._log_start)
+        self._segments, self._durability, self._policy = copy._segments, copy._durability, copy._policy
+        self._side_files = SideFiles(directory, copy._side_files.names())
+        # Jobs that the copy has begun go on under the new name.
+        self.directory = copy.directory = directory
+        self._services = services
+        self.mirror = None
+        self._touched = True
+        self._changes += 1
 
     def release_idle(self) -> None:
         """Let go of descriptors and mappings of segments that were not used since the last call."""
@@ -539,6 +650,6 @@ class FilePartitionStore:
             active.trim_log()
             active.indexes_durable = False
             self._touched = False
-        self._flush(lambda: self._segments.all, growing=False)
+        self._flush(lambda segments: segments.all, growing=False)
         for segment in self._segments.all:
             segment.sleep()

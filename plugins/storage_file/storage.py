@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import trio
 
 from tidelog.kernel.config import TopicConfig
@@ -45,7 +46,9 @@ from tidelog.plugins.storage_file.indexes.choice import IndexFormats
 from tidelog.plugins.storage_file.kraft.home import MetadataHome
 from tidelog.plugins.storage_file.kraft.opening import has_metadata_log
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
-from tidelog.plugins.storage_file.names import delete_directory
+from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
+from tidelog.plugins.storage_file.moving.moves import Move, Moves
+from tidelog.plugins.storage_file.names import delete_directory, future_directory
 from tidelog.plugins.storage_file.recovery.opening import Placement
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.services import Services
@@ -78,6 +81,8 @@ class FileStorage:
         self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
         self._failures: FailureChannel | None = None
+        self._moves: Moves | None = None
+        self._specs: dict[TopicPartition, PartitionSpec] = {}
         self._index_formats = IndexFormats(context.index_formats)
         self._descriptor_budget = int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE)
 
@@ -125,6 +130,7 @@ class FileStorage:
         """See `Storage.open`."""
         paths = configured_paths(self._context.config)
         self._failures = FailureChannel(len(paths) + 1)
+        self._moves = Moves(self._assign)
         try:
             await trio.to_thread.run_sync(self._open, paths)
             await self._opened_metadata.lead()
@@ -199,6 +205,7 @@ class FileStorage:
         )
         self._each(lambda directory: finish_deletions(directory, self._known))
         self._each(lambda directory: set_impostors_aside(directory, self._known))
+        resolve_copies(self._directories, self._known)
         set_duplicates_aside(self._directories, self._known)
 
     def _claim(self, home: MetadataHome) -> str:
@@ -246,6 +253,7 @@ class FileStorage:
         )  # fmt: skip
         self._directories.remove(directory)
         self._offline[directory.path] = reason
+        self._opened_moves.cancel_in(directory)
         described = f"the log directory {directory.path} failed: {reason}"
         self._failed.update(dict.fromkeys(lost, described))
         self._context.partitions_failed(lost, described)
@@ -274,6 +282,7 @@ class FileStorage:
     def _start_tasks(self) -> None:
         config = self._context.config
         self._context.tasks.start(PeriodicTask("log-dir-failure-handler", self._take_failure, 0))
+        self._context.tasks.start(PeriodicTask("log-dir-moves", self._opened_moves.run_next, 0))
         self._every(DELETION_INTERVAL_MS, "delete files", self._deletions.run_due)
         self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
         self._every(METADATA_INTERVAL_MS, "metadata snapshots", self._opened_metadata.keep_house)
@@ -331,10 +340,26 @@ class FileStorage:
         for placement in placements:
             if placement.spec.topic_partition not in offline:
                 placement.directory.add(opened[placement.spec.topic_partition])
+        for placement in placements:
+            self._resume_move(placement)
         return [
             OfflineStore(offline[key]) if (key := spec.topic_partition) in offline else opened[key]
             for spec in specs
         ]
+
+    def _resume_move(self, placement: Placement) -> None:
+        """Go on with a move of a partition that was just opened, if an earlier run left its copy."""
+        spec = placement.spec
+        partition = spec.topic_partition
+        self._specs[partition] = spec
+        store = placement.directory.stores.get(partition)
+        for target in self._directories:
+            name = target.futures.get(partition)
+            if name is not None and store is not None:
+                self._opened_moves.begin(Move(spec, store, placement.directory, target, name))
+
+    async def _assign(self, partition: TopicPartition, directory_id: bytes) -> None:
+        await self._opened_metadata.assign_directory(partition, directory_id)
 
     async def _lose_while_opening(
         self, directory: LogDirectory, error: OSError, placements: Sequence[Placement]
@@ -363,21 +388,54 @@ class FileStorage:
 
     async def log_directories(self) -> Sequence[LogDirectoryView]:
         """See `Storage.log_directories`."""
-        views = await trio.to_thread.run_sync(lambda: [view_of(directory) for directory in self._directories])
+        moves = self._opened_moves.under_way()
+        directories = tuple(self._directories)
+        views = await trio.to_thread.run_sync(lambda: [view_of(each, moves) for each in directories])
         offline = [LogDirectoryView(str(path), (), failure=why) for path, why in self._offline.items()]
         return sorted([*views, *offline], key=lambda view: view.path)
 
     async def move_partition(self, partition: TopicPartition, path: str) -> None:
         """See `Storage.move_partition`."""
-        raise LogDirNotFound(path)
+        target = self._live_directory(path)
+        failure = self._failed.get(partition)
+        if failure is not None:
+            raise StorageError(f"{partition} is offline: {failure}")
+        source = next((each for each in self._directories if partition in each.stores), None)
+        if source is None:
+            raise StorageError(f"{partition} is not open")
+        if source is target:
+            self._opened_moves.cancel([partition])
+            return
+        store = source.stores[partition]
+        spec = attrs.evolve(self._specs[partition], config=store.config)
+        self._opened_moves.begin(Move(spec, store, source, target, future_directory(partition)))
+
+    def _live_directory(self, path: str) -> LogDirectory:
+        wanted = Path(path).absolute()
+        for directory in self._directories:
+            if directory.path == wanted:
+                return directory
+        if wanted in self._offline:
+            raise StorageError(f"log directory {wanted} is offline: {self._offline[wanted]}")
+        raise LogDirNotFound(f"{path} is none of the log directories of this broker")
+
+    @property
+    def _opened_moves(self) -> Moves:
+        if self._moves is None:
+            raise RuntimeError("the storage is not open")
+        return self._moves
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
         """See `Storage.delete_partitions`."""
+        names = [partition for partition, _ in partitions]
+        self._opened_moves.cancel(names)
+        await self._opened_moves.wait_decided(names)
         await trio.to_thread.run_sync(self._delete_partitions, [partition for partition, _ in partitions])
 
     def _delete_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             self._failed.pop(partition, None)
+            self._specs.pop(partition, None)
         for directory in tuple(self._directories):
             stores = [directory.stores[key] for key in partitions if key in directory.stores]
             for store in stores:
@@ -394,6 +452,8 @@ class FileStorage:
         Raises:
             StorageError: something could not be made durable; its directory is not marked clean.
         """
+        if self._moves is not None:
+            await self._moves.stop()
         self._closing = True
         directories, self._directories = self._directories, []
         try:

@@ -113,6 +113,10 @@ CREATE_PARTITIONS: Final = Api(37, "CreatePartitions", VersionSpan(0, 3, flexibl
 INCREMENTAL_ALTER_CONFIGS: Final = Api(
     44, "IncrementalAlterConfigs", VersionSpan(0, 1, flexible=1), "incremental_alter_configs"
 )
+ALTER_REPLICA_LOG_DIRS: Final = Api(
+    34, "AlterReplicaLogDirs", VersionSpan(0, 2, flexible=2), "alter_replica_log_dirs"
+)
+DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", VersionSpan(0, 5, flexible=2), "describe_log_dirs")
 
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
@@ -143,6 +147,8 @@ APIS: Final[Mapping[int, Api]] = {
         TXN_OFFSET_COMMIT,
         DESCRIBE_CONFIGS,
         ALTER_CONFIGS,
+        ALTER_REPLICA_LOG_DIRS,
+        DESCRIBE_LOG_DIRS,
         CREATE_PARTITIONS,
         INCREMENTAL_ALTER_CONFIGS,
         DELETE_GROUPS,

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from tidelog.kernel.storage import LogDirectoryView, StoredPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.moving.moves import Move
 
 _log = logging.getLogger(__name__)
 
 
-def view_of(directory: LogDirectory) -> LogDirectoryView:
+def view_of(directory: LogDirectory, moves: Sequence[Move]) -> LogDirectoryView:
     """Blocking: a live directory's partitions, the copies in it, and the room on its file system."""
     partitions = [
         StoredPartition(key, store.size_bytes) for key, store in sorted(dict(directory.stores).items())
+    ]
+    partitions += [
+        StoredPartition(
+            move.partition,
+            0 if move.copy is None else move.copy.size_bytes,
+            max(move.offset_lag, 0),
+            is_future=True,
+        )
+        for move in moves
+        if move.target is directory
     ]
     total, usable = _room(directory)
     return LogDirectoryView(str(directory.path), partitions, total, usable)

@@ -77,6 +77,7 @@ class LogDirectory:
         self.leftovers: list[str] = []
         self.clean = False
         self.failed = False
+        self._arriving: dict[TopicPartition, FilePartitionStore] = {}
         self._released = False
         self._writing = threading.Lock()
         self._unchecked: set[TopicPartition] = set()
@@ -136,7 +137,9 @@ class LogDirectory:
                 elif name.endswith(STRAY_MARK):
                     _log.warning("%s is left alone: it is of no topic, look at it", entry.path)
                 elif future := parse_future_directory(name):
-                    self.futures[future] = name
+                    if future in self.futures:
+                        self.leftovers.append(entry.path)
+                    self.futures.setdefault(future, name)
                 elif entry.is_dir():
                     found = parse_partition_directory(name)
                     if found is not None and found.topic != METADATA_LOG:
@@ -173,6 +176,22 @@ class LogDirectory:
         self._recovery_points.pop(partition, None)
         self._log_starts.pop(partition, None)
 
+    def found(self, partition: TopicPartition) -> None:
+        """Take in a partition whose directory has only now got its name; it is checked when it is opened."""
+        self.folders.add(partition)
+        self._unchecked.add(partition)
+
+    def write_log_start_of(self, partition: TopicPartition, copy: FilePartitionStore) -> None:
+        """Blocking: checkpoint where a copy begins, which is about to be the partition."""
+        self._arriving[partition] = copy
+        self.write_log_starts()
+        self.write_recovery_points()
+
+    def arrived(self, partition: TopicPartition) -> None:
+        """There is no copy any more: it is the partition now, or was given up."""
+        self._arriving.pop(partition, None)
+        self.futures.pop(partition, None)
+
     def write_recovery_points(self) -> None:
         """Blocking: checkpoint the recovery points; those of partitions that are not open stay."""
         with self._writing:
@@ -192,7 +211,7 @@ class LogDirectory:
     def _merge(
         self, known: dict[TopicPartition, int], offset_of: Callable[[FilePartitionStore], int | None]
     ) -> dict[TopicPartition, int]:
-        stores = dict(self.stores)
+        stores = {**self._arriving, **self.stores}
         merged = {key: offset for key, offset in known.items() if key in self.folders and key not in stores}
         for key, store in stores.items():
             offset = offset_of(store)

@@ -36,11 +36,37 @@ _log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Placement:
-    """A partition to open, and the log directory that it is in (`exists`) or is to be created in."""
+    """A partition to open, and the log directory that it is in (`exists`) or is to be created in.
+
+    With `future` it is a copy in a directory of that name, which begins at offset `begin_at` when it is new.
+    """
 
     spec: PartitionSpec
     directory: LogDirectory
     exists: bool
+    future: str = ""
+    begin_at: int = 0
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        if self.future:
+            return f"{self.directory.path}/{self.future}"
+        return self.directory.partition_path(self.spec.topic_partition)
+
+    @property
+    def recover_from(self) -> int | None:
+        """The offset from which the log has to be checked, None when it does not have to."""
+        if not self.exists:
+            return None
+        return 0 if self.future else self.directory.recover_from(self.spec.topic_partition)
+
+    @property
+    def log_start(self) -> int:
+        """The log start offset that was written down, or that a new log begins with."""
+        if self.exists and not self.future:
+            return self.directory.log_start(self.spec.topic_partition)
+        return self.begin_at
 
 
 def open_partition(
@@ -58,8 +84,7 @@ def open_partition(
         OSError: the disk refused.
         StorageError: the directory belongs to another topic, or holds what cannot be served.
     """
-    spec, directory = placement.spec, placement.directory
-    path = directory.partition_path(spec.topic_partition)
+    spec, path = placement.spec, placement.path
     formats = placement.directory.services.index_formats
     index_format = formats.of(spec.config, str(spec.topic_partition))
     files = list_segment_files(path, index_format.suffixes, formats.foreign_suffixes(index_format))
@@ -114,8 +139,7 @@ def _load(
         services.now_ms(),
         config.segment_bytes if config.preallocate else 0,
     )
-    recover_from = directory.recover_from(partition) if placement.exists else None
-    log_start = directory.log_start(partition) if placement.exists else 0
+    recover_from, log_start = placement.recover_from, placement.log_start
     loaded = SegmentLoader(str(partition), path, files, settings, remaining).load(recover_from=recover_from)
     _give_up_what_ends_before(log_start, path, loaded)
     created = not loaded.segments

@@ -34,6 +34,8 @@ NOT_IN_KIO = {
     "WriteTxnMarkers": {0, 2},
     "TxnOffsetCommit": {6},
     "DescribeConfigs": {0},
+    "AlterReplicaLogDirs": {0},
+    "DescribeLogDirs": {0, 5},
     "JoinGroup": {0, 1},
     "DescribeGroups": {6},
     "DeleteGroups": {3},

@@ -1,0 +1,58 @@
+"""DescribeLogDirs (API 35): the log directories of this broker, and what lies in them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from tidelog.kernel.storage import LogDirectoryView, StoredPartition, TopicPartition
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+
+async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Every directory is told, also one that has nothing of what is asked for; an offline one by its code."""
+    asked: set[TopicPartition] | None = None
+    if request.topics is not None:
+        asked = {
+            TopicPartition(topic.topic, partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+    views = await context.broker.storage.log_directories()
+    return DescribeLogDirsResponse(results=[_result(view, asked) for view in views])
+
+
+def _result(view: LogDirectoryView, asked: Container[TopicPartition] | None) -> DescribeLogDirsResult:
+    if view.failure is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=view.path, topics=[])
+    found = (each for each in view.partitions if asked is None or each.topic_partition in asked)
+    return DescribeLogDirsResult(
+        error_code=0,
+        log_dir=view.path,
+        topics=_topics(found),
+        total_bytes=view.total_bytes,
+        usable_bytes=view.usable_bytes,
+    )
+
+
+def _topics(found: Iterable[StoredPartition]) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for stored in found:
+        name = stored.topic_partition.topic
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=stored.topic_partition.partition,
+                partition_size=stored.size_bytes,
+                offset_lag=stored.offset_lag,
+                is_future_key=stored.is_future,
+            )
+        )
+    return list(topics.values())

@@ -1,0 +1,95 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: where partitions lie, and having them moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.api import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
+from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+from .client import Client, versions_of
+from .topics import fill, new_topic
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncGenerator[Broker]:
+    """A broker with two log directories."""
+    values = {"storage": "file", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    async with running_broker(values) as broker:
+        yield broker
+
+
+async def describe(
+    client: Client, version: int, *asked: tuple[str, int]
+) -> dict[str, list[tuple[str, int, int, bool]]]:
+    """Directory → (topic, partition, size, whether it is a copy) of what is asked for, or all."""
+    topics = [DescribableLogDirTopic(topic=name, partitions=[index]) for name, index in asked]
+    answer = await client.ask(DESCRIBE_LOG_DIRS, version, DescribeLogDirsRequest(topics=topics or None))
+    assert [result.error_code for result in answer.results] == [0, 0]
+    if version >= 4:
+        assert all(result.total_bytes > result.usable_bytes > 0 for result in answer.results)
+    return {
+        Path(result.log_dir).name: [
+            (topic.name, each.partition_index, each.partition_size, each.is_future_key)
+            for topic in result.topics
+            for each in topic.partitions
+        ]
+        for result in answer.results
+    }
+
+
+@pytest.mark.parametrize("version", versions_of(DESCRIBE_LOG_DIRS))
+async def test_every_version_tells_what_lies_where(client: Client, broker: Broker, version: int) -> None:
+    topic = await new_topic(broker, partitions=3)
+    for index in range(3):
+        fill(topic, index, [2, 2])
+    sizes = [partition.store.size_bytes for partition in topic.partitions]
+    everything = await describe(client, version)
+    assert everything == {
+        "a": [("flights", 0, sizes[0], False), ("flights", 2, sizes[2], False)],
+        "b": [("flights", 1, sizes[1], False)],
+    }
+    some = await describe(client, version, ("flights", 1), ("nowhere", 0))
+    assert some == {"a": [], "b": [("flights", 1, sizes[1], False)]}
+
+
+async def alter(client: Client, version: int, path: object, *asked: tuple[str, int]) -> list[int]:
+    topics = [AlterReplicaLogDirTopic(name=name, partitions=[index]) for name, index in asked]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=topics)])
+    answer = await client.ask(ALTER_REPLICA_LOG_DIRS, version, request)
+    return [each.error_code for topic in answer.results for each in topic.partitions]
+
+
+@pytest.mark.parametrize("version", versions_of(ALTER_REPLICA_LOG_DIRS))
+async def test_every_version_moves(client: Client, broker: Broker, tmp_path: Path, version: int) -> None:
+    topic = await new_topic(broker)
+    fill(topic, 0, [2, 2])
+    assert await alter(client, version, tmp_path / "b", ("flights", 0)) == [0]
+    size = topic.partitions[0].store.size_bytes
+    with trio.fail_after(10):
+        while await describe(client, 4) != {"a": [], "b": [("flights", 0, size, False)]}:
+            await trio.to_thread.run_sync(time.sleep, 0.01)
+    assert topic.partitions[0].log_end_offset == 4
+
+
+async def test_what_cannot_move(client: Client, broker: Broker, tmp_path: Path) -> None:
+    await new_topic(broker)
+    assert await alter(client, 2, tmp_path / "c", ("flights", 0)) == [ErrorCode.LOG_DIR_NOT_FOUND]
+    assert await alter(client, 2, tmp_path / "b", ("flights", 1)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert await alter(client, 2, tmp_path / "b", ("nowhere", 0)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

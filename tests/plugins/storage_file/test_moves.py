@@ -1,0 +1,251 @@
+"""Partitions move between log directories while they are used; nothing is lost, whenever a crash comes."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.lowlevel
+import trio.testing
+
+from tests.plugins.storage_file.files import eventually
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.errors import LogDirNotFound, StorageError
+from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.storage import LogDirectoryView
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.storage.scene import headers_of, read_all
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.storage_file.testing import FailingDisk
+from tidelog.plugins.storage_file.testing.interposing import Interposer
+
+SMALL = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "100"}
+
+
+@pytest.fixture
+def disk() -> Generator[FailingDisk]:
+    """A disk that works until it is told not to."""
+    failing = FailingDisk()
+    with failing.installed():
+        yield failing
+
+
+@asynccontextmanager
+async def two_directories(place: Path) -> AsyncGenerator[Broker]:
+    values = {
+        "storage": "file",
+        "log.dirs": f"{place / 'a'},{place / 'b'}",
+        "metadata.log.dir": str(place / "meta"),
+        "log.segment.delete.delay.ms": 0,
+    }
+    async with running_broker(values) as broker:
+        if broker.topics.find("t") is None:
+            await broker.topics.create(NewTopic("t", 1, config=SMALL))
+        yield broker
+
+
+def the_partition(broker: Broker) -> Partition:
+    return broker.topics.get("t").partitions[0]
+
+
+def append(partition: Partition, count: int, size: int = 100) -> None:
+    for number in range(count):
+        partition.append(make_batch([bytes([number % 256]) * size]))
+
+
+async def views(broker: Broker) -> dict[str, LogDirectoryView]:
+    return {Path(view.path).name: view for view in await broker.storage.log_directories()}
+
+
+async def moved(broker: Broker, place: Path, name: str) -> None:
+    """Wait until the partition is in that directory and nowhere else."""
+    with trio.fail_after(20):
+        while True:
+            found = await views(broker)
+            here, others = found.pop(name), found.values()
+            if [each.is_future for each in here.partitions] == [False] and not any(
+                each.partitions for each in others
+            ):
+                break
+            await trio.to_thread.run_sync(time.sleep, 0.005)
+    assert (place / name / "t-0").is_dir()
+
+
+def all_offsets(partition: Partition) -> list[int]:
+    return [header.base_offset for header in headers_of(read_all(partition.store))]
+
+
+async def test_a_partition_moves_and_stays_what_it_is(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 5000, 500)
+        content = read_all(partition.store)
+        assert (tmp_path / "a/t-0").exists()
+        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        # Asking again is no error.
+        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await moved(broker, tmp_path, "b")
+        assert read_all(partition.store) == content
+        append(partition, 10)
+        await partition.flush()
+        assert partition.read(5005, 1000, Isolation.READ_UNCOMMITTED).size
+        await eventually(lambda: not list((tmp_path / "a").glob("t-0*")))
+        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        assert len(set(image.brokers[1].log_dirs)) == 2
+        content = read_all(partition.store)
+    async with two_directories(tmp_path) as broker:
+        assert broker.storage.clean_start
+        assert read_all(the_partition(broker).store) == content
+        assert not list((tmp_path / "a").glob("t-*"))
+
+
+async def test_it_is_written_and_read_all_the_while(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 2000, 1000)
+        for target in "bab":
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / target))
+            while not (tmp_path / target / "t-0").exists():
+                append(partition, 20)
+                end = partition.log_end_offset
+                assert partition.read(end - 5, 10_000, Isolation.READ_UNCOMMITTED, wait=True).size
+                await trio.lowlevel.checkpoint()
+            await moved(broker, tmp_path, target)
+            assert all_offsets(partition) == list(range(partition.log_end_offset))
+        count = partition.log_end_offset
+    async with two_directories(tmp_path) as broker:
+        assert all_offsets(the_partition(broker)) == list(range(count))
+
+
+async def test_what_is_beside_the_log_comes_too(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        for sequence in range(3):
+            partition.append(make_batch([b"x"], producer_id=7, producer_epoch=0, base_sequence=sequence))
+        partition.append(
+            make_batch([b"y"], producer_id=8, producer_epoch=0, base_sequence=0, transactional=True),
+            in_transaction=True,
+        )
+        partition.append_marker(8, 0, 0, commit=False)
+        partition.raise_log_start(2)
+        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await moved(broker, tmp_path, "b")
+        assert partition.log_start_offset == 2
+        found = partition.read(2, 10_000, Isolation.READ_COMMITTED)
+        assert [each.producer_id for each in partition.aborted_transactions(2, found)] == [8]
+        assert "leader-epoch-checkpoint" in partition.store.side_files()
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        assert partition.log_start_offset == 2
+        assert set(partition.producers.entries) == {7, 8}
+        found = partition.read(2, 10_000, Isolation.READ_COMMITTED)
+        assert [each.producer_id for each in partition.aborted_transactions(2, found)] == [8]
+
+
+async def test_its_progress_is_told(tmp_path: Path, disk: FailingDisk) -> None:
+    del disk
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 3)
+        slow = Slow("t-0.")
+        with slow.installed():
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+            await eventually(lambda: slow.reached)
+            found = await views(broker)
+            assert [(each.is_future, each.offset_lag) for each in found["b"].partitions] == [(True, 3)]
+            assert [each.is_future for each in found["a"].partitions] == [False]
+            slow.go_on()
+            await moved(broker, tmp_path, "b")
+
+
+async def test_moving_it_back_gives_the_move_up(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 3)
+        slow = Slow("t-0.")
+        with slow.installed():
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+            await eventually(lambda: slow.reached)
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "a"))
+            slow.go_on()
+            await moved(broker, tmp_path, "a")
+        await eventually(lambda: not list((tmp_path / "b").glob("t-0*")))
+
+
+async def test_a_topic_that_is_deleted_takes_its_move_along(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        append(the_partition(broker), 3)
+        slow = Slow("t-0.")
+        with slow.installed():
+            await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+            await eventually(lambda: slow.reached)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(broker.topics.delete, "t")
+                await trio.testing.wait_all_tasks_blocked()
+                slow.go_on()
+            await eventually(lambda: not list(tmp_path.glob("?/t-0*")))
+
+
+async def test_where_it_cannot_go(tmp_path: Path, disk: FailingDisk) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 3)
+        with pytest.raises(LogDirNotFound):
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "c"))
+        await broker.topics.create(NewTopic("other", 1))
+        disk.refuse(errno.EIO, ["pwrite"], paths=lambda path: path.startswith(f"{tmp_path}/b"))
+        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        # The target fails; the partition stays where it is and loses nothing.
+        await eventually(lambda: len(broker.storage.failed_partitions) == 1)
+        disk.recover()
+        append(partition, 3)
+        assert all_offsets(partition) == list(range(6))
+        with pytest.raises(StorageError, match="is offline"):
+            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+
+
+async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None:
+    slow = Slow("t-0.", after=30)
+    async with two_directories(tmp_path) as broker:
+        append(the_partition(broker), 3000, 1000)
+        with slow.installed():
+            await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+            await eventually(lambda: slow.reached)
+            broker.storage._moves.cancel_in(broker.storage._directories[1])  # type: ignore[attr-defined]
+            slow.go_on()
+            await eventually(lambda: not broker.storage._moves.under_way())  # type: ignore[attr-defined]
+        assert list((tmp_path / "b").glob("t-0.*-future"))
+    async with two_directories(tmp_path) as broker:
+        await moved(broker, tmp_path, "b")
+        assert all_offsets(the_partition(broker)) == list(range(3000))
+
+
+class Slow(Interposer):
+    """Holds up a write to files whose path has some text in it, until it is told to go on."""
+
+    def __init__(self, text: str, after: int = 0) -> None:
+        super().__init__()
+
+        self._text, self._after = text, after
+        self._going_on = threading.Event()
+        self.reached = False
+
+    def call(self, name, perform, arguments):  # type: ignore[no-untyped-def]
+        """Hold up or perform."""
+        if name in ("mkdir", "pwrite") and self._text in self.path_of(name, arguments):
+            self._after -= 1
+            if self._after < 0 and not self.reached:
+                self.reached = True
+                self._going_on.wait(10)
+        return perform(*arguments)
+
+    def go_on(self) -> None:
+        """Hold nothing up any more."""
+        self._going_on.set()
