@@ -13,6 +13,7 @@ from tests.docs.examples import DOCS, examples_of
 from tidelog.kernel.testing.storage import StorageConformance
 
 PAGE = (DOCS / "storage.md").read_text()
+TESTS = DOCS.parent / "tests"
 PLUGIN = DOCS.parent / "plugins/storage_file"
 MESSAGES = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE, re.MULTILINE)
 
@@ -30,9 +31,19 @@ def test_the_example_proves_a_storage(tmp_path: Path) -> None:
     assert int(passed[1]) >= count - 1
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:\w+/)?\w+\.py)`", PAGE))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE))))
 def test_a_module_that_it_names_exists(name: str) -> None:
-    assert (PLUGIN / name).exists() or (DOCS.parent / name).exists()
+    if name.startswith("test_"):
+        assert name == "test_my_storage.py" or list(TESTS.rglob(name))
+    else:
+        assert (PLUGIN / name).exists() or (DOCS.parent / name).exists()
+
+
+def test_every_ticked_row_has_a_proof() -> None:
+    rows = re.findall(r"^\| (✔|–) \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 100
+    for tick, what, _, proof in rows:
+        assert tick != "✔" or proof.startswith("`test_"), what
 
 
 @pytest.mark.parametrize("message", MESSAGES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.flushing import TimedFlush, timed_flush_task
 from tidelog.kernel.testing import FakeClock, make_batch
@@ -38,6 +40,13 @@ def test_the_scheduler_looks_as_often_as_it_is_told() -> None:
 
     assert interval() == 1000
     assert interval(log_flush_scheduler_interval_ms=250) == 250
+
+
+@pytest.mark.parametrize(("initial_delay_ms", "delay_ms"), [(0, 0), (30, 30), (30_000, 250)])
+def test_the_first_look_waits_for_the_start_to_be_over(initial_delay_ms: int, delay_ms: int) -> None:
+    settings = {"log.initial.task.delay.ms": initial_delay_ms, "log.flush.scheduler.interval.ms": 250}
+    task = timed_flush_task(Config.from_mapping(settings), None, FakeClock())  # type: ignore[arg-type]
+    assert task.initial_delay_ms == delay_ms
 
 
 def test_a_topic_takes_its_time_from_the_broker_keys_in_kafkas_order() -> None:
