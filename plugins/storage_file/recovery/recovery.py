@@ -25,7 +25,8 @@ from tidelog.kernel.records.batch import (
     NO_TIMESTAMP,
 )
 from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
-from tidelog.plugins.storage_file.segments.batch_scan import iter_headers, not_a_batch
+from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES as HEADERS_CHUNK_BYTES
+from tidelog.plugins.storage_file.segments.batch_scan import not_a_batch
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 CHUNK_BYTES = 1024 * 1024
@@ -75,15 +76,26 @@ def scan_headers(log: LogFile, size: int, base_offset: int, sampler: EntrySample
         CorruptBatch: it is not good.
     """
     scan = SegmentScan(size, base_offset, NO_TIMESTAMP, 0)
-    for position, header in iter_headers(log, 0, size):
-        last_offset = header.last_offset
-        if header.base_offset < scan.next_offset or position + header.size > size:
+    buffer = bytearray(HEADERS_CHUNK_BYTES)
+    position, next_offset, add = 0, base_offset, sampler.add
+    while position < size:
+        available = min(log.read_into(buffer, position, wait=True), size - position)
+        at = 0
+        while at + HEADER_BYTES <= available:
+            first, length, magic, _, _, delta, max_timestamp = _unpack_fields(buffer, at)
+            end = at + length + LOG_OVERHEAD_BYTES
+            if magic != MAGIC_V2 or first < next_offset or delta < 0 or not at < end <= size - position:
+                raise not_a_batch(log, position + at)
+            add(first, first + delta, position + at, max_timestamp)
+            if not scan.batches:
+                scan.first_timestamp = max_timestamp
+            scan.batches += 1
+            next_offset = first + delta + 1
+            at = end
+        if not at:
             raise not_a_batch(log, position)
-        sampler.add(header.base_offset, last_offset, position, header.max_timestamp)
-        if not scan.batches:
-            scan.first_timestamp = header.max_timestamp
-        scan.batches += 1
-        scan.next_offset = last_offset + 1
+        position += at
+    scan.next_offset = next_offset
     return scan
 
 
