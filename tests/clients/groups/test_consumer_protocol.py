@@ -170,4 +170,5 @@ def _type_of(crew: Crew) -> ConsumerGroupType:
     admin = AdminClient({"bootstrap.servers": crew.broker.bootstrap})
     listed = admin.list_consumer_groups().result()
     (group,) = (group for group in listed.valid if group.group_id == crew.group)
-    return group.type
+    kind: ConsumerGroupType = group.type
+    return kind

@@ -1,0 +1,76 @@
+"""Who may commit and fetch offsets of a consumer group, and with which epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plugins.coordinator.consumer_groups.scene import GROUP, FakeTopics, Scene
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.errors import BrokerError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
+from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Member `a` is in epoch 3: it has had partition 0 of `t` since epoch 1, that of `u` since epoch 3."""
+    scene = Scene(FakeTopics(t=1))
+    scene.join("a", "t", "u")
+    scene.join("idle", "x")
+    scene.topics.put("u", 1)
+    scene.heartbeat("a", 1)
+    return scene
+
+
+COMMITS = [
+    pytest.param(None, "a", 3, {"t": 0, "u": 0}, True, id="the member's epoch"),
+    pytest.param(None, "a", 1, {"t": 0}, True, id="an older epoch, of a partition that it had all along"),
+    pytest.param(StaleMemberEpoch, "a", 1, {"t": 0, "u": 0}, True, id="older than the assignment"),
+    pytest.param(StaleMemberEpoch, "a", 1, {"v": 0}, True, id="an older epoch, of a topic that is not there"),
+    pytest.param(StaleMemberEpoch, "a", 4, {"t": 0}, True, id="an epoch to come"),
+    pytest.param(UnknownMemberId, "b", 3, {"t": 0}, True, id="nobody"),
+    pytest.param(UnknownMemberId, "", -1, {"t": 0}, True, id="no member while there are members"),
+    pytest.param(UnsupportedVersion, "a", 3, {"t": 0}, False, id="a version that knows no epochs"),
+]
+
+
+@pytest.mark.parametrize(("error", "member_id", "epoch", "partitions", "knows_epochs"), COMMITS)
+def test_commits(
+    error: type[BrokerError] | None,
+    member_id: str,
+    epoch: int,
+    partitions: dict[str, int],
+    knows_epochs: bool,
+    scene: Scene,
+) -> None:
+    assert scene.group.members["a"].current.epoch == 3
+    offsets = [OffsetToCommit(topic, partition, 1) for topic, partition in partitions.items()]
+    commit = OffsetCommit(GROUP, offsets, epoch, member_id, knows_epochs=knows_epochs)
+    if error is None:
+        check_commit(scene.group, commit, scene.topics)
+    else:
+        with pytest.raises(error):
+            check_commit(scene.group, commit, scene.topics)
+
+
+def test_anybody_may_commit_for_an_empty_group(scene: Scene) -> None:
+    scene.heartbeat("a", -1)
+    scene.heartbeat("idle", -1)
+    check_commit(scene.group, OffsetCommit(GROUP, []), scene.topics)
+
+
+@pytest.mark.parametrize(
+    ("error", "member_id", "epoch"),
+    [
+        pytest.param(None, None, -1, id="a tool"),
+        pytest.param(None, "a", 3, id="a member"),
+        pytest.param(StaleMemberEpoch, "a", 1, id="an older epoch"),
+        pytest.param(UnknownMemberId, "b", 3, id="nobody"),
+    ],
+)
+def test_fetches(error: type[BrokerError] | None, member_id: str | None, epoch: int, scene: Scene) -> None:
+    fetch = OffsetFetch(GROUP, None, member_id=member_id, member_epoch=epoch)
+    if error is None:
+        check_fetch(scene.group, fetch)
+    else:
+        with pytest.raises(error):
+            check_fetch(scene.group, fetch)

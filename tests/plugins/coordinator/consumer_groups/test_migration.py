@@ -1,0 +1,130 @@
+"""A group changes its protocol: what its members have stays theirs, and who cannot change is told why."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tests.plugins.coordinator.consumer_groups.scene import GROUP, SETTINGS, FakeTopics, Scene
+from tidelog.kernel.errors import GroupIdNotFound
+from tidelog.plugins.coordinator.consumer_groups.departures import depart
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
+from tidelog.plugins.coordinator.consumer_groups.migration import ClassicGroup, ClassicMember, upgrade
+from tidelog.plugins.coordinator.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartitions,
+    read_assignment,
+    write_assignment,
+)
+
+# Version 1, topic `t`, no user data, no owned partitions.
+SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
+
+
+def assignment(**topics: list[int]) -> bytes:
+    """What a leader sends."""
+    given = [TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()]
+    return write_assignment(ConsumerProtocolAssignment(assigned_partitions=given), 1)
+
+
+def classic(*assignments: bytes) -> ClassicGroup:
+    """A stable classic group whose members were sent these assignments."""
+    members = tuple(
+        ClassicMember(f"old-{number}", None, "c", "/h", 10_000, 60_000, (("range", SUBSCRIPTION),), sent)
+        for number, sent in enumerate(assignments)
+    )
+    return ClassicGroup(GROUP, 7, "consumer", "range", members)
+
+
+def upgraded(group: ClassicGroup, scene: Scene) -> ConsumerGroup:
+    """The consumer group, taken over into the scene."""
+    scene.carry_out(upgrade(group, scene.context()))
+    return scene.group
+
+
+def test_members_keep_what_they_have_in_the_generation_they_are_in() -> None:
+    scene = Scene(FakeTopics(t=4))
+    group = upgraded(classic(assignment(t=[0, 1]), assignment(t=[2, 3])), scene)
+    assert group.epoch == group.assignment_epoch == 7
+    assert group.state is ConsumerGroupState.STABLE
+    assert [scene.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {"t": {2, 3}}]
+    assert group.members["old-0"].current.epoch == 7
+    assert attrs.evolve(scene.replayed(), topics_version=None) == attrs.evolve(group, topics_version=None)
+
+
+def test_a_new_member_waits_for_classic_ones_to_give_up() -> None:
+    scene = Scene(FakeTopics(t=2))
+    upgraded(classic(assignment(t=[0, 1])), scene)
+    assert scene.join("new", "t").assignment == {}
+    assert sum(len(numbers) for numbers in scene.group.targets["new"].values()) == 1
+
+
+def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
+    scene = Scene(FakeTopics(t=2))
+    group = upgraded(classic(assignment(t=[0, 1, 9], gone=[0]), assignment(t=[1]), b""), scene)
+    assert [scene.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "reason"),
+    [
+        ({}, {"upgrades": False}, "policy"),
+        ({}, {"max_size": 0}, "max.size"),
+        ({"protocol_type": "connect"}, {}, "protocol type"),
+    ],
+)
+def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], reason: str) -> None:
+    scene = Scene(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
+    with pytest.raises(GroupIdNotFound, match=reason):
+        upgrade(attrs.evolve(classic(b""), **change), scene.context())
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (
+            write_assignment(ConsumerProtocolAssignment(assigned_partitions=[], user_data=b"x"), 1),
+            "data of its own",
+        ),
+        (b"\0\1\xff", "malformed"),
+    ],
+)
+def test_assignments_of_unknown_assignors_keep_a_group_classic(sent: bytes, reason: str) -> None:
+    with pytest.raises(GroupIdNotFound, match=reason):
+        upgrade(classic(sent), Scene().context())
+
+
+def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
+    scene = Scene(FakeTopics(t=2))
+    upgraded(classic(assignment(t=[0, 1])), scene)
+    scene.join("new", "t")
+    draft = depart(scene.group, ["new"], scene.context())
+    back = draft.becomes_classic
+    assert back is not None
+    assert (back.generation, back.protocol_type) == (8, "consumer")
+    (member,) = back.members
+    assert attrs.evolve(member, assignment=b"") == attrs.evolve(classic(b"").members[0])
+    (given,) = read_assignment(member.assignment).assigned_partitions
+    assert (given.topic, len(given.partitions)) == ("t", 1)
+    scene.carry_out(draft)
+    assert scene.group.removed
+    assert scene.replayed().removed
+    assert not scene.replayed().members
+
+
+@pytest.mark.parametrize(
+    ("settings", "leaving"),
+    [
+        pytest.param({"downgrades": False}, ["new"], id="policy"),
+        pytest.param({"classic_max_size": 0}, ["new"], id="too many"),
+        pytest.param({}, ["old-0"], id="a consumer stays"),
+        pytest.param({}, ["old-0", "new"], id="nobody stays"),
+    ],
+)
+def test_who_stays_a_consumer_group(settings: dict[str, int], leaving: list[str]) -> None:
+    scene = Scene(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
+    upgraded(classic(b""), scene)
+    scene.join("new", "t")
+    draft = depart(scene.group, leaving, scene.context())
+    assert draft.becomes_classic is None
+    assert not draft.group.removed

@@ -1,0 +1,98 @@
+"""Every change goes into a record of Kafka's schemas and comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.plugins.coordinator.consumer_groups import changes
+from tidelog.plugins.coordinator.consumer_groups.changes import Change, ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    ClassicProtocol,
+    CurrentAssignment,
+    MemberMetadata,
+    MemberState,
+)
+from tidelog.plugins.coordinator.consumer_groups.recording import (
+    KEY_TYPES,
+    UnreadableRecord,
+    from_record,
+    key_type,
+    to_record,
+)
+
+TOPIC = bytes(range(16))
+MEMBER = MemberMetadata(
+    client_id="c",
+    client_host="/127.0.0.1",
+    instance_id="i",
+    rack_id="r",
+    topic_names=frozenset(("b", "a")),
+    topic_regex="x.*",
+    rebalance_timeout_ms=30_000,
+    server_assignor="range",
+    classic=ClassicProtocol(45_000, (("range", b"\0\1"), ("sticky", b"\0\2"))),
+)
+CURRENT = CurrentAssignment(
+    5, 4, MemberState.UNREVOKED_PARTITIONS, {TOPIC: {0: 3, 2: 5}}, {bytes(16): {1: 4}}
+)
+CHANGES: list[tuple[Change, int]] = [
+    (changes.EpochSet(7, -3), 3),
+    (changes.GroupRemoved(), 3),
+    (changes.PartitionMetadataRemoved(), 4),
+    (changes.MemberSet("m", MEMBER), 5),
+    (changes.MemberSet("m", MemberMetadata()), 5),
+    (changes.MemberRemoved("m"), 5),
+    (changes.AssignmentEpochSet(7, 1_700_000_000_000), 6),
+    (changes.AssignmentEpochRemoved(), 6),
+    (changes.TargetSet("m", {TOPIC: frozenset((2, 0))}), 7),
+    (changes.TargetSet("m", {}), 7),
+    (changes.TargetRemoved("m"), 7),
+    (changes.CurrentSet("m", CURRENT), 8),
+    (changes.CurrentRemoved("m"), 8),
+    (changes.RegexSet("x.*", ResolvedRegex(frozenset(("b", "a")), 9, 1_000)), 16),
+    (changes.RegexRemoved("x.*"), 16),
+]
+
+
+@pytest.mark.parametrize(("change", "kind"), CHANGES, ids=lambda value: type(value).__name__)
+def test_a_change_comes_back_as_it_was(change: Change, kind: int) -> None:
+    record = to_record("group", change)
+    assert key_type(record.key) == kind
+    assert from_record(record.key, record.value) == ("group", change)
+
+
+def test_records_are_laid_out_as_kafka_lays_them_out() -> None:
+    assert to_record("g", changes.EpochSet(7, 0)) == (
+        bytes.fromhex("0003 0001 67"),
+        bytes.fromhex("0000 00000007 00"),
+    )
+    target = to_record("g", changes.TargetSet("m", {TOPIC: frozenset((0, 1))}))
+    assert target.key == bytes.fromhex("0007 0001 67 0001 6d")
+    assert target.value == bytes.fromhex("0000 02") + TOPIC + bytes.fromhex("03 00000000 00000001 00 00")
+
+
+def test_what_kafka_wrote_before_version_4_1_is_noticed() -> None:
+    record = to_record("g", changes.PartitionMetadataRemoved())
+    assert from_record(record.key, bytes.fromhex("0000 01 00")) == ("g", changes.PartitionMetadataSet())
+
+
+def test_partitions_without_epochs_have_the_members() -> None:
+    key = to_record("g", changes.CurrentRemoved("m")).key
+    owned = "02" + TOPIC.hex() + "02 00000003 00"
+    value = bytes.fromhex("0000 00000005 00000004 00" + owned + "01 00")
+    expected = CurrentAssignment(5, 4, MemberState.STABLE, {TOPIC: {3: 5}}, {})
+    assert from_record(key, value) == ("g", changes.CurrentSet("m", expected))
+
+
+def test_a_state_of_the_future_is_unknown() -> None:
+    key = to_record("g", changes.CurrentRemoved("m")).key
+    _, change = from_record(key, bytes.fromhex("0000 00000005 00000004 63 01 01 00"))
+    assert isinstance(change, changes.CurrentSet)
+    assert change.current.state is MemberState.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", sorted(KEY_TYPES))
+@pytest.mark.parametrize("value", [b"", b"\0\1", b"\xff\xff\xff"], ids=["none", "newer", "garbage"])
+def test_what_cannot_be_read_is_told(kind: int, value: bytes) -> None:
+    with pytest.raises(UnreadableRecord, match=f"type {kind}"):
+        from_record(kind.to_bytes(2) + b"\0\x01g\0\x01m", value)

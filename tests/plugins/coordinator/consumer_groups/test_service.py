@@ -1,0 +1,321 @@
+"""Consumer groups alive: what time does to members, what tools see, the way from and to classic groups."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics
+from tests.plugins.coordinator.groups.world import World, new_world, partition_for
+from tidelog.kernel.coordination.consumer_groups import (
+    ConsumerGroupHeartbeat,
+    DescribedConsumerGroup,
+    DescribedPartitions,
+    HeartbeatAnswer,
+)
+from tidelog.kernel.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
+from tidelog.kernel.coordination.offsets import OffsetCommit
+from tidelog.kernel.errors import (
+    ConfigError,
+    CoordinatorLoadInProgress,
+    GroupIdNotFound,
+    NonEmptyGroup,
+    RebalanceInProgress,
+    StorageError,
+    UnknownMemberId,
+)
+from tidelog.kernel.testing.broker import new_broker
+from tidelog.plugins.coordinator.consumer_groups.classic_service import ClassicMembers
+from tidelog.plugins.coordinator.consumer_groups.guard import ConsumerGroupGuard
+from tidelog.plugins.coordinator.consumer_groups.registry import Registry, Surroundings
+from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
+from tidelog.plugins.coordinator.groups.migration import MigratingGroups
+
+GROUP = "g"
+SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
+CLASSIC_JOIN = JoinRequest(GROUP, "old", "consumer", [GroupProtocol("range", SUBSCRIPTION)], 10_000, 20_000)
+
+
+@attrs.define
+class ConsumerWorld:
+    """Classic groups and consumer groups over one log; the topic `t` has two partitions."""
+
+    classic: World
+    topics: FakeTopics
+    registry: Registry
+    service: ConsumerGroups
+
+    async def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
+        """A request of a member; the fields are those of `ConsumerGroupHeartbeat`."""
+        request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
+        return await self.service.heartbeat(request)
+
+    async def join(self, member_id: str, **rest: object) -> HeartbeatAnswer:
+        """A member joins and subscribes to `t`."""
+        given: dict[str, object] = {
+            "rebalance_timeout_ms": 20_000,
+            "topic_names": frozenset("t"),
+            "owned": {},
+        }
+        return await self.heartbeat(member_id, 0, **(given | rest))
+
+    async def classic_join(self) -> Joined:
+        """A member of the classic protocol joins."""
+        joined = self.classic.groups.join(CLASSIC_JOIN)
+        return joined if isinstance(joined, Joined) else await joined
+
+    def described(self) -> DescribedConsumerGroup:
+        """The group as tools see it."""
+        return self.service.describe(GROUP)
+
+    @property
+    def members(self) -> list[str]:
+        """The ids of the group's members."""
+        return [member.member_id for member in self.described().members]
+
+    @property
+    def types(self) -> list[str]:
+        """What kinds of groups are listed."""
+        return [listed.group_type for listed in self.classic.groups.list()]
+
+
+def new_consumer_world() -> ConsumerWorld:
+    """Groups that nobody drives yet."""
+    world, topics = new_world(), FakeTopics(t=2)
+    registry = Registry(
+        Surroundings(
+            world.log,
+            partition_for,
+            SETTINGS,
+            topics,
+            world.deadlines,
+            world.clock,
+            MigratingGroups(world.driver),
+        )
+    )
+    guard = ConsumerGroupGuard(registry)
+    world.groups.know(ClassicMembers(registry), guard)
+    world.guard.consumer_groups = guard
+    return ConsumerWorld(world, topics, registry, ConsumerGroups(registry))
+
+
+@pytest.fixture
+async def world() -> AsyncGenerator[ConsumerWorld]:
+    """Groups whose deadlines are served."""
+    world = new_consumer_world()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.classic.deadlines.run)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_member_that_is_silent_for_its_session_timeout_is_gone(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("silent")
+    await world.join("alive")
+    for _ in range(5):
+        await trio.sleep(10)
+        await world.heartbeat("alive", 2)
+    assert world.members == ["alive"]
+
+
+async def test_a_member_that_does_not_give_up_in_time_is_gone(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("keeps")
+    await world.join("waits")
+    for _ in range(3):
+        await world.heartbeat("keeps", 1)
+        assert world.members == ["keeps", "waits"]
+        await trio.sleep(9)
+    assert world.members == ["waits"]
+
+
+async def test_a_static_member_that_does_not_come_back_is_gone(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("a", instance_id="i")
+    await world.heartbeat("a", -2, instance_id="i")
+    await trio.sleep(44)
+    assert world.members == ["a"]
+    await trio.sleep(2)
+    assert world.described().state == "Empty"
+
+
+async def test_a_member_that_cannot_be_removed_yet_is_removed_later(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("a")
+    world.classic.log.refusal = StorageError("full")
+    await trio.sleep(46)
+    assert world.members == ["a"]
+    world.classic.log.refusal = None
+    await trio.sleep(2)
+    assert world.members == []
+
+
+async def test_what_the_log_refuses_has_not_happened(world: ConsumerWorld) -> None:
+    await world.join("a")
+    world.classic.log.refusal = StorageError("full")
+    with pytest.raises(StorageError):
+        await world.join("b")
+    assert (world.members, world.described().epoch) == (["a"], 1)
+
+
+async def test_nobody_is_answered_before_it_is_on_disk(world: ConsumerWorld) -> None:
+    world.classic.log.flush_due = True
+    answers: list[HeartbeatAnswer] = []
+
+    async def join() -> None:
+        answers.append(await world.join("a"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(join)
+        await wait_all_tasks_blocked()
+        assert not answers
+        world.classic.log.flushed.set()
+    assert answers
+
+
+async def test_a_restart_gives_members_their_whole_time_again(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("a")
+    again = new_consumer_world()
+    again.classic.deadlines = world.classic.deadlines
+    restarted = Registry(
+        attrs.evolve(again.registry.around, deadlines=world.classic.deadlines, topics=world.topics)
+    )
+    for partition, batch in world.classic.log.batches:
+        for record in batch:
+            restarted.replay(partition, record.key, record.value)
+    world.registry.forget(partition_for(GROUP))
+    service = ConsumerGroups(restarted)
+    await trio.sleep(40)
+    restarted.loaded(partition_for(GROUP))
+    await trio.sleep(44)
+    answer = await service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+    assert (answer.member_epoch, answer.assignment) == (1, None)
+
+
+async def test_requests_wait_for_the_log_to_be_read(world: ConsumerWorld) -> None:
+    world.classic.log.inactive[partition_for(GROUP)] = CoordinatorLoadInProgress("reading")
+    with pytest.raises(CoordinatorLoadInProgress):
+        await world.join("a")
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.described()
+
+
+async def test_what_tools_see(world: ConsumerWorld) -> None:
+    await world.join("a", instance_id="i", rack_id="r", client_id="c", client_host="/h")
+    group = world.described()
+    assert (group.state, group.epoch, group.assignment_epoch, group.assignor) == ("Stable", 1, 1, "uniform")
+    (member,) = group.members
+    assert (member.instance_id, member.rack_id, member.member_epoch) == ("i", "r", 1)
+    assert (member.client_id, member.client_host, member.topic_names) == ("c", "/h", ["t"])
+    everything = [DescribedPartitions(world.topics.id_of("t"), "t", [0, 1])]
+    assert member.assignment == member.target == everything
+    groups = world.classic.groups
+    assert list(groups.list()) == [(GROUP, "consumer", "Stable", "consumer")]
+    assert groups.list(states=["empty"]) == []
+    assert groups.list(types=["classic"]) == []
+    with pytest.raises(GroupIdNotFound):
+        groups.describe(GROUP)
+
+
+async def test_a_group_is_deleted_once_it_is_empty(world: ConsumerWorld) -> None:
+    await world.join("a")
+    (error,) = await world.classic.groups.delete([GROUP])
+    assert isinstance(error, NonEmptyGroup)
+    await world.heartbeat("a", -1)
+    assert list(await world.classic.groups.delete([GROUP])) == [None]
+    with pytest.raises(GroupIdNotFound):
+        world.described()
+
+
+async def test_committed_offsets_ask_the_group(world: ConsumerWorld) -> None:
+    await world.join("a")
+    guard = world.classic.guard
+    guard.check_commit(OffsetCommit(GROUP, [], 1, "a"))
+    with pytest.raises(UnknownMemberId):
+        guard.check_commit(OffsetCommit(GROUP, [], 1, "b"))
+    assert guard.subscribes(GROUP, "t")
+    assert not guard.subscribes(GROUP, "u")
+    assert guard.tombstones(GROUP) is None
+    assert list(guard.group_ids(partition_for(GROUP))) == [GROUP]
+    await world.heartbeat("a", -1)
+    assert guard.tombstones(GROUP)
+    guard.forget(GROUP)
+    assert world.types == []
+
+
+async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(world: ConsumerWorld) -> None:
+    world.classic.guard.check_commit(OffsetCommit(GROUP, []))
+    assert world.types == ["classic"]
+    await world.join("a")
+    assert world.types == ["consumer"]
+
+
+async def test_a_classic_group_with_members_is_upgraded_and_comes_back(world: ConsumerWorld) -> None:
+    groups = world.classic.groups
+    old = (await world.classic.join(metadata=SUBSCRIPTION)).member_id
+    await world.join("new")
+    assert (world.types, world.members) == (["consumer"], [old, "new"])
+    with pytest.raises(RebalanceInProgress):
+        groups.heartbeat(GROUP, old, 1)
+    await world.heartbeat("new", -1)
+    assert world.types == ["classic"]
+    with pytest.raises(GroupIdNotFound):
+        world.described()
+    with pytest.raises(RebalanceInProgress):
+        groups.heartbeat(GROUP, old, 2)
+
+
+async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(world: ConsumerWorld) -> None:
+    await world.join("a")
+    await world.heartbeat("a", -1)
+    await world.classic.join(metadata=SUBSCRIPTION)
+    assert world.types == ["classic"]
+
+
+async def test_a_classic_member_that_does_not_ask_for_its_partitions_is_gone(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await world.join("a")
+    generation = (await world.classic_join()).generation
+    for _ in range(3):
+        world.classic.groups.heartbeat(GROUP, "old", generation)
+        await trio.sleep(9)
+    assert world.members == ["a"]
+
+
+async def test_members_of_both_protocols_can_be_removed(world: ConsumerWorld) -> None:
+    await world.join("a", instance_id="i")
+    await world.join("b")
+    await world.classic_join()
+    leaving = [LeavingMember("", "i"), LeavingMember("x"), LeavingMember("old")]
+    outcomes = await world.classic.groups.leave(GROUP, leaving)
+    assert [type(outcome.error) for outcome in outcomes] == [type(None), UnknownMemberId, type(None)]
+    assert world.members == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"group.consumer.session.timeout.ms": 1_000}, r"group\.consumer\.min\.session\.timeout\.ms"),
+        ({"group.consumer.heartbeat.interval.ms": 20_000}, r"group\.consumer\.max\.heartbeat\.interval\.ms"),
+        ({"group.consumer.assignment.interval.ms": 20_000}, r"max\.assignment\.interval\.ms"),
+        ({"group.consumer.assignors": "uniform,sticky"}, "there are the assignors range, uniform"),
+        ({"group.consumer.assignors": ""}, "group.consumer.assignors"),
+    ],
+)
+def test_a_configuration_that_contradicts_itself_stops_the_start(
+    settings: dict[str, object], named: str
+) -> None:
+    with pytest.raises(ConfigError, match=named):
+        new_broker(settings)
