@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import DOCS, examples_of
+from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.testing.storage import StorageConformance
 
 PAGE = (DOCS / "storage.md").read_text()
@@ -18,14 +19,17 @@ PLUGIN = DOCS.parent / "plugins/storage_file"
 MESSAGES = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE, re.MULTILINE)
 
 
-def test_the_example_proves_a_storage(tmp_path: Path) -> None:
-    (example,) = [example for example in examples_of("storage.md") if example.language == "python"]
-    assert example.file_name is not None
-    (tmp_path / example.file_name).write_text(example.text)
+@pytest.mark.parametrize(
+    ("file_name", "suite"),
+    [("test_my_storage.py", StorageConformance), ("test_my_format.py", IndexFormatConformance)],
+)
+def test_an_example_proves_a_plugin(tmp_path: Path, file_name: str, suite: type) -> None:
+    (example,) = [example for example in examples_of("storage.md") if example.file_name == file_name]
+    (tmp_path / file_name).write_text(example.text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
-    count = sum(name.startswith("test_") for name in dir(StorageConformance))
+    count = sum(name.startswith("test_") for name in dir(suite))
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     assert int(passed[1]) >= count - 1
@@ -34,7 +38,7 @@ def test_the_example_proves_a_storage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE))))
 def test_a_module_that_it_names_exists(name: str) -> None:
     if name.startswith("test_"):
-        assert name == "test_my_storage.py" or list(TESTS.rglob(name))
+        assert name in ("test_my_storage.py", "test_my_format.py") or list(TESTS.rglob(name))
     else:
         assert (PLUGIN / name).exists() or (DOCS.parent / name).exists()
 
