@@ -76,7 +76,7 @@ def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
 def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], reason: str) -> None:
     scene = Scene(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     with pytest.raises(GroupIdNotFound, match=reason):
-        upgrade(attrs.evolve(classic(b""), **change), scene.context())
+        upgrade(attrs.evolve(classic(b""), **change), scene.context())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

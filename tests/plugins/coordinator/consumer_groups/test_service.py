@@ -261,7 +261,9 @@ async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(world: C
     assert world.types == ["consumer"]
 
 
-async def test_a_classic_group_with_members_is_upgraded_and_comes_back(world: ConsumerWorld) -> None:
+async def test_a_classic_group_with_members_is_upgraded_and_comes_back(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
     groups = world.classic.groups
     old = (await world.classic.join(metadata=SUBSCRIPTION)).member_id
     await world.join("new")
@@ -276,7 +278,9 @@ async def test_a_classic_group_with_members_is_upgraded_and_comes_back(world: Co
         groups.heartbeat(GROUP, old, 2)
 
 
-async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(world: ConsumerWorld) -> None:
+async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
     await world.join("a")
     await world.heartbeat("a", -1)
     await world.classic.join(metadata=SUBSCRIPTION)
