@@ -11,6 +11,8 @@ from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsResource,
 )
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -179,6 +181,21 @@ def _delete_records(scene: Scene, version: int) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="nowhere", partitions=asked)], timeout_ms=100)
 
 
+def _consumer_group_heartbeat(scene: Scene, version: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id="fuzz",
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=[scene.topic],
+        topic_partitions=[],
+    )
+
+
+def _consumer_group_describe(scene: Scene, version: int) -> ConsumerGroupDescribeRequest:
+    return ConsumerGroupDescribeRequest(group_ids=["fuzz"], include_authorized_operations=True)
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -195,4 +212,6 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     apis.CREATE_PARTITIONS: _create_partitions,
     apis.DELETE_RECORDS: _delete_records,
+    apis.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
+    apis.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
 }

@@ -43,8 +43,12 @@ async def topic_id(broker: Broker) -> bytes:
 
 def request(member_id: str = "m", epoch: int = 0, **rest: Any) -> ConsumerGroupHeartbeatRequest:
     """A request; when it joins, to topic `t`."""
-    joining = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
-    given = (joining if epoch == 0 else {}) | rest
+    joining: dict[str, Any] = {
+        "rebalance_timeout_ms": 1_000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    given: dict[str, Any] = (joining if epoch == 0 else {}) | rest
     return ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **given)
 
 
