@@ -53,6 +53,10 @@ class Coordinator(Protocol):
         """Stop: nothing is written any more. Topics are still open."""
         ...
 
+    async def expire(self) -> None:
+        """Look for offsets that have outlived their retention, as the coordinator does now and then."""
+        ...
+
     async def prepare_groups(self) -> None:
         """Make what groups need before their first request, such as an internal topic; soon afterwards cheap.
 

@@ -124,6 +124,10 @@ class CoordinatorService:
         self.transaction_log.close()
         self.group_log.close()
 
+    async def expire(self) -> None:
+        """See `Coordinator`."""
+        await self._expiry.expire()
+
     async def prepare_groups(self) -> None:
         """See `Coordinator`."""
         await self.group_log.ensure()

@@ -1,0 +1,19 @@
+"""The conformance suite of the coordination seam: a coordinator that passes it can serve groups.
+
+A plugin adopts it in one line, in a file that pytest collects (pytest and pytest-trio have to be there):
+
+    class TestMyCoordinator(CoordinationConformance, coordinator="mine", durable=True): ...
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Before the modules are imported, so that a failing assertion shows its values.
+PARTS = ("committing", "deleting", "expiring", "pending", "remembering", "scene")
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
+
+from tidelog.kernel.testing.coordination.scene import CoordinatorScene  # noqa: E402
+from tidelog.kernel.testing.coordination.suite import CoordinationConformance  # noqa: E402
+
+__all__ = ["CoordinationConformance", "CoordinatorScene"]

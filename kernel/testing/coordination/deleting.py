@@ -1,0 +1,48 @@
+"""Conformance: offsets are deleted, by request and with their topic."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from tidelog.kernel.errors import GroupIdNotFound, InvalidGroupId, UnknownTopicOrPartition
+from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
+from tidelog.kernel.topics import NewTopic
+
+
+@pytest.mark.trio
+class Deleting:
+    """OffsetDelete, and topics that go."""
+
+    async def test_only_what_is_named_goes(self, scene: CoordinatorScene) -> None:
+        scene.commit(1, 2, 3)
+        outcome = scene.coordinator.offsets.delete(
+            GROUP, [(TOPIC, 0), (TOPIC, 2), (TOPIC, 77), ("nowhere", 0)]
+        )
+        assert [type(error) for error in outcome.errors] == [*[type(None)] * 3, UnknownTopicOrPartition]
+        assert scene.offsets() == {(TOPIC, 1): 2}
+
+    async def test_a_group_that_is_not_there_has_nothing_to_delete(self, scene: CoordinatorScene) -> None:
+        with pytest.raises(GroupIdNotFound):
+            scene.coordinator.offsets.delete("nobody", [(TOPIC, 0)])
+        with pytest.raises(InvalidGroupId):
+            scene.coordinator.offsets.delete("", [(TOPIC, 0)])
+
+    async def test_offsets_go_with_their_topic(self, scene: CoordinatorScene) -> None:
+        await scene.broker.topics.create(NewTopic("short-lived", 2))
+        for group_id in ("one", "two"):
+            scene.commit(1, 2, group_id=group_id, topic="short-lived")
+            scene.commit(3, group_id=group_id)
+        await scene.broker.topics.delete("short-lived")
+        await wait_all_tasks_blocked()
+        assert scene.offsets("one") == scene.offsets("two") == {(TOPIC, 0): 3}
+
+    async def test_what_is_committed_to_a_topics_successor_stays(self, scene: CoordinatorScene) -> None:
+        await scene.broker.topics.create(NewTopic("phoenix"))
+        scene.commit(1, topic="phoenix")
+        await scene.broker.topics.delete("phoenix")
+        await scene.broker.topics.create(NewTopic("phoenix"))
+        scene.clock.advance(1)
+        scene.commit(2, topic="phoenix")
+        await wait_all_tasks_blocked()
+        assert scene.offsets() == {("phoenix", 0): 2}

@@ -1,0 +1,82 @@
+"""Conformance: offsets in transactions (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
+from tidelog.kernel.coordination.transactions import ProducerIdentity
+from tidelog.kernel.errors import UnstableOffsetCommit
+from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
+
+
+class Producer:
+    """A transactional producer that commits offsets of `GROUP`."""
+
+    def __init__(self, scene: CoordinatorScene, name: str) -> None:
+        self._scene = scene
+        self._name = name
+        self._identity = ProducerIdentity(-1, -1)
+
+    async def begin(self, *offsets: int) -> None:
+        """Commit these for partitions 0, 1 and so on, in a new transaction."""
+        transactions = self._scene.coordinator.transactions
+        self._identity = await transactions.init_producer_id(self._name, 60_000)
+        await transactions.add_offsets(self._name, self._identity, GROUP)
+        self.commit(*offsets)
+
+    def commit(self, *offsets: int) -> None:
+        """Commit more in the open transaction."""
+        to_commit = [OffsetToCommit(TOPIC, partition, offset) for partition, offset in enumerate(offsets)]
+        request = OffsetCommit(GROUP, to_commit, is_transactional=True)
+        outcome = self._scene.coordinator.offsets.commit_pending(request, *self._identity)
+        assert not any(outcome.errors)
+
+    async def end(self, *, commit: bool) -> None:
+        """End the transaction."""
+        await self._scene.coordinator.transactions.end(self._name, self._identity, commit=commit)
+
+
+@pytest.mark.trio
+class Pending:
+    """What a transaction commits counts once it is committed."""
+
+    @pytest.mark.parametrize("commit", [True, False])
+    async def test_offsets_count_with_their_transaction(self, scene: CoordinatorScene, commit: bool) -> None:
+        scene.commit(1, 2)
+        producer = Producer(scene, "payments")
+        await producer.begin(10)
+        assert scene.offsets() == {(TOPIC, 0): 1, (TOPIC, 1): 2}
+        unstable, stable = scene.fetch(0, 1, stable=True)
+        assert isinstance(unstable, UnstableOffsetCommit)
+        assert isinstance(stable, CommittedOffset)
+        producer.commit(11)
+        await producer.end(commit=commit)
+        assert scene.offsets() == {(TOPIC, 0): 11 if commit else 1, (TOPIC, 1): 2}
+        assert [type(found) for found in scene.fetch(0, 1, stable=True)] == [CommittedOffset] * 2
+
+    async def test_a_commit_that_comes_later_wins(self, scene: CoordinatorScene) -> None:
+        producer = Producer(scene, "payments")
+        await producer.begin(10, 20)
+        scene.commit(1)
+        await producer.end(commit=True)
+        assert scene.offsets() == {(TOPIC, 0): 1, (TOPIC, 1): 20}
+
+    async def test_of_two_transactions_the_one_that_committed_its_offset_later_wins(
+        self, scene: CoordinatorScene
+    ) -> None:
+        early, late = Producer(scene, "early"), Producer(scene, "late")
+        await early.begin(10)
+        await late.begin(20)
+        await late.end(commit=True)
+        assert isinstance(scene.fetch(0, stable=True)[0], UnstableOffsetCommit)
+        await early.end(commit=True)
+        assert scene.offsets() == {(TOPIC, 0): 20}
+
+    async def test_offsets_that_were_deleted_do_not_come_back(self, scene: CoordinatorScene) -> None:
+        scene.commit(1)
+        producer = Producer(scene, "payments")
+        await producer.begin(10)
+        scene.coordinator.offsets.delete(GROUP, [(TOPIC, 0)])
+        await producer.end(commit=True)
+        assert scene.offsets() == {}

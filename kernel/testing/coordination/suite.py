@@ -1,0 +1,44 @@
+"""The suite itself: all parts in one class, and the scene that each test plays on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import trio
+
+from tidelog.kernel.testing.coordination.committing import Committing
+from tidelog.kernel.testing.coordination.deleting import Deleting
+from tidelog.kernel.testing.coordination.expiring import Expiring
+from tidelog.kernel.testing.coordination.pending import Pending
+from tidelog.kernel.testing.coordination.remembering import Remembering
+from tidelog.kernel.testing.coordination.scene import CoordinatorScene
+
+
+class CoordinationConformance(Committing, Deleting, Expiring, Pending, Remembering):
+    """Everything that clients rely on.
+
+    `coordinator` is the name of the backend to prove, `durable` whether its state outlives the broker.
+    `settings` are configuration keys to set for it, such as `plugins` if it is not installed.
+    """
+
+    coordinator: ClassVar[str]
+    durable: ClassVar[bool]
+    settings: ClassVar[dict[str, object]] = {}
+
+    def __init_subclass__(cls, *, coordinator: str = "", durable: bool = False, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if coordinator:
+            cls.coordinator, cls.durable = coordinator, durable
+
+    @pytest.fixture
+    async def scene(self, tmp_path: Path) -> AsyncGenerator[CoordinatorScene]:
+        """A running broker with the coordinator."""
+        data = {"storage": "file", "log.dirs": str(tmp_path)} if self.durable else {}
+        async with trio.open_nursery() as nursery:
+            scene = CoordinatorScene({"coordinator": self.coordinator, **data, **self.settings}, nursery)
+            await scene.start()
+            yield scene
+            await scene.stop()
