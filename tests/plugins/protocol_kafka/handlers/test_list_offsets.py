@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
@@ -206,10 +207,11 @@ async def test_version_0_of_an_empty_partition(client: Client, broker: Broker) -
 
 
 async def test_batches_that_cannot_be_read_do_not_break_the_answer(client: Client, broker: Broker) -> None:
-    """A client may have written what no one can decode; its header and its CRC are right."""
+    """A log of another broker may have what no one can decode; its header and its CRC are right."""
     topic = await new_topic(broker)
     header = parse_header(make_batch([b"v"] * 2, timestamps=BASE))
-    topic.partitions[0].append(pack_batch(header._replace(attributes=4), b"not zstd at all"))
+    unreadable = pack_batch(header._replace(attributes=4), b"not zstd at all")
+    topic.partitions[0].append(unreadable, checks=RecordChecks.DONE)
     part = await ask(client, 5, BASE)
     assert (part.error_code, part.timestamp, part.offset) == (0, BASE, 0)
 
