@@ -24,6 +24,9 @@ def check_commit(group: ConsumerGroup, commit: OffsetCommit, topics: TopicCatalo
     """
     if commit.generation < 0 and not group.members:
         return
+    if commit.is_transactional and commit.generation < 0 and not commit.member_id:
+        # Old clients do not tell who they are when they commit in a transaction.
+        return
     member = checks.known_member(group, commit.member_id)
     if not member.is_classic and not commit.knows_epochs:
         raise UnsupportedVersion("members of the consumer protocol commit with version 9 of OffsetCommit")

@@ -9,6 +9,8 @@ from tidelog.kernel.coordination.transactions import EPOCH_PER_TRANSACTION, Prod
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
+    GroupIdNotFound,
+    InvalidGroupId,
     InvalidTransactionState,
     ProducerFenced,
     StaleMemberEpoch,
@@ -30,6 +32,7 @@ LOADING_SINCE = 2
 ABORTABLE_SINCE = 4
 IMPLICIT_SINCE = 5
 TOPIC_IDS_SINCE = 6
+GROUP_ERRORS_SINCE = 6
 
 
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
@@ -94,6 +97,8 @@ async def _commit(
     coordinator = context.broker.coordinator
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     name, group_id = request.transactional_id, request.group_id
+    if not group_id:
+        raise InvalidGroupId("a group without an id has no offsets")
     if version >= IMPLICIT_SINCE:
         await coordinator.prepare_groups()
         await coordinator.transactions.add_offsets(name, producer, group_id, version=EPOCH_PER_TRANSACTION)
@@ -104,6 +109,7 @@ async def _commit(
         generation=request.generation_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
+        is_transactional=True,
     )
     outcome = coordinator.offsets.commit_pending(commit, *producer)
     if outcome.wait is not None:
@@ -112,12 +118,12 @@ async def _commit(
 
 
 def _code(error: BrokerError | None, version: int) -> int:
-    """Clients are told what they understand: none of them knows of member epochs here."""
+    """Clients are told what their version understands."""
     if error is None:
         return 0
     if isinstance(error, ProducerFenced):
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if isinstance(error, StaleMemberEpoch):
+    if isinstance(error, (StaleMemberEpoch, GroupIdNotFound)) and version < GROUP_ERRORS_SINCE:
         return ErrorCode.ILLEGAL_GENERATION
     if isinstance(error, CoordinatorLoadInProgress) and version < LOADING_SINCE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -23,7 +23,7 @@ from tidelog.kernel.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, TRANSACTIONAL_BIT
+from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 
@@ -118,9 +118,10 @@ class Voucher:
 
 
 def _producer(records: memoryview | None) -> ProducerIdentity | None:
-    """Who sent a transactional batch, None for any other."""
+    """Who sent a transactional batch, None for any other, and for one that names no producer."""
     if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC_V2:
         return None
     if not _ATTRIBUTES.unpack_from(records, _ATTRIBUTES_AT)[0] & TRANSACTIONAL_BIT:
         return None
-    return ProducerIdentity(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
+    producer = ProducerIdentity(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
+    return None if producer.producer_id == NO_PRODUCER_ID else producer
