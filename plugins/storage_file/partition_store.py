@@ -258,6 +258,15 @@ class FilePartitionStore:
         self._services.in_thread(f"flush {self.topic_partition}", self._flush_inactive)
         return new
 
+    def begin_segment(self, offset: int) -> None:
+        """Go on in a new segment at an offset behind a gap.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self._touched = True
+        self._roll(offset)
+
     def _settings(self) -> SegmentSettings:
         config = self._config
         return SegmentSettings(

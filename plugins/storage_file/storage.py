@@ -420,6 +420,11 @@ class FileStorage:
         raise LogDirNotFound(f"{path} is none of the log directories of this broker")
 
     @property
+    def moves_under_way(self) -> Sequence[Move]:
+        """Moves that are not done yet."""
+        return self._opened_moves.under_way()
+
+    @property
     def _opened_moves(self) -> Moves:
         if self._moves is None:
             raise RuntimeError("the storage is not open")

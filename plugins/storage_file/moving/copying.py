@@ -66,12 +66,18 @@ def _copy_chunk(source: FilePartitionStore, target: FilePartitionStore, *, wait:
     start, end = target.log_end_offset, source.log_end_offset
     if start > end or (start < source.log_start_offset and target.size_bytes):
         raise StartOver
+    if start == end:
+        return 0
     found = source.read(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
     copied = 0
     for header, batch in _whole_batches(found):
         if header.base_offset >= target.log_end_offset:
             target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
             copied += header.size
+    if not found.size:
+        # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
+        target.begin_segment(end)
+        return 0
     if not copied:
         raise CorruptBatch(f"{source.topic_partition} has no batch at offset {start}")
     reached = target.log_end_offset

@@ -1,0 +1,167 @@
+"""A partition moves to another log directory while it is written, and a crash comes after any operation.
+
+What was acknowledged is there, once and in order, in one of the two places; and the move can be gone on with.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from tests.crash.core import Core
+from tidelog.kernel.config import Config
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.storage.scene import headers_of, read_all
+from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file.testing import (
+    DataFate,
+    Device,
+    NameFate,
+    Operation,
+    PowerCut,
+    Recorder,
+)
+
+BATCHES = 40
+PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
+CUTS = [
+    PowerCut(DataFate.LOST, NameFate.LOST),
+    PowerCut(DataFate.LOST, NameFate.KEPT),
+    PowerCut(DataFate.SCATTERED, NameFate.SOME, seed=1),
+]
+
+
+class TwoDirectories(Core):
+    """Topics in two log directories, the first of which has the metadata log."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        settings: dict[str, object] = {
+            "log.dirs": f"{self.data / 'a'},{self.data / 'b'}",
+            "num.recovery.threads.per.data.dir": 1,
+        }
+        self.config = Config.from_mapping(settings, list(storage_file.tidelog_config_keys()))
+
+    @property
+    def partition(self) -> Partition:
+        return self.topics.get("t").partitions[0]
+
+    async def move_to(self, name: str) -> None:
+        await self.storage.move_partition(self.partition.topic_partition, str(self.data / name))
+        await self.tasks.run("log-dir-moves")
+
+    def place_of(self) -> list[str]:
+        return [path.parent.name for path in sorted(self.data.glob("?/t-0"))]
+
+
+@attrs.define
+class Promises:
+    """Number of operations → the offset below which everything had to be there from then on."""
+
+    appended: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+    flushed: list[tuple[int, int]] = attrs.field(factory=list[tuple[int, int]])
+
+
+def at(promises: list[tuple[int, int]], operations: int) -> int:
+    return max((end for done, end in promises if done <= operations), default=0)
+
+
+@attrs.frozen
+class Recorded:
+    start: Device
+    operations: list[Operation]
+    begins: int
+    promises: Promises
+
+
+async def record_a_move(place: Path, *, flushing: bool = True) -> Recorded:
+    core = TwoDirectories(place)
+    for name in "ab":
+        (core.data / name).mkdir(parents=True)
+    recorder, promises = Recorder(core.data), Promises()
+    with recorder.installed():
+        await core.open()
+        await core.create("t", 1)
+        for number in range(BATCHES):
+            core.partition.append(make_batch([bytes([number]) * 200]))
+        await core.partition.flush()
+        core.tasks.run_jobs()
+        begins = len(recorder.operations)
+        promises.appended.append((begins, BATCHES))
+        promises.flushed.append((begins, BATCHES))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keep_writing, core, recorder, promises, flushing)
+            await core.move_to("b")
+            nursery.cancel_scope.cancel()
+        recorder.catch_up()
+    assert core.place_of() == ["b"]
+    assert promises.appended[-1][1] > BATCHES + 3
+    core.abandon()
+    return Recorded(recorder.start, recorder.operations, begins, promises)
+
+
+async def keep_writing(core: Core, recorder: Recorder, promises: Promises, flushing: bool) -> None:
+    partition = core.topics.get("t").partitions[0]
+    while True:
+        partition.append(make_batch([b"meanwhile" * 20]))
+        promises.appended.append((len(recorder.operations), partition.log_end_offset))
+        end = partition.log_end_offset
+        if flushing:
+            await partition.flush()
+            promises.flushed.append((len(recorder.operations), end))
+        await trio.lowlevel.checkpoint()
+
+
+async def check(device: Device, cut: PowerCut, place: Path, promised: int, note: str) -> None:
+    cut.leave(device, place / "data")
+    core = TwoDirectories(place)
+    try:
+        await core.open()
+        offsets = [header.base_offset for header in headers_of(read_all(core.partition.store))]
+        assert offsets == list(range(len(offsets)))
+        assert len(offsets) >= promised
+        assert len(core.place_of()) == 1
+        if core.storage.moves_under_way:
+            await core.tasks.run("log-dir-moves")
+            assert core.place_of() == ["b"]
+        core.partition.append(make_batch([b"afterwards"]))
+        count = len(offsets) + 1
+        await core.close()
+        await core.open()
+        assert core.partition.log_end_offset == count
+        await core.close()
+    except BaseException as error:
+        error.add_note(f"{note}, in {place}")
+        raise
+
+
+async def test_the_process_may_end_at_any_step_of_a_move(place: Path) -> None:
+    recorded = await record_a_move(place / "recorded")
+    device = copy.deepcopy(recorded.start)
+    for done, operation in enumerate(recorded.operations, 1):
+        device.apply(operation)
+        if done < recorded.begins:
+            continue
+        promised = at(recorded.promises.appended, done)
+        await check(device, PROCESS_ENDS, place / str(done), promised, f"after {done}: {operation!r:.200}")
+
+
+@pytest.mark.parametrize(
+    ("cut", "flushing"),
+    [*((cut, True) for cut in CUTS), (CUTS[1], False)],
+    ids=lambda value: f"{value.data.name}-{value.names.name}" if isinstance(value, PowerCut) else str(value),
+)
+async def test_the_power_may_fail_at_any_step_of_a_move(place: Path, cut: PowerCut, flushing: bool) -> None:
+    recorded = await record_a_move(place / "recorded", flushing=flushing)
+    device = copy.deepcopy(recorded.start)
+    for done, operation in enumerate(recorded.operations, 1):
+        device.apply(operation)
+        if done < recorded.begins or done % 4:
+            continue
+        promised = at(recorded.promises.flushed, done)
+        await check(device, cut, place / str(done), promised, f"after {done}: {operation!r:.200}")
