@@ -46,4 +46,5 @@ def copy(bootstrap: str, source: str, target: str, group: str, transactional_id:
 
 
 if __name__ == "__main__":
-    copy(*sys.argv[1:6], int(sys.argv[6]))
+    _, bootstrap, source, target, group, transactional_id, end = sys.argv
+    copy(bootstrap, source, target, group, transactional_id, int(end))

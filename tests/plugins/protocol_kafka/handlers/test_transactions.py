@@ -346,18 +346,20 @@ async def test_looking_in(client: Client, broker: Broker) -> None:
 async def test_listing(client: Client, version: int) -> None:
     await init(client)
 
-    async def listed(**filters: Any) -> Any:
-        request = ListTransactionsRequest(**{"state_filters": [], "producer_id_filters": [], **filters})
+    async def listed(states: list[str] | None = None, pattern: str | None = None) -> Any:
+        request = ListTransactionsRequest(
+            state_filters=states or [], producer_id_filters=[], transactional_id_pattern=pattern
+        )
         return await client.ask(LIST_TRANSACTIONS, version, request)
 
     everything = await listed()
     assert [(state.transactional_id, state.transaction_state) for state in everything.transaction_states] == [
         (NAME, "Empty")
     ]
-    filtered = await listed(state_filters=["Ongoing", "Imaginary"])
+    filtered = await listed(["Ongoing", "Imaginary"])
     assert (filtered.unknown_state_filters, filtered.transaction_states) == (["Imaginary"], [])
     if version >= 2:
-        refused = await listed(transactional_id_pattern="(")
+        refused = await listed(pattern="(")
         assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
