@@ -130,7 +130,8 @@ async def check(device: Device, cut: PowerCut, place: Path, promised: int, note:
             await core.tasks.run("log-dir-moves")
             assert core.place_of() == ["b"]
         core.partition.append(make_batch([b"afterwards"]))
-        count = len(offsets) + 1
+        # A loss of power may leave a gap, whose offsets are not given out again.
+        count = core.partition.log_end_offset
         await core.close()
         await core.open()
         assert core.partition.log_end_offset == count
