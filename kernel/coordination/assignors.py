@@ -28,7 +28,7 @@ class MemberSubscription:
     """
 
     topic_ids: frozenset[bytes]
-    target: PartitionsByTopic = attrs.Factory(dict)
+    target: PartitionsByTopic = attrs.field(factory=dict[bytes, frozenset[int]])
     instance_id: str | None = None
     rack_id: str | None = None
 

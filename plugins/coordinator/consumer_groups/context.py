@@ -16,4 +16,4 @@ class Context:
     settings: Settings
     topics: TopicCatalogue
     now_ms: int
-    resolved: Mapping[str, frozenset[str]] = attrs.Factory(dict)
+    resolved: Mapping[str, frozenset[str]] = attrs.field(factory=dict[str, frozenset[str]])

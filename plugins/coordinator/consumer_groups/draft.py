@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.changes import Change, EpochSet
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 
@@ -28,7 +29,7 @@ class Draft:
     def apply(self, change: Change) -> None:
         """Make one more change."""
         self.changes.append(change)
-        self.group.apply(change)
+        apply(self.group, change)
 
     def raise_epoch(self, metadata_hash: int) -> None:
         """Have the target assignment computed anew."""

@@ -61,8 +61,8 @@ class CurrentAssignment:
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    assigned: OwnedPartitions = attrs.Factory(dict)
-    revoking: OwnedPartitions = attrs.Factory(dict)
+    assigned: OwnedPartitions = attrs.field(factory=dict[bytes, dict[int, int]])
+    revoking: OwnedPartitions = attrs.field(factory=dict[bytes, dict[int, int]])
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether the member has everything that the assignment of that epoch gives it, and nothing else."""

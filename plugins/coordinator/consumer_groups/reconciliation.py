@@ -10,6 +10,7 @@ gets what is free. Source: KIP-848, "Reconciliation of the group".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 import attrs
 
@@ -21,6 +22,8 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberState,
     OwnedPartitions,
 )
+
+NOTHING: Final[frozenset[int]] = frozenset()
 
 
 @attrs.frozen
@@ -67,7 +70,7 @@ class Reconciliation:
         kept: dict[bytes, dict[int, int]] = {}
         leaving: dict[bytes, dict[int, int]] = {}
         for topic_id, partitions in current.assigned.items():
-            wanted = self.target.get(topic_id, frozenset()) if topic_id in self.topic_ids else frozenset()
+            wanted = self.target.get(topic_id, NOTHING) if topic_id in self.topic_ids else NOTHING
             _put(kept, topic_id, {number: epoch for number, epoch in partitions.items() if number in wanted})
             _put(
                 leaving,

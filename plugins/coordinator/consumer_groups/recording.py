@@ -218,53 +218,92 @@ class _Reader(NamedTuple):
     removed: Callable[[Any], Change]
 
 
+def _told_epoch(key: records.GroupKey, value: records.ConsumerGroupMetadataValue) -> Change:
+    return changes.EpochSet(value.epoch, value.metadata_hash)
+
+
+def _told_member(key: records.MemberKey, value: records.ConsumerGroupMemberMetadataValue) -> Change:
+    return changes.MemberSet(key.member_id, _read_member(value))
+
+
+def _told_assignment_epoch(
+    key: records.GroupKey, value: records.ConsumerGroupTargetAssignmentMetadataValue
+) -> Change:
+    return changes.AssignmentEpochSet(value.assignment_epoch, value.assignment_timestamp)
+
+
+def _told_target(key: records.MemberKey, value: records.ConsumerGroupTargetAssignmentMemberValue) -> Change:
+    partitions = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
+    return changes.TargetSet(key.member_id, partitions)
+
+
+def _told_current(key: records.MemberKey, value: records.ConsumerGroupCurrentMemberAssignmentValue) -> Change:
+    return changes.CurrentSet(key.member_id, _read_current(value))
+
+
+def _told_regex(
+    key: records.RegularExpressionKey, value: records.ConsumerGroupRegularExpressionValue
+) -> Change:
+    resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+    return changes.RegexSet(key.regular_expression, resolved)
+
+
+def _of_group(change: Change) -> Callable[[Any], Change]:
+    """What a tombstone of the whole group means, whatever is in the key."""
+    return lambda _: change
+
+
+def _of_member(change: Callable[[str], Change]) -> Callable[[records.MemberKey], Change]:
+    """What a tombstone of a member means."""
+    return lambda key: change(key.member_id)
+
+
+def _regex_removed(key: records.RegularExpressionKey) -> Change:
+    return changes.RegexRemoved(key.regular_expression)
+
+
 _READERS: Final[dict[int, _Reader]] = {
     _EPOCH: _Reader(
         records.GroupKey,
         records.ConsumerGroupMetadataValue,
-        lambda key, value: changes.EpochSet(value.epoch, value.metadata_hash),
-        lambda key: changes.GroupRemoved(),
+        _told_epoch,
+        _of_group(changes.GroupRemoved()),
     ),
     # What it tells is known from the topics themselves.
     _PARTITION_METADATA: _Reader(
         records.GroupKey,
         None,
-        lambda key, value: changes.PartitionMetadataSet(),
-        lambda key: changes.PartitionMetadataRemoved(),
+        lambda _, __: changes.PartitionMetadataSet(),
+        _of_group(changes.PartitionMetadataRemoved()),
     ),
     _MEMBER: _Reader(
         records.MemberKey,
         records.ConsumerGroupMemberMetadataValue,
-        lambda key, value: changes.MemberSet(key.member_id, _read_member(value)),
-        lambda key: changes.MemberRemoved(key.member_id),
+        _told_member,
+        _of_member(changes.MemberRemoved),
     ),
     _ASSIGNMENT_EPOCH: _Reader(
         records.GroupKey,
         records.ConsumerGroupTargetAssignmentMetadataValue,
-        lambda key, value: changes.AssignmentEpochSet(value.assignment_epoch, value.assignment_timestamp),
-        lambda key: changes.AssignmentEpochRemoved(),
+        _told_assignment_epoch,
+        _of_group(changes.AssignmentEpochRemoved()),
     ),
     _TARGET: _Reader(
         records.MemberKey,
         records.ConsumerGroupTargetAssignmentMemberValue,
-        lambda key, value: changes.TargetSet(
-            key.member_id,
-            {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions},
-        ),
-        lambda key: changes.TargetRemoved(key.member_id),
+        _told_target,
+        _of_member(changes.TargetRemoved),
     ),
     _CURRENT: _Reader(
         records.MemberKey,
         records.ConsumerGroupCurrentMemberAssignmentValue,
-        lambda key, value: changes.CurrentSet(key.member_id, _read_current(value)),
-        lambda key: changes.CurrentRemoved(key.member_id),
+        _told_current,
+        _of_member(changes.CurrentRemoved),
     ),
     _REGEX: _Reader(
         records.RegularExpressionKey,
         records.ConsumerGroupRegularExpressionValue,
-        lambda key, value: changes.RegexSet(
-            key.regular_expression, ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
-        ),
-        lambda key: changes.RegexRemoved(key.regular_expression),
+        _told_regex,
+        _regex_removed,
     ),
 }

@@ -10,6 +10,7 @@ import attrs
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
 from tidelog.kernel.partition.partition import AppendResult
+from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.changes import CurrentSet, MemberRemoved
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.departures import depart
@@ -17,7 +18,7 @@ from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.migration import removal
 from tidelog.plugins.coordinator.consumer_groups.neighbours import ClassicGroups
-from tidelog.plugins.coordinator.consumer_groups.recording import from_record, to_record
+from tidelog.plugins.coordinator.consumer_groups.recording import UnreadableRecord, from_record, to_record
 from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
 from tidelog.plugins.coordinator.deadlines import Deadlines
@@ -112,8 +113,12 @@ class Registry:
             self.timers.stop_all(group_id, member_id)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Take over a record that was read back."""
-        group_id, change = from_record(key, value)
+        """Take over a record that was read back; one that cannot be read is told and left out."""
+        try:
+            group_id, change = from_record(key, value)
+        except UnreadableRecord as error:
+            _log.error("partition %d of the log has what cannot be read: %s", partition, error)
+            return
         group = self._groups.get(group_id)
         if group is None:
             if value is None:
@@ -121,7 +126,7 @@ class Registry:
             group = self._groups[group_id] = ConsumerGroup(group_id)
             # Offsets that were read before may have begun a simple group.
             self.around.classic.displace(group_id)
-        group.apply(change)
+        apply(group, change)
         if group.removed:
             del self._groups[group_id]
 

@@ -10,6 +10,7 @@ from tidelog.kernel.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import departures, heartbeats
+from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
@@ -119,7 +120,7 @@ class Scene:
         for record in self.log:
             group_id, change = from_record(record.key, record.value)
             assert group_id == GROUP
-            group.apply(change)
+            apply(group, change)
         return group
 
     def owned(self, answer: HeartbeatAnswer) -> dict[str, set[int]]:
