@@ -15,8 +15,10 @@ from tidelog.kernel.errors import (
     CoordinatorLoadInProgress,
     NotCoordinator,
     StorageError,
+    UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition.partition import Isolation
+from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
 
@@ -71,16 +73,19 @@ class TopicLog:
             self._explain(partition)
         batch = encode_batch(records, self._clock(), producer=producer, codec=self._codec)
         try:
-            return self._active[partition].append(batch, in_transaction=producer is not None, sequenced=False)
-        except StorageError as error:
+            return self._active[partition].append(
+                batch, in_transaction=producer is not None, sequenced=False, checks=RecordChecks.DONE
+            )
+        except (StorageError, UnknownTopicOrPartition) as error:
             raise self._lost(partition, error) from error
 
     async def committed(self, partition: int, result: AppendResult) -> None:
         """See `StateLog`."""
         if result.flush_due:
+            self.check_active(partition)
             try:
                 await self._active[partition].wait_flushed(result.last_offset)
-            except StorageError as error:
+            except (StorageError, UnknownTopicOrPartition) as error:
                 raise self._lost(partition, error) from error
 
     async def ensure(self) -> None:
@@ -111,7 +116,7 @@ class TopicLog:
             raise NotCoordinator(f"{self._spec.name} is not there")
         raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being read")
 
-    def _lost(self, partition: int, error: StorageError) -> NotCoordinator:
+    def _lost(self, partition: int, error: BrokerError) -> NotCoordinator:
         _log.error("%s-%d cannot be written: %s", self._spec.name, partition, error)
         return NotCoordinator(f"{self._spec.name}-{partition} cannot be written")
 

@@ -1,9 +1,13 @@
-"""FindCoordinator: an honest answer while nobody coordinates."""
+"""FindCoordinator: this broker, once what its coordinator needs is there; and who else is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import FIND_COORDINATOR
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
@@ -16,6 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
 from .client import Client, versions_of
 
 MANY_SINCE = 4
+NOBODY = (-1, "", -1)
 
 
 def request(version: int, *keys: str, key_type: int = GROUP_KEY) -> FindCoordinatorRequest:
@@ -25,22 +30,64 @@ def request(version: int, *keys: str, key_type: int = GROUP_KEY) -> FindCoordina
     return FindCoordinatorRequest(key=keys[0], key_type=key_type)
 
 
+def this_broker(broker: Broker) -> tuple[int, str, int]:
+    """What clients are told of it."""
+    own = broker.cluster.this_broker("PLAINTEXT")
+    return own.node_id, own.host, own.port
+
+
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR, last=MANY_SINCE - 1))
-async def test_one_key(client: Client, version: int) -> None:
+async def test_one_key(client: Client, broker: Broker, version: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "group"))
-    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (response.node_id, response.host, response.port) == (-1, "", -1)
-    assert bool(response.error_message) == (version >= 1)
+    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.node_id, response.host, response.port) == this_broker(broker)
 
 
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR, MANY_SINCE))
-async def test_many_keys(client: Client, version: int) -> None:
+async def test_many_keys(client: Client, broker: Broker, version: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "one", "two"))
     assert [coordinator.key for coordinator in response.coordinators] == ["one", "two"]
     for coordinator in response.coordinators:
-        assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert (coordinator.node_id, coordinator.host, coordinator.port) == (-1, "", -1)
-        assert coordinator.error_message
+        assert (coordinator.error_code, coordinator.error_message) == (0, None)
+        assert (coordinator.node_id, coordinator.host, coordinator.port) == this_broker(broker)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "name", "config"),
+    [
+        (
+            GROUP_KEY,
+            "__consumer_offsets",
+            {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"},
+        ),
+        (
+            TRANSACTION_KEY,
+            "__transaction_state",
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": "1",
+                "segment.bytes": "104857600",
+                "unclean.leader.election.enable": "false",
+            },
+        ),
+    ],
+)
+async def test_the_first_to_ask_makes_the_topic_of_the_coordinator(
+    client: Client, broker: Broker, key_type: int, name: str, config: Mapping[str, str]
+) -> None:
+    assert len(broker.topics) == 0
+    for _ in range(2):
+        await client.ask(FIND_COORDINATOR, 3, request(3, "key", key_type=key_type))
+    (topic,) = broker.topics
+    assert (topic.name, len(topic.partitions), topic.overrides) == (name, 50, config)
+    assert topic.is_internal
+
+
+async def test_an_internal_topic_has_as_many_partitions_as_it_is_told() -> None:
+    async with running_broker({"offsets.topic.num.partitions": 3}) as broker:
+        await Client(broker).ask(FIND_COORDINATOR, 3, request(3, "group"))
+        assert len(broker.topics.get("__consumer_offsets").partitions) == 3
 
 
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR, 1))
@@ -50,10 +97,24 @@ async def test_many_keys(client: Client, version: int) -> None:
 )
 async def test_types_of_keys(client: Client, version: int, key_type: int, since: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "key", key_type=key_type))
-    code = response.coordinators[0].error_code if version >= MANY_SINCE else response.error_code
-    known = version >= since
-    assert code == (ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
+    found = response.coordinators[0] if version >= MANY_SINCE else response
+    if version < since:
+        assert found.error_code == ErrorCode.INVALID_REQUEST
+    elif key_type == SHARE_KEY:
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        assert found.error_code == 0
+    assert bool(found.error_code) == ((found.node_id, found.host, found.port) == NOBODY)
 
 
 async def test_no_keys(client: Client) -> None:
     assert (await client.ask(FIND_COORDINATOR, 4, request(4))).coordinators == []
+
+
+@pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR))
+async def test_without_a_coordinator(version: int) -> None:
+    async with running_broker({"plugins.blocked": "coordinator"}) as broker:
+        response = await Client(broker).ask(FIND_COORDINATOR, version, request(version, "group"))
+        found = response.coordinators[0] if version >= MANY_SINCE else response
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (found.node_id, found.host, found.port) == NOBODY
