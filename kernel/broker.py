@@ -12,7 +12,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -73,6 +73,7 @@ class Broker:
                 self.load_progress,
                 partitions_failed=self._partitions_failed,
                 halt=self.halt,
+                high_watermarks=self._high_watermarks,
             )
         )
         self.topics = Topics(config, self.storage, clock, self.tasks)
@@ -117,6 +118,9 @@ class Broker:
     def halted(self) -> bool:
         """Whether it stops because it has to."""
         return self._halted is not None
+
+    def _high_watermarks(self) -> Mapping[TopicPartition, int]:
+        return self.topics.high_watermarks()
 
     def _partitions_failed(self, partitions: Sequence[TopicPartition], reason: str) -> None:
         self.topics.take_offline(partitions, reason)

@@ -403,6 +403,11 @@ def _told_nobody(partitions: Sequence[TopicPartition], reason: str) -> None:
     """Where nobody serves partitions, nobody has to know."""
 
 
+def _no_high_watermarks() -> Mapping[TopicPartition, int]:
+    """Where nobody reads, nothing is committed."""
+    return {}
+
+
 def _halt_nothing(reason: str) -> None:
     """Where no broker runs, none has to end."""
 
@@ -413,7 +418,8 @@ class StorageContext:
 
     `index_formats` are those that plugins offer, by name. `progress` is to be told how far opening is.
     On the event loop, `partitions_failed(partitions, reason)` tells that the place of their data failed and
-    `halt(reason)` that nothing can be served any more.
+    `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
+    after they were closed.
     """
 
     config: Config
@@ -424,6 +430,7 @@ class StorageContext:
     progress: LoadProgress = attrs.Factory(LoadProgress)
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
     halt: Callable[[str], None] = _halt_nothing
+    high_watermarks: Callable[[], Mapping[TopicPartition, int]] = _no_high_watermarks
 
 
 @attrs.frozen

@@ -106,6 +106,7 @@ class Topics:
         self._internal: dict[str, NewTopic] = {}
         self._deletion_listeners: list[Callable[[Topic], None]] = []
         self._changing = trio.Lock()
+        self._closed_at: Mapping[TopicPartition, int] | None = None
         self.closing = False
         self.version = 0
 
@@ -363,6 +364,12 @@ class Topics:
         for topic in self:
             yield from topic.partitions
 
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """Up to where each partition is committed; after `close`, up to where it was."""
+        if self._closed_at is not None:
+            return self._closed_at
+        return {each.topic_partition: each.high_watermark for each in self.partitions()}
+
     def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> None:
         """The place of these partitions' data failed: serve them no more until a restart."""
         for failed in partitions:
@@ -380,6 +387,7 @@ class Topics:
     async def close(self) -> None:
         """Close all partitions; the state of those that the disk does not refuse is on it afterwards."""
         partitions = list(self.partitions())
+        self._closed_at = self.high_watermarks()
         self._by_name.clear()
         self._by_id.clear()
         async with trio.open_nursery() as closing:

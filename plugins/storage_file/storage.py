@@ -295,6 +295,14 @@ class FileStorage:
                 delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
                 self._context.tasks.start(PeriodicTask(f"checkpoint {name}", task, config[key], delay_ms))
 
+        interval_ms = config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS]
+        note = self._write_high_watermarks
+        self._context.tasks.start(PeriodicTask("checkpoint high watermarks", note, max(interval_ms, 1)))
+
+    async def _write_high_watermarks(self) -> None:
+        known = self._context.high_watermarks()
+        await self._in_each_directory(lambda directory: directory.write_high_watermarks(known))
+
     def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._context.tasks.start(PeriodicTask(name, run, interval_ms, initial_delay_ms=interval_ms))
 
@@ -339,6 +347,7 @@ class FileStorage:
         opened = {store.topic_partition: store for store in opening.stores}
         for placement in placements:
             if placement.spec.topic_partition not in offline:
+                placement.directory.tell_of_loss(opened[placement.spec.topic_partition])
                 placement.directory.add(opened[placement.spec.topic_partition])
         for placement in placements:
             self._resume_move(placement)
@@ -495,6 +504,7 @@ class FileStorage:
             if directory.failed or self._metadata is None:
                 continue
             try:
+                directory.write_high_watermarks(self._context.high_watermarks())
                 directory.mark_clean(self._metadata.broker_epoch)
             except OSError as error:
                 errors.append(f"{directory.path}: {error}")

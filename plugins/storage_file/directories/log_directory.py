@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_checkpoint,
@@ -83,6 +84,7 @@ class LogDirectory:
         self._unchecked: set[TopicPartition] = set()
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
 
     def claim(self, cluster_id: str | None, node_id: int) -> str | None:
         """Blocking: check the directory's ids against the broker's; its cluster id, None when it is new.
@@ -127,6 +129,7 @@ class LogDirectory:
         self._unchecked = set() if self.clean else set(self.folders)
         self._recovery_points = read_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = read_checkpoint(self.path / LOG_START_CHECKPOINT)
+        self._high_watermarks = read_checkpoint(self.path / HIGH_WATERMARK_CHECKPOINT)
 
     def _list(self) -> None:
         with disk.scandir(self.path) as entries:
@@ -175,6 +178,7 @@ class LogDirectory:
         self._unchecked.discard(partition)
         self._recovery_points.pop(partition, None)
         self._log_starts.pop(partition, None)
+        self._high_watermarks.pop(partition, None)
 
     def found(self, partition: TopicPartition) -> None:
         """Take in a partition whose directory has only now got its name; it is checked when it is opened."""
@@ -207,6 +211,23 @@ class LogDirectory:
             if merged != self._log_starts and not self._released:
                 write_checkpoint(self.path / LOG_START_CHECKPOINT, merged)
                 self._log_starts = merged
+
+    def write_high_watermarks(self, known: Mapping[TopicPartition, int]) -> None:
+        """Blocking: checkpoint up to where partitions are committed."""
+        with self._writing:
+            merged = self._merge(self._high_watermarks, lambda store: known.get(store.topic_partition))
+            if merged != self._high_watermarks and not self._released:
+                write_checkpoint(self.path / HIGH_WATERMARK_CHECKPOINT, merged)
+                self._high_watermarks = merged
+
+    def tell_of_loss(self, store: FilePartitionStore) -> None:
+        """Say so when a log that was opened ends before what readers had been shown."""
+        shown = self._high_watermarks.get(store.topic_partition, 0)
+        if store.log_end_offset < shown:
+            _log.warning(
+                "%s ends at offset %d, and readers had been shown what is below %d: that is lost",
+                store.directory, store.log_end_offset, shown,
+            )  # fmt: skip
 
     def _merge(
         self, known: dict[TopicPartition, int], offset_of: Callable[[FilePartitionStore], int | None]
