@@ -171,7 +171,9 @@ class Broker:
         metadata = self.storage.metadata
         self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
         self.producer_ids = ProducerIds(metadata)
-        self.dynamic_config = DynamicConfig(self.config, metadata, self.topics, self.config[keys.NODE_ID])
+        self.dynamic_config = DynamicConfig(
+            self.config, metadata, self.topics, self.config[keys.NODE_ID], self.server.take_limits
+        )
         self.dynamic_config.load()
         await self.topics.load()
         if self._coordinator is not None:

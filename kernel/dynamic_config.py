@@ -7,7 +7,7 @@ broker was started with.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -25,7 +25,16 @@ ALL_BROKERS = None
 class DynamicConfig:
     """Changes `Config` while the broker runs; topics go by the new defaults at once."""
 
-    def __init__(self, config: Config, metadata: MetadataStore, topics: Topics, node_id: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        metadata: MetadataStore,
+        topics: Topics,
+        node_id: int,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`changed` is called whenever other values are in force."""
+        self._changed = changed
         self._config = config
         self._metadata = metadata
         self._topics = topics
@@ -41,6 +50,7 @@ class DynamicConfig:
             self._config.set_dynamic(of_broker, of_cluster)
         except ConfigError as error:
             _log.warning("what was set while the broker ran is not used: %s", error)
+        self._changed()
 
     async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
         """Change what is set for this broker, or with None for all brokers, durably.

@@ -46,6 +46,11 @@ class ConnectionLimits:
     _total: int = attrs.field(default=0, init=False)
     _one_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
 
+    def change(self, max_connections: int, max_per_ip: int) -> None:
+        """Let other limits hold from now on; connections that are open stay."""
+        self.max_connections, self.max_per_ip = max_connections, max_per_ip
+        self._wake_waiting()
+
     async def wait_for_room(self) -> None:
         """Wait until fewer than `max_connections` are open."""
         while self._total >= self.max_connections:
@@ -69,5 +74,8 @@ class ConnectionLimits:
         self._per_ip[host] -= 1
         if not self._per_ip[host]:
             del self._per_ip[host]
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
         self._one_ended.set()
         self._one_ended = trio.Event()

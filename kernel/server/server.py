@@ -45,6 +45,11 @@ class Server:
         self._stopping = False
         self._listeners: list[BoundListener] = []
 
+    def take_limits(self) -> None:
+        """Go by the limits on connections that the configuration has now."""
+        config = self._broker.config
+        self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP])
+
     def bind(self) -> dict[str, tuple[str, int]]:
         """Bind all listeners: name → (host, port) as bound.
 

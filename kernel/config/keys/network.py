@@ -73,12 +73,14 @@ MAX_CONNECTIONS = ConfigKey(
     name="max.connections",
     type=integer(0),
     default=INT_MAX,
+    dynamic=True,
     documentation="Connections that may be open at once; further ones wait until one ends.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
     type=integer(0),
     default=INT_MAX,
+    dynamic=True,
     documentation="Connections that one address may have open at once; further ones are closed at once.",
 )
 MAX_CONNECTIONS_PER_IP_OVERRIDES = ConfigKey(

@@ -111,3 +111,22 @@ def test_addresses_that_left_are_forgotten() -> None:
 def vars_of(limits: ConnectionLimits) -> object:
     """What is counted for each address."""
     return limits._per_ip  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_room_comes_when_the_limit_is_raised(nursery: trio.Nursery) -> None:
+    limits = ConnectionLimits(1, 1, {})
+    limits.opened(HERE)
+    welcome: list[str] = []
+
+    async def next_one() -> None:
+        await limits.wait_for_room()
+        welcome.append(THERE)
+
+    nursery.start_soon(next_one)
+    await wait_all_tasks_blocked()
+    before = [*welcome, limits.refusal(HERE)]
+    limits.change(2, 5)
+    await wait_all_tasks_blocked()
+    assert before != [None]
+    assert welcome == [THERE]
+    assert limits.refusal(HERE) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import MessageTooLarge
@@ -17,9 +18,11 @@ from tidelog.plugins.protocol_kafka.messages.alter_configs import (
 )
 from tidelog.plugins.protocol_kafka.messages.api import (
     ALTER_CONFIGS,
+    API_VERSIONS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
 )
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -35,7 +38,7 @@ from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResource,
 )
 
-from .client import Client, versions_of
+from .client import Client, framed, versions_of
 from .topics import new_topic
 
 Change = tuple[str, int, str | None]
@@ -210,3 +213,28 @@ async def test_what_the_broker_was_started_with_comes_back() -> None:
         await increment(client, ("message.max.bytes", SET, "1000"), kind=BROKER_RESOURCE, name="1")
         await increment(client, ("message.max.bytes", DELETE, None), kind=BROKER_RESOURCE, name="1")
         assert await told(client, "max.message.bytes") == ("5000", STATIC_SOURCE)
+
+
+async def test_limits_on_connections_count_at_once() -> None:
+    async with running_broker({"max.connections.per.ip": 1}) as broker:
+        client = Client(broker)
+        host, port = broker.listeners["PLAINTEXT"].rsplit(":", 1)
+
+        async def is_served() -> bool:
+            async with await trio.open_tcp_stream(host, int(port)) as stream:
+                await stream.send_all(framed(API_VERSIONS, 0, ApiVersionsRequest()))
+                with trio.move_on_after(5):
+                    try:
+                        return bool(await stream.receive_some(4))
+                    except trio.BrokenResourceError:
+                        return False
+            return False
+
+        async with await trio.open_tcp_stream(host, int(port)) as first:
+            await first.send_all(framed(API_VERSIONS, 0, ApiVersionsRequest()))
+            assert await first.receive_some(4)
+            served = [await is_served()]
+            change = ("max.connections.per.ip", SET, "3")
+            assert (await increment(client, change, kind=BROKER_RESOURCE, name="1")).error_code == 0
+            served.append(await is_served())
+        assert served == [False, True]
