@@ -222,6 +222,10 @@ def _told_epoch(key: records.GroupKey, value: records.ConsumerGroupMetadataValue
     return changes.EpochSet(value.epoch, value.metadata_hash)
 
 
+def _told_partition_metadata(key: records.GroupKey, value: None) -> Change:
+    return changes.PartitionMetadataSet()
+
+
 def _told_member(key: records.MemberKey, value: records.ConsumerGroupMemberMetadataValue) -> Change:
     return changes.MemberSet(key.member_id, _read_member(value))
 
@@ -273,7 +277,7 @@ _READERS: Final[dict[int, _Reader]] = {
     _PARTITION_METADATA: _Reader(
         records.GroupKey,
         None,
-        lambda _, __: changes.PartitionMetadataSet(),
+        _told_partition_metadata,
         _of_group(changes.PartitionMetadataRemoved()),
     ),
     _MEMBER: _Reader(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 from tidelog.kernel.errors import InvalidRegularExpression
 from tidelog.plugins.coordinator.consumer_groups.context import Context
@@ -41,8 +42,7 @@ def compile_regex(regex: str) -> TopicRegex:
         InvalidRegularExpression: it is none in RE2's syntax, or larger than this broker evaluates.
     """
     # Only a broker whose clients subscribe this way pays for the library.
-    import re2
-
+    re2: Any = import_module("re2")
     if len(regex) > MAX_REGEX_LENGTH:
         raise InvalidRegularExpression(
             f"a regular expression of {len(regex)} characters is longer than {MAX_REGEX_LENGTH}"
@@ -53,10 +53,14 @@ def compile_regex(regex: str) -> TopicRegex:
     try:
         compiled: TopicRegex = re2.compile(regex, options)
     except re2.error as error:
-        reason = error.args[0] if error.args else error
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidRegularExpression(f"{regex!r} is not a regular expression of RE2: {text}") from None
+        reason = _reason(error)
+        raise InvalidRegularExpression(f"{regex!r} is not a regular expression of RE2: {reason}") from None
     return compiled
+
+
+def _reason(error: Exception) -> str:
+    reason: object = error.args[0] if error.args else error
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def matching_topics(regexes: Iterable[str], names: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -80,7 +84,7 @@ def regexes_to_resolve(group: ConsumerGroup, regex: str | None, context: Context
     That is one that is new to the group; and all of them when topics have changed since the last time, but
     not too often, or when that was long ago.
     """
-    wanted = frozenset((regex,)) - group.regexes.keys() if regex else frozenset()
+    wanted = frozenset((regex,) if regex and regex not in group.regexes else ())
     if not group.regexes:
         return wanted
     age_ms = context.now_ms - min(resolved.timestamp_ms for resolved in group.regexes.values())

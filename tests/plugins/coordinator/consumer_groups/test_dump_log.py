@@ -11,7 +11,7 @@ import trio
 
 from tests.peers import find_kafka
 from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
-from tidelog.kernel.coordination.groups import GroupProtocol, JoinRequest
+from tidelog.kernel.coordination.groups import GroupProtocol, Joined, JoinRequest
 from tidelog.kernel.testing.broker import running_broker
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
@@ -32,7 +32,7 @@ async def write_groups(log_dir: Path) -> None:
         await coordinator.consumer_groups.heartbeat(join)
         protocols = [GroupProtocol("range", SUBSCRIPTION)]
         joined = coordinator.groups.join(JoinRequest("g", "old", "consumer", protocols, 10_000, 20_000))
-        assert not hasattr(joined, "generation")
+        assert not isinstance(joined, Joined)
         await joined
         leave = ConsumerGroupHeartbeat("g", "a", -1)
         await coordinator.consumer_groups.heartbeat(leave)
