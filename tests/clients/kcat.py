@@ -20,14 +20,19 @@ _FORMAT = r"%p\t%o\t%T\t%K\t%k\t%S\t%s\n"
 
 def kcat(bootstrap: str, *arguments: str, stdin: bytes = b"") -> str:
     """What kcat prints; raises AssertionError with its complaints when it fails."""
-    program = shutil.which("kcat")
-    if program is None:
-        raise PeerUnavailableError("kcat", "no `kcat` is on the PATH; install Debian's package kcat")
     ended = subprocess.run(
-        [program, "-b", bootstrap, *arguments], input=stdin, capture_output=True, timeout=TIMEOUT_S
+        kcat_command(bootstrap, *arguments), input=stdin, capture_output=True, timeout=TIMEOUT_S
     )
     assert ended.returncode == 0, ended.stderr.decode()
     return ended.stdout.decode()
+
+
+def kcat_command(bootstrap: str, *arguments: str) -> list[str]:
+    """The command line of kcat; raises PeerUnavailableError without it."""
+    program = shutil.which("kcat")
+    if program is None:
+        raise PeerUnavailableError("kcat", "no `kcat` is on the PATH; install Debian's package kcat")
+    return [program, "-b", bootstrap, *arguments]
 
 
 def read_with_kcat(bootstrap: str, topic: str, arguments: Sequence[str] = ()) -> list[Record]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 # Only a member that is gone without a word has to be missed soon.
 QUICK = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300"}
+# Longer than a broker is away; a client that comes back as somebody else is waited for no longer than that.
+PATIENT = {"session.timeout.ms": "5000", "heartbeat.interval.ms": "300"}
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 COOPERATIVE = [kind for kind in KINDS if kind.cooperative is not None]
 STATIC = [kind for kind in KINDS if kind.static]
@@ -120,7 +122,7 @@ def test_cooperative_members_keep_reading_what_they_keep(kind: Kind, broker: Bro
 
 @EACH
 def test_a_group_goes_on_when_its_broker_comes_back(kind: Kind, broker: Broker) -> None:
-    with Crew(broker, kind, {"heartbeat.interval.ms": "300"}) as crew:
+    with Crew(broker, kind, PATIENT) as crew:
         crew.join()
         crew.join()
         crew.wait_settled()

@@ -1,0 +1,114 @@
+"""A worker with confluent-kafka: what it reads goes to the output with the offset up to which it was read.
+
+Arguments: bootstrap servers, input topic, output topic, group, transactional id. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import attrs
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+SESSION_TIMEOUT_MS = 1500
+TRANSACTION_TIMEOUT_MS = 10_000
+PATIENCE_S = 20.0
+POLL_S = 0.05
+AT_ONCE = 20
+
+
+@attrs.define
+class Worker:
+    """A consumer and a producer that belong together."""
+
+    consumer: Consumer
+    producer: Producer
+    input: str
+    output: str
+    revoked: bool = False
+
+    def start(self) -> None:
+        """Fence whoever had this transactional id before, and join the group."""
+        self.producer.init_transactions(PATIENCE_S)
+        self.consumer.subscribe([self.input], on_revoke=self._on_revoke, on_lost=self._on_revoke)
+
+    def _on_revoke(self, _: Consumer, __: list[TopicPartition]) -> None:
+        self.revoked = True
+
+    def step(self) -> None:
+        """One transaction, if there is something to do."""
+        messages = self._gather()
+        if not messages:
+            return
+        try:
+            self._transact(messages)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise
+            self.producer.abort_transaction(PATIENCE_S)
+            self._rewind()
+
+    def _gather(self) -> list[Message]:
+        """What can be read now; nothing when its partitions were taken away meanwhile."""
+        self.revoked = False
+        messages: list[Message] = []
+        while len(messages) < AT_ONCE and (message := self.consumer.poll(POLL_S)) is not None:
+            if message.error() is None:
+                messages.append(message)
+        return [] if self.revoked else messages
+
+    def _transact(self, messages: list[Message]) -> None:
+        group = self.consumer.consumer_group_metadata()
+        self.producer.begin_transaction()
+        for message in messages:
+            self.producer.produce(self.output, message.value(), partition=_partition(message))
+        positions = {_partition(message): (message.offset() or 0) + 1 for message in messages}
+        offsets = [TopicPartition(self.input, partition, offset) for partition, offset in positions.items()]
+        self.producer.send_offsets_to_transaction(offsets, group, PATIENCE_S)
+        self.producer.commit_transaction(PATIENCE_S)
+
+    def _rewind(self) -> None:
+        """Back to what is committed, where the next transaction has to begin."""
+        for partition in self.consumer.committed(self.consumer.assignment(), PATIENCE_S):
+            partition.offset = max(partition.offset, 0)
+            self.consumer.seek(partition)
+
+
+def _partition(message: Message) -> int:
+    partition = message.partition()
+    assert partition is not None
+    return partition
+
+
+def main() -> None:
+    """Work until the input ends."""
+    bootstrap, source, target, group, transactional_id = sys.argv[1:]
+    # librdkafka 2.16 starts from its bootstrap servers again when all brokers are gone, and may then send offsets
+    # to a coordinator that it has given up, without end.
+    recovery = {"metadata.recovery.strategy": "none"}
+    backoff = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 300, **recovery}
+    consumer = Consumer(
+        {
+            **backoff,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 5,
+        }
+    )
+    producer = Producer(
+        {**backoff, "transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
+    )
+    ended = threading.Thread(target=sys.stdin.read, daemon=True)
+    ended.start()
+    worker = Worker(consumer, producer, source, target)
+    worker.start()
+    while ended.is_alive():
+        worker.step()
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main()

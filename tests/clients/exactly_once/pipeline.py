@@ -1,0 +1,156 @@
+"""Workers between two topics, and everything that happens to them."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from tests.clients.brokers import Broker
+
+INPUT, OUTPUT, GROUP = "orders", "invoices", "workers"
+PARTITIONS = 4
+WORKERS = 2
+AT_ONCE = 60
+CALM_S = (0.2, 1.2)
+TIMEOUT_S = 60.0
+
+
+@attrs.define
+class Pipeline:
+    """`command` gives the command line of a worker with these arguments."""
+
+    broker: Broker
+    command: Callable[[Sequence[str]], Sequence[str]]
+    folder: Path
+    produced: list[bytes] = attrs.field(factory=list[bytes])
+    kills: int = 0
+    _workers: list[subprocess.Popen[bytes]] = attrs.field(factory=list[subprocess.Popen[bytes]])
+    _producer: Producer = attrs.field(init=False)
+
+    def __enter__(self) -> Pipeline:
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        topics = [NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)]
+        for created in admin.create_topics(topics).values():
+            created.result(TIMEOUT_S)
+        self._producer = Producer({"bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True})
+        self._workers = [self._start(number) for number in range(WORKERS)]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            _kill(worker)
+
+    def suffer(self, seconds: float, chance: random.Random) -> None:
+        """Produce inputs for a while, and kill what moves."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._produce()
+            time.sleep(chance.uniform(*CALM_S))
+            victim = chance.randrange(WORKERS + 1)
+            self.kills += 1
+            if victim < WORKERS:
+                _kill(self._workers[victim])
+                self._workers[victim] = self._start(victim)
+            else:
+                self.broker.kill()
+                self.broker.start()
+            self._replace_ended()
+
+    def finish(self) -> None:
+        """Wait until every input is done, and have the workers end."""
+        self._produce()
+        deadline = time.monotonic() + TIMEOUT_S
+        while sum(self._committed()) < len(self.produced):
+            self._replace_ended()
+            assert time.monotonic() < deadline, f"{self._committed()} of {len(self.produced)} are done"
+            time.sleep(0.1)
+        for worker in self._workers:
+            assert worker.stdin is not None
+            worker.stdin.close()
+            worker.wait(TIMEOUT_S)
+
+    def output(self) -> list[bytes]:
+        """All committed values of the output."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "group.id": "auditor",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        consumer.assign([TopicPartition(OUTPUT, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        values, ends = list[bytes](), 0
+        while ends < PARTITIONS:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, f"only {len(values)} records of the output can be read"
+            error = message.error()
+            if error is None:
+                values.append(message.value() or b"")
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error  # its public name
+                ends += 1
+        consumer.close()
+        return values
+
+    def _produce(self) -> None:
+        for _ in range(AT_ONCE):
+            value = b"%d" % len(self.produced)
+            self._producer.produce(INPUT, value, partition=len(self.produced) % PARTITIONS)
+            self.produced.append(value)
+        assert self._producer.flush(TIMEOUT_S) == 0
+
+    def _committed(self) -> list[int]:
+        """How far the group has come in each partition of the input."""
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        asked = [TopicPartition(INPUT, index) for index in range(PARTITIONS)]
+        told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, asked)])[GROUP]
+        try:
+            return [max(each.offset, 0) for each in told.result(TIMEOUT_S).topic_partitions or []]
+        except KafkaException as error:
+            # A broker that has just come back may still be reading what it knew.
+            if error.args[0].retriable():
+                return []
+            raise
+
+    def _replace_ended(self) -> None:
+        """A worker gives up when it was fenced or lost its broker for long: somebody starts it again."""
+        for number, worker in enumerate(self._workers):
+            if worker.poll() is not None:
+                _kill(worker)
+                self._workers[number] = self._start(number)
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        words = [self.broker.bootstrap, INPUT, OUTPUT, GROUP, f"worker-{number}"]
+        with (self.folder / f"worker-{number}.log").open("ab") as log:
+            return subprocess.Popen(self.command(words), stdin=subprocess.PIPE, stderr=log)
+
+
+def _kill(worker: subprocess.Popen[bytes]) -> None:
+    worker.kill()
+    worker.wait()
+    if worker.stdin is not None:
+        worker.stdin.close()
