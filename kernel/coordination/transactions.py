@@ -188,7 +188,7 @@ class TransactionService(Protocol):
         """
         ...
 
-    def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
+    async def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
         """All transactional ids that match.
 
         Raises:

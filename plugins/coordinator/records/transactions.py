@@ -32,6 +32,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import INT32
 
 KEY_VERSION: Final = 0
 NEWEST_VALUE_VERSION: Final = 1
+STATUS_AT: Final = 16
+"""Where a value of either version has the byte of its state."""
 
 _VERSION: Final = binary.Struct(">h")
 

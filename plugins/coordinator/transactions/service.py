@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
+import trio
 
 from tidelog.kernel.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
@@ -30,13 +31,11 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.records.transactions import (
-    decode_key,
-    decode_value,
     encode_key,
     encode_value,
 )
 from tidelog.plugins.coordinator.transactions import machine
-from tidelog.plugins.coordinator.transactions.listing import matching
+from tidelog.plugins.coordinator.transactions.listing import matcher
 from tidelog.plugins.coordinator.transactions.markers import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TOMBSTONES_PER_BATCH: Final = 1000
+LOOKED_AT_PER_SLICE: Final = 200
+"""Transactional ids that are gone through before others get their turn."""
 
 
 @attrs.frozen
@@ -213,12 +214,17 @@ class Transactions:
             raise TransactionalIdNotFound(f"no transactional id {transactional_id!r} is known here")
         return known.describe()
 
-    def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
+    async def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
         """See `TransactionService`."""
         for partition in range(self._log.partition_count):
             self._log.check_active(partition)
-        transactions = (held.transaction for held in self.table)
-        return [found.describe() for found in matching(transactions, wanted, self._around.clock())]
+        matches, found = matcher(wanted, self._around.clock()), list[TransactionDescription]()
+        for count, (_, transaction) in enumerate(self.table, 1):
+            if matches(transaction):
+                found.append(transaction.describe())
+            if count % LOOKED_AT_PER_SLICE == 0:
+                await trio.lowlevel.checkpoint()
+        return found
 
     async def abort_overdue(self) -> None:
         """Abort what is open for longer than its producer's transaction timeout."""
@@ -245,9 +251,11 @@ class Transactions:
         """Forget transactional ids that were not used for `transactional.id.expiration.ms`."""
         now_ms, expiration_ms = self._around.clock(), self._settings.id_expiration_ms
         expired: dict[int, list[str]] = {}
-        for partition, transaction in self.table:
+        for count, (partition, transaction) in enumerate(self.table, 1):
             if machine.is_expired(transaction, now_ms, expiration_ms):
                 expired.setdefault(partition, []).append(transaction.transactional_id)
+            if count % LOOKED_AT_PER_SLICE == 0:
+                await trio.lowlevel.checkpoint()
         for partition, ids in expired.items():
             for start in range(0, len(ids), TOMBSTONES_PER_BATCH):
                 try:
@@ -259,18 +267,11 @@ class Transactions:
     def replay(self, partition: int, batch: LoadedBatch) -> None:
         """See `LogReader`."""
         for key, value in batch.records:
-            transactional_id = decode_key(key)
-            if transactional_id is None:
-                continue
-            if value is None:
-                self.table.remove(partition, transactional_id)
-                continue
-            transaction = decode_value(transactional_id, value)
-            if transaction is not None:
-                self.table.put(partition, transaction)
+            self.table.load(partition, key, value)
 
     def loaded(self, partition: int) -> None:
         """See `LogReader`; what was found decided is completed soon (`complete_prepared`)."""
+        self.table.loaded(partition)
 
     def forget(self, partition: int) -> None:
         """See `LogReader`."""

@@ -16,7 +16,7 @@ from tidelog.plugins.protocol_kafka.messages.list_transactions import (
 STATES = {state.title: state for state in transactions.TransactionState}
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+async def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
     """Those that pass every filter; names of states that do not exist are given back."""
     unknown = [name for name in request.state_filters if name not in STATES]
     wanted = TransactionFilter(
@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTra
         pattern=request.transactional_id_pattern,
     )
     try:
-        found = context.broker.coordinator.transactions.list(wanted)
+        found = await context.broker.coordinator.transactions.list(wanted)
     except BrokerError as error:
         return ListTransactionsResponse(
             error_code=error_code(error), unknown_state_filters=unknown, transaction_states=[]

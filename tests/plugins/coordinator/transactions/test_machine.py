@@ -146,7 +146,11 @@ class TestAdd:
     def test_further_ones_do_not(self) -> None:
         added = machine.add(known(ONGOING), producer(), [THERE], 0, NOW)
         assert added is not None
-        assert (added.partitions, added.start_ms, added.last_update_ms) == (frozenset({HERE, THERE}), 1000, NOW)
+        assert (added.partitions, added.start_ms, added.last_update_ms) == (
+            frozenset({HERE, THERE}),
+            1000,
+            NOW,
+        )
 
     def test_what_is_in_needs_no_record(self) -> None:
         assert machine.add(known(ONGOING), producer(), [HERE], 0, NOW) is None

@@ -221,5 +221,5 @@ class Producers(RuleBasedStateMachine):
             assert held.transaction == kept
 
 
-Producers.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+Producers.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
 TestProducers = Producers.TestCase

@@ -30,6 +30,7 @@ from tidelog.kernel.errors import (
     TransactionalIdNotFound,
 )
 from tidelog.kernel.storage import TopicPartition
+from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.transactions.states import AT_REST, PREPARE_COMMIT
 
 HERE, THERE, _ = PLACES
@@ -197,11 +198,13 @@ async def test_ids_that_nobody_uses_are_forgotten(scene: Scene) -> None:
     await begun(scene)
     scene.clock.advance(EXPIRATION_MS - 1)
     await scene.transactions.remove_expired()
-    assert len(scene.transactions.list(TransactionFilter())) == 2
+    assert len(await scene.transactions.list(TransactionFilter())) == 2
     scene.clock.advance(1)
     await scene.transactions.remove_expired()
     await scene.recover()
-    assert [found.transactional_id for found in scene.transactions.list(TransactionFilter())] == ["orders"]
+    assert [found.transactional_id for found in await scene.transactions.list(TransactionFilter())] == [
+        "orders"
+    ]
     with pytest.raises(TransactionalIdNotFound):
         scene.transactions.describe("unused")
 
@@ -242,11 +245,30 @@ async def test_listing(scene: Scene, wanted: TransactionFilter, found: list[str]
         producer = await scene.transactions.init_producer_id(name, TIMEOUT_MS)
         await scene.transactions.add_partitions(name, producer, (HERE,))
         scene.clock.advance(800)
-    listed = scene.transactions.list(wanted)
+    listed = await scene.transactions.list(wanted)
     assert sorted(description.transactional_id for description in listed) == found
 
 
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "x" * 5000])
 async def test_patterns_that_are_none(scene: Scene, pattern: str) -> None:
     with pytest.raises(InvalidRegularExpression):
-        scene.transactions.list(TransactionFilter(pattern=pattern))
+        await scene.transactions.list(TransactionFilter(pattern=pattern))
+
+
+async def test_what_is_malformed_in_the_log_is_left_aside(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await begun(scene)
+    broken = [
+        StateRecord(b"\0\0\0\x06broken", b"\0\x01"),
+        StateRecord(b"\0", b""),
+        StateRecord(b"\0\x09", b""),
+    ]
+    scene.log.batches.append(broken)
+    await scene.recover()
+    assert [found.transactional_id for found in await scene.transactions.list(TransactionFilter())] == [
+        "orders"
+    ]
+    assert caplog.text.count("left aside") == 2, "a key that is newer than this broker is no fault"
+    await scene.transactions.end("orders", producer, commit=True, version=2)
+    assert scene.committed() == [[b"1"], [b"2"], []]
