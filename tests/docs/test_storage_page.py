@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import DOCS, examples_of
+from tests.docs.examples import DOCS, examples_of, run_example
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.testing.storage import StorageConformance
 
@@ -58,3 +58,10 @@ def test_a_message_that_it_explains_is_one_of_ours(message: str) -> None:
     assert len(MESSAGES) == 5
     for part in words:
         assert part.strip(" ,") in sources
+
+
+def test_what_is_shown_of_several_directories_happens(tmp_path: Path) -> None:
+    scripts = [example for example in examples_of("storage.md") if example.prints is not None]
+    assert len(scripts) == 3
+    for example in scripts:
+        run_example(example, tmp_path)
