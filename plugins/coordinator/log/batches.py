@@ -146,7 +146,7 @@ def _decode_records(data: bytes, count: int) -> list[tuple[bytes, bytes | None]]
             else:
                 size, at = read_varlong(data, at)
             records.append((key, data[at : at + size] if size >= 0 else None))
-        if at + max(size, 0) >= end:
+        if at + max(size, 0) >= end or end > len(data):
             raise CorruptBatch(f"a record of {length} bytes cannot hold its key and its value")
         position = end
     return records

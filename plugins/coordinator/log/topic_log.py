@@ -151,26 +151,29 @@ class TopicLog:
     async def _load(self, topic: Topic, partitions: Sequence[tuple[int, Partition]]) -> None:
         began = trio.current_time()
         for index, partition in partitions:
-            try:
-                await self._load_partition(index, partition)
-            except BrokerError as error:
-                self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {error}")
-                _log.error("%s-%d cannot be read: %s", topic.name, index, error)
-            else:
-                if topic is self._topic and self._reader is not None:
+            failure = await self._load_partition(index, partition)
+            if topic is self._topic and self._reader is not None:
+                if failure is None:
                     self._active[index] = partition
                     self._reader.loaded(index)
+                else:
+                    _log.error("%s-%d cannot be read: %s", topic.name, index, failure)
+                    self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {failure}")
             self.progress.loaded_partitions += 1
         self.progress.milliseconds = round((trio.current_time() - began) * 1000)
         _log.info(
             "read %d records of %s in %d ms", self.progress.records, topic.name, self.progress.milliseconds
         )
 
-    async def _load_partition(self, index: int, partition: Partition) -> None:
+    async def _load_partition(self, index: int, partition: Partition) -> BrokerError | None:
+        """Read a partition to its end; why that is not possible."""
         offset, end = partition.log_start_offset, partition.log_end_offset
-        while offset < end and self._reader is not None and partition.offline is None:
+        while offset < end and self._reader is not None:
             start = offset
-            batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
+            try:
+                batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
+            except BrokerError as error:
+                return error
             self.progress.bytes += size
             await self._apply(index, batches)
             if offset == start:
@@ -178,6 +181,7 @@ class TopicLog:
         if offset - partition.log_start_offset >= MANY_RECORDS:
             # What was read stays: to go through it at every full collection would hold up all requests.
             gc.freeze()
+        return None
 
     def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
         """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""

@@ -1,0 +1,87 @@
+"""Batches of state records: what is written is read back, by us and as any other batch; damage is told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header, stamp_offset, verify_crc
+from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
+
+NOW_MS = 1_700_000_000_000
+records = st.lists(
+    st.builds(StateRecord, st.binary(max_size=200), st.none() | st.binary(max_size=200)),
+    min_size=1,
+    max_size=300,
+)
+
+
+@given(
+    records, st.integers(0, 4), st.none() | st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
+)
+def test_what_is_written_is_read_back(
+    written: list[StateRecord], codec: int, producer: tuple[int, int] | None
+) -> None:
+    batch = encode_batch(written, NOW_MS, producer=producer, codec=codec)
+    header = parse_header(batch)
+    assert verify_crc(batch, header)
+    assert [(record.key, record.value) for record in iter_records(batch, header)] == written
+    assert {record.timestamp for record in iter_records(batch, header)} == {NOW_MS}
+    (found,), end = decode_batches(memoryview(batch), 0)
+    assert end == len(written)
+    producer_id, epoch = producer or (-1, -1)
+    assert found == LoadedBatch(0, written, producer_id, epoch, producer is not None)
+
+
+def test_other_batches_are_read_too() -> None:
+    """With timestamps, without keys, after compaction, markers."""
+    values = [b"v" * 300, None, b"lost"]
+    mixed = make_batch(values, keys=[b"k" * 200, b"", None], timestamps=[NOW_MS, NOW_MS + 9999, 0])
+    emptied = make_batch([], 3, last_offset_delta=4)
+    marker, _ = marker_batch(7, 1, EndMarker(True, 3), NOW_MS)
+    stamp_offset(marker, 8, 0)
+    batches, end = decode_batches(memoryview(bytes(mixed + emptied + marker)), 0)
+    assert end == 9
+    assert batches == [
+        LoadedBatch(0, [(b"k" * 200, b"v" * 300), (b"", None)]),
+        LoadedBatch(3, []),
+        LoadedBatch(8, (), 7, 1, True, EndMarker(True, 3)),
+    ]
+
+
+def test_only_whole_batches_that_reach_the_offset_are_read() -> None:
+    data = bytearray()
+    for offset in range(0, 30, 10):
+        data += make_batch([b"v"] * 10, offset, keys=[b"%d" % offset] * 10)
+    batches, end = decode_batches(memoryview(data), 10)
+    assert ([batch.base_offset for batch in batches], end) == ([10, 20], 30)
+    batches, end = decode_batches(memoryview(data)[:-1], 0)
+    assert ([batch.base_offset for batch in batches], end) == ([0, 10], 20)
+    assert decode_batches(memoryview(b""), 5) == ([], 5)
+
+
+@given(st.data())
+def test_damage_is_told(data: st.DataObject) -> None:
+    batch = encode_batch([StateRecord(b"key", b"value"), StateRecord(b"k", None)], NOW_MS)
+    body = bytearray(batch[HEADER_BYTES:])
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place] = data.draw(st.integers(0, 255))
+    damaged = pack_batch(parse_header(batch), body[: data.draw(st.integers(0, len(body)))])
+    try:
+        batches, _ = decode_batches(memoryview(damaged), 0)
+    except CorruptBatch:
+        return
+    assert sum(len(batch.records) for batch in batches) <= 2
+
+
+def test_a_record_that_is_cut_off_is_told() -> None:
+    batch = encode_batch([StateRecord(b"key", b"value")], NOW_MS)
+    for size in range(1, len(batch) - HEADER_BYTES):
+        with pytest.raises(CorruptBatch):
+            decode_batches(memoryview(pack_batch(parse_header(batch), batch[HEADER_BYTES:-size])), 0)

@@ -1,0 +1,154 @@
+"""The log in a topic: made when it is needed, read back in slices, gone with its topic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.config.keys import STORAGE
+from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.log.topic_log import TopicLog
+
+SPEC = NewTopic("__state", 3, config={"cleanup.policy": "compact"})
+
+
+class Reader:
+    """Notes all that it is told."""
+
+    def __init__(self) -> None:
+        self.replayed: list[tuple[int, LoadedBatch]] = []
+        self.is_loaded: list[int] = []
+        self.forgotten: list[int] = []
+        self.turns: list[int] = []
+
+    def replay(self, partition: int, batch: LoadedBatch) -> None:
+        self.replayed.append((partition, batch))
+
+    def loaded(self, partition: int) -> None:
+        self.is_loaded.append(partition)
+
+    def forget(self, partition: int) -> None:
+        self.forgotten.append(partition)
+
+
+@pytest.fixture
+async def broker() -> AsyncGenerator[Broker]:
+    """A running broker."""
+    async with running_broker() as broker:
+        assert broker.config[STORAGE] == "memory"
+        yield broker
+
+
+def new_log(broker: Broker, load_bytes: int = 1000) -> tuple[TopicLog, Reader]:
+    """A log that is open, and its reader."""
+    log, reader = TopicLog(broker, SPEC, load_bytes=load_bytes), Reader()
+    log.open(reader)
+    return log, reader
+
+
+def record(number: int) -> StateRecord:
+    return StateRecord(b"key-%d" % number, b"value-%d" % number)
+
+
+async def read_to_its_end(log: TopicLog) -> None:
+    while not log.progress.done:  # noqa: ASYNC110 nobody is told, it is a figure
+        await trio.sleep(0.001)
+
+
+async def test_the_topic_is_made_when_it_is_needed(broker: Broker) -> None:
+    log, reader = new_log(broker)
+    assert log.partition_count == 3
+    with pytest.raises(NotCoordinator):
+        log.append(0, [record(0)])
+    await log.ensure()
+    await log.ensure()
+    assert broker.topics.get("__state").overrides == SPEC.config
+    assert reader.is_loaded == [0, 1, 2]
+    result = log.append(1, [record(0), record(1)])
+    await log.committed(1, result)
+    assert (result.base_offset, result.last_offset) == (0, 1)
+
+
+async def test_an_existing_topic_says_how_many_partitions_there_are(broker: Broker) -> None:
+    await broker.topics.create(NewTopic("__state", 5))
+    log, reader = new_log(broker)
+    assert log.partition_count == 5
+    assert reader.is_loaded == [0, 1, 2, 3, 4]
+
+
+async def test_what_was_appended_is_read_back_in_order(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    for number in range(300):
+        log.append(number % 2, [record(number), record(-number)], producer=(7, 0) if number == 299 else None)
+    broker.topics.get("__state").partitions[1].append_marker(7, 0, 0, commit=True)
+    later, reader = new_log(broker)
+    for partition in (0, 1):
+        with pytest.raises(CoordinatorLoadInProgress):
+            later.check_active(partition)
+    later.append(2, [record(0)])
+    await read_to_its_end(later)
+    assert [(partition, batch.records) for partition, batch in reader.replayed[:-1]] == [
+        (partition, [record(number), record(-number)])
+        for partition in (0, 1)
+        for number in range(partition, 300, 2)
+    ]
+    last = reader.replayed[-1][1]
+    assert last.marker is not None
+    assert (last.producer_id, last.marker.commit) == (7, True)
+    assert reader.is_loaded == [2, 0, 1]
+    assert (later.progress.partitions, later.progress.records) == (2, 600)
+    later.append(0, [record(1000)])
+
+
+async def test_reading_back_lets_others_go_on(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    for _ in range(20):
+        log.append(0, [record(number) for number in range(500)])
+    later, reader = new_log(broker, load_bytes=10_000_000)
+    seen: list[int] = []
+    while not later.progress.done:
+        seen.append(len(reader.replayed))
+        await trio.lowlevel.checkpoint()
+    assert max(after - before for before, after in zip(seen, [*seen[1:], 20], strict=True)) <= 4
+
+
+async def test_the_log_goes_with_its_topic_and_comes_again(broker: Broker) -> None:
+    log, reader = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    await broker.topics.delete("__state")
+    assert reader.forgotten == [0, 1, 2]
+    with pytest.raises(NotCoordinator):
+        log.append(0, [record(0)])
+    await log.ensure()
+    assert log.append(0, [record(0)]).base_offset == 0
+
+
+async def test_a_partition_that_cannot_be_read_is_nobodys(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    log.append(1, [record(1)])
+    broker.topics.get("__state").partitions[0].take_offline()
+    later, reader = new_log(broker)
+    await read_to_its_end(later)
+    with pytest.raises(NotCoordinator, match="cannot be read"):
+        later.check_active(0)
+    later.check_active(1)
+    assert [batch.records for _, batch in reader.replayed] == [[record(1)]]
+
+
+async def test_nothing_is_written_after_it_was_closed(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.close()
+    with pytest.raises(NotCoordinator):
+        log.append(0, [record(0)])
