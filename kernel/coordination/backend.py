@@ -54,7 +54,10 @@ class Coordinator(Protocol):
         ...
 
     async def expire(self) -> None:
-        """Look for offsets that have outlived their retention, as the coordinator does now and then."""
+        """Look for what has outlived its time, as the coordinator does now and then.
+
+        Offsets beyond their retention, open transactions beyond their timeout, transactional ids out of use.
+        """
         ...
 
     async def prepare_groups(self) -> None:

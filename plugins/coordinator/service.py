@@ -127,6 +127,8 @@ class CoordinatorService:
     async def expire(self) -> None:
         """See `Coordinator`."""
         await self._expiry.expire()
+        await self.transactions.abort_overdue()
+        await self.transactions.remove_expired()
 
     async def prepare_groups(self) -> None:
         """See `Coordinator`."""

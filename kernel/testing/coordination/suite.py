@@ -15,9 +15,10 @@ from tidelog.kernel.testing.coordination.expiring import Expiring
 from tidelog.kernel.testing.coordination.pending import Pending
 from tidelog.kernel.testing.coordination.remembering import Remembering
 from tidelog.kernel.testing.coordination.scene import CoordinatorScene
+from tidelog.kernel.testing.coordination.transacting import Transacting
 
 
-class CoordinationConformance(Committing, Deleting, Expiring, Pending, Remembering):
+class CoordinationConformance(Committing, Deleting, Expiring, Pending, Remembering, Transacting):
     """Everything that clients rely on.
 
     `coordinator` is the name of the backend to prove, `durable` whether its state outlives the broker.

@@ -1,0 +1,117 @@
+"""Conformance: data in transactions (KIP-98, KIP-360, KIP-890)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from tidelog.kernel.coordination.transactions import (
+    EPOCH_PER_TRANSACTION,
+    FIRST_TRANSACTION_VERSION,
+    ProducerIdentity,
+    TransactionFilter,
+    TransactionState,
+)
+from tidelog.kernel.errors import (
+    InvalidProducerIdMapping,
+    ProducerFenced,
+    TransactionalIdNotFound,
+)
+from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.coordination.scene import TOPIC, CoordinatorScene
+
+NAME = "payments"
+TIMEOUT_MS = 60_000
+PLACES = tuple(TopicPartition(TOPIC, partition) for partition in range(2))
+VERSIONS = pytest.mark.parametrize("version", [FIRST_TRANSACTION_VERSION, EPOCH_PER_TRANSACTION])
+
+
+async def begin(scene: CoordinatorScene, version: int = EPOCH_PER_TRANSACTION) -> ProducerIdentity:
+    """A producer with a record in each of two partitions."""
+    transactions = scene.coordinator.transactions
+    producer = await transactions.init_producer_id(NAME, TIMEOUT_MS)
+    await transactions.add_partitions(NAME, producer, PLACES, version=version)
+    for place in PLACES:
+        batch = make_batch(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+            timestamps=scene.clock.now_ms,
+            transactional=True,
+        )
+        vouched = transactions.vouches_for(*producer, place)
+        scene.broker.topics.get(TOPIC).partitions[place.partition].append(batch, in_transaction=vouched)
+    return producer
+
+
+def held_back(scene: CoordinatorScene) -> list[int]:
+    """How many records, markers counted, readers of committed data do not get of each partition."""
+    partitions = scene.broker.topics.get(TOPIC).partitions
+    return [partition.log_end_offset - partition.last_stable_offset for partition in partitions]
+
+
+@pytest.mark.trio
+class Transacting:
+    """A transaction has one outcome in all of its partitions."""
+
+    durable: ClassVar[bool]
+
+    @VERSIONS
+    @pytest.mark.parametrize("commit", [True, False])
+    async def test_a_transaction_ends(self, scene: CoordinatorScene, commit: bool, version: int) -> None:
+        producer = await begin(scene, version)
+        assert held_back(scene) == [1, 1, 0]
+        transactions = scene.coordinator.transactions
+        following = await transactions.end(NAME, producer, commit=commit, version=version)
+        assert following == (producer.producer_id, producer.epoch + (version >= EPOCH_PER_TRANSACTION))
+        assert held_back(scene) == [0, 0, 0]
+        state = transactions.describe(NAME).state
+        assert state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+
+    async def test_a_later_instance_takes_over(self, scene: CoordinatorScene) -> None:
+        first = await begin(scene)
+        transactions = scene.coordinator.transactions
+        second = await transactions.init_producer_id(NAME, TIMEOUT_MS)
+        assert second.producer_id == first.producer_id
+        assert second.epoch > first.epoch
+        assert held_back(scene) == [0, 0, 0]
+        assert not transactions.vouches_for(*first, PLACES[0])
+        for version in (FIRST_TRANSACTION_VERSION, EPOCH_PER_TRANSACTION):
+            with pytest.raises(ProducerFenced):
+                await transactions.end(NAME, first, commit=True, version=version)
+
+    async def test_what_is_open_for_too_long_is_aborted(self, scene: CoordinatorScene) -> None:
+        producer = await begin(scene)
+        scene.clock.advance(TIMEOUT_MS)
+        await scene.expire()
+        assert held_back(scene) == [1, 1, 0]
+        scene.clock.advance(1)
+        await scene.expire()
+        assert held_back(scene) == [0, 0, 0]
+        with pytest.raises(ProducerFenced):
+            await scene.coordinator.transactions.add_partitions(NAME, producer, PLACES)
+
+    async def test_an_open_transaction_over_a_restart(self, scene: CoordinatorScene) -> None:
+        producer = await begin(scene)
+        await scene.restart()
+        transactions = scene.coordinator.transactions
+        if not self.durable:
+            with pytest.raises(TransactionalIdNotFound):
+                transactions.describe(NAME)
+            with pytest.raises(InvalidProducerIdMapping):
+                await transactions.end(NAME, producer, commit=True)
+            return
+        assert set(transactions.describe(NAME).partitions) == set(PLACES)
+        assert held_back(scene) == [1, 1, 0]
+        await transactions.end(NAME, producer, commit=True, version=EPOCH_PER_TRANSACTION)
+        assert held_back(scene) == [0, 0, 0]
+
+    async def test_what_is_listed(self, scene: CoordinatorScene) -> None:
+        producer = await begin(scene)
+        transactions = scene.coordinator.transactions
+        for wanted in (TransactionFilter(), TransactionFilter(states=[TransactionState.ONGOING])):
+            (found,) = await transactions.list(wanted)
+            assert (found.transactional_id, found.producer) == (NAME, producer)
+        assert not await transactions.list(TransactionFilter(states=[TransactionState.EMPTY]))
