@@ -19,12 +19,14 @@ from tidelog.kernel.topics import Topic
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard, ExpiryRule
 from tidelog.plugins.coordinator.offsets.service import Offsets
-from tidelog.plugins.coordinator.offsets.table import Place
+from tidelog.plugins.coordinator.offsets.table import GroupOffsets, Place
 from tidelog.plugins.coordinator.records.offsets import offset_key
 
 _log = logging.getLogger(__name__)
 
-GROUPS_PER_SLICE = 50
+OFFSETS_PER_SLICE = 500
+"""What is looked at before others get their turn: about a millisecond."""
+LOADING_POLL_S = 0.1
 
 
 class OffsetExpiry:
@@ -40,53 +42,60 @@ class OffsetExpiry:
         self._retention_ms = retention_ms
 
     async def expire(self) -> None:
-        """Remove what has expired by now; others get their turn in between."""
-        now_ms = self._clock()
-        expired = 0
-        for turn, (partition, group_id) in enumerate(self._groups(), 1):
-            expired += self._expire_group(partition, group_id, now_ms)
-            if turn % GROUPS_PER_SLICE == 0:
+        """Remove what has expired by now; others get their turn in between. Not before all was read back."""
+        if not self._log.progress.done:
+            return
+        now_ms, expired, looked_at = self._clock(), 0, 0
+        for partition, group_id, found in self._groups():
+            expired += self._expire_group(partition, group_id, found, now_ms)
+            looked_at += 1 + len(found)
+            if looked_at >= OFFSETS_PER_SLICE:
+                looked_at = 0
                 await trio.lowlevel.checkpoint()
         if expired:
             _log.info("%d committed offsets have expired", expired)
 
     async def forget_topic(self, topic: Topic) -> None:
         """Remove what was committed in a topic before it was deleted, which is now."""
-        deleted_ms = self._clock()
-        for turn, (partition, group_id) in enumerate(self._groups(), 1):
-            found = self._offsets.table.find(partition, group_id)
+        deleted_ms, looked_at = self._clock(), 0
+        while not self._log.progress.done:  # noqa: ASYNC110 rare, and nobody waits for it
+            await trio.sleep(LOADING_POLL_S)
+        for partition, group_id, found in self._groups():
             places = [
                 place
-                for place, offset in (found.committed.items() if found else ())
+                for place, offset in found.items()
                 if place[0] == topic.name and _is_of(topic, offset, deleted_ms)
             ]
             self._remove(partition, group_id, places)
-            if turn % GROUPS_PER_SLICE == 0:
+            looked_at += 1 + len(found)
+            if looked_at >= OFFSETS_PER_SLICE:
+                looked_at = 0
                 await trio.lowlevel.checkpoint()
 
-    def _groups(self) -> Iterator[tuple[int, str]]:
+    def _groups(self) -> Iterator[tuple[int, str, GroupOffsets]]:
+        """The partition, the id and the offsets of every group, also of those that have none."""
+        table = self._offsets.table
         for partition in range(self._log.partition_count):
-            ids = dict.fromkeys(
-                (*self._guard.group_ids(partition), *self._offsets.table.group_ids(partition))
-            )
+            ids = dict.fromkeys((*self._guard.group_ids(partition), *table.group_ids(partition)))
             for group_id in ids:
-                yield partition, group_id
+                yield partition, group_id, table.find(partition, group_id) or GroupOffsets()
 
-    def _expire_group(self, partition: int, group_id: str, now_ms: int) -> int:
+    def _expire_group(self, partition: int, group_id: str, found: GroupOffsets, now_ms: int) -> int:
         rule = self._guard.expiry(group_id)
         if rule is None:
             return 0
-        found = self._offsets.table.find(partition, group_id)
-        committed = found.committed if found else {}
         pending = self._offsets.pending.places(group_id)
-        places = [
-            place
-            for place, offset in committed.items()
-            if self._has_expired(offset, rule, now_ms)
-            and place not in pending
-            and not self._guard.subscribes(group_id, place[0])
-        ]
-        last = len(places) == len(committed) and not pending
+        places: list[Place] = []
+        last = not pending
+        for place, offset in found.items():
+            if (
+                self._has_expired(offset, rule, now_ms)
+                and place not in pending
+                and not self._guard.subscribes(group_id, place[0])
+            ):
+                places.append(place)
+            else:
+                last = False
         group = self._guard.tombstones(group_id) if last else None
         return self._remove(partition, group_id, places, group)
 

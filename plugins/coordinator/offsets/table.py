@@ -6,11 +6,15 @@ large log are not asked for, and a million offsets have to be there in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.records.offsets import TYPE_BYTES, read_offset_value
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+
+_log = logging.getLogger(__name__)
 
 Place: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition."""
@@ -33,10 +37,15 @@ class GroupOffsets:
     def committed(self) -> dict[Place, CommittedOffset]:
         """Place → what is committed there; to be read and changed."""
         if self.unread:
-            for place, value in self.unread.items():
-                self._committed[_read_place(place)] = read_offset_value(value)
+            self._committed.update(_read_all(self.unread))
             self.unread.clear()
         return self._committed
+
+    def items(self) -> Iterator[tuple[Place, CommittedOffset]]:
+        """The same to look through once: what is still as in the log stays so, which takes less memory."""
+        if self._committed:
+            return iter(self.committed.items())
+        return _read_all(self.unread)
 
     def take_away(self, place: bytes) -> None:
         """Take over a tombstone of the log: the rest of its key."""
@@ -114,6 +123,14 @@ class OffsetTable:
 
     def __len__(self) -> int:
         return sum(len(offsets) for groups in self._groups.values() for offsets in groups.values())
+
+
+def _read_all(unread: Mapping[bytes, bytes]) -> Iterator[tuple[Place, CommittedOffset]]:
+    for place, value in unread.items():
+        try:
+            yield _read_place(place), read_offset_value(value)
+        except (CodecError, UnicodeDecodeError) as error:
+            _log.warning("a committed offset is malformed and left aside: %s", error)
 
 
 def _read_place(place: bytes) -> Place:
