@@ -10,6 +10,11 @@ from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -34,6 +39,10 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     TOPIC_RESOURCE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
+)
+from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
 )
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
@@ -62,6 +71,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .batches import batch
+from .coordinator_samples import SAMPLES as COORDINATOR_SAMPLES
 from .scene import fetch
 
 if TYPE_CHECKING:
@@ -196,6 +206,15 @@ def _consumer_group_describe(scene: Scene, version: int) -> ConsumerGroupDescrib
     return ConsumerGroupDescribeRequest(group_ids=["fuzz"], include_authorized_operations=True)
 
 
+def _describe_log_dirs(scene: Scene, version: int) -> DescribeLogDirsRequest:
+    return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=scene.topic, partitions=[0])])
+
+
+def _alter_replica_log_dirs(scene: Scene, version: int) -> AlterReplicaLogDirsRequest:
+    topic = AlterReplicaLogDirTopic(name="nowhere", partitions=[0])
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/nowhere", topics=[topic])])
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -212,6 +231,9 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     apis.CREATE_PARTITIONS: _create_partitions,
     apis.DELETE_RECORDS: _delete_records,
+    apis.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    apis.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    **COORDINATOR_SAMPLES,
     apis.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     apis.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
 }

@@ -84,8 +84,8 @@ def _partition(message: Message) -> int:
 def main() -> None:
     """Work until the input ends."""
     bootstrap, source, target, group, transactional_id = sys.argv[1:]
-    # librdkafka 2.16 starts from its bootstrap servers again when all brokers are gone, and may then send offsets
-    # to a coordinator that it has given up, without end.
+    # librdkafka 2.16 starts from its bootstrap servers again when all brokers are gone, and may then wait
+    # without end for a coordinator that it has given up.
     recovery = {"metadata.recovery.strategy": "none"}
     backoff = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 300, **recovery}
     consumer = Consumer(
