@@ -66,7 +66,7 @@ async def test_broker_keys_of_kafkas_are_kept_with_a_warning(
     assert "log.cleaner" not in caplog.text
     with caplog.at_level(logging.WARNING):
         await reopen_with(scene, [bytes.fromhex(value.replace("013031", "0231"))])
-    assert "are kept for Apache Kafka: log.cleaner.threads (broker 1)" in caplog.text
+    assert "and kept for Apache Kafka: log.cleaner.threads (broker 1)" in caplog.text
 
 
 async def test_an_open_transaction_is_aborted(scene: LogDirectoryScene) -> None:
