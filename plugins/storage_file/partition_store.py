@@ -343,9 +343,11 @@ class FilePartitionStore:
         found: list[AbortedTransaction] = []
         try:
             for segment in self._segments.from_offset(from_offset):
-                if segment.aborted.last_offset >= from_offset and not segment.aborted.search(
-                    from_offset, to_offset, found, wait=wait
-                ):
+                if segment.aborted.last_offset < from_offset:
+                    continue
+                more = segment.aborted.search(from_offset, to_offset, found, wait=wait)
+                segment.check_there()
+                if not more:
                     break
         except FileNotFoundError:
             if not wait:
@@ -455,6 +457,8 @@ class FilePartitionStore:
             try:
                 self._mark_deleted(segment)
             except OSError:
+                for kept in taken[index:]:
+                    kept.removed = False
                 self._segments.put_back(taken[index:])
                 raise
         if taken:

@@ -11,7 +11,10 @@ from trio.testing import MockClock
 
 from tidelog.kernel.cli.loading import PATIENCE_S, show_loading
 from tidelog.kernel.load_progress import LoadProgress
+from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.topics import NewTopic
 
 
 def test_what_is_left_is_counted_by_directory_and_by_thread() -> None:
@@ -38,6 +41,21 @@ async def test_a_broker_has_nothing_left_when_it_is_ready(tmp_path: Path) -> Non
         assert broker.load_progress.total_logs == 1
         assert broker.load_progress.remaining_logs == {str(directory): 0}
         assert set(broker.load_progress.remaining_segments.values()) == {0}
+
+
+async def test_the_segments_of_a_log_are_counted_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
+    async with running_broker(settings) as broker:
+        topic = await broker.topics.create(NewTopic("t", config={"segment.ms": "1"}))
+        for number in range(5):
+            topic.partitions[0].append(make_batch(timestamps=START_MS + 10 * number))
+        assert len(topic.partitions[0].store.segments()) == 5
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(LoadProgress, "set_segments", lambda _, thread, count: told.append((thread, count)))
+    async with running_broker(settings):
+        assert told == [(f"{tmp_path / 'data'}-0", count) for count in (5, 4, 3, 2, 1, 0)]
 
 
 async def test_a_long_start_is_told_of_now_and_then(

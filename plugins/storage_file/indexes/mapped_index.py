@@ -11,6 +11,7 @@ warm. Sources: seed 002, "AbstractIndex: mmap, the warm-section search, and lock
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
@@ -95,13 +96,19 @@ class MappedIndex:
         self.room = reserved // size
 
     def load(self) -> mmap.mmap:
-        """Blocking: map the entries and bring them into memory, so that lookups do not wait; the mapping."""
+        """Blocking: map the entries and bring them into memory, so that lookups do not wait; the mapping.
+
+        Raises:
+            FileNotFoundError: the file is not there any more, or one of the same name has taken its place.
+        """
         size = self.entries * self.ENTRY.size
         mapped = self._map
         if mapped is not _UNMAPPED or not size:
             return mapped
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
+            if disk.stat(fd).st_size < size:
+                raise FileNotFoundError(errno.ENOENT, "it is shorter than its entries", self.path)
             mapped = disk.map_readable(fd, size)
         finally:
             disk.close(fd)

@@ -5,6 +5,7 @@ Source: seed 002, "The read / fetch-by-offset path".
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ class ReadableSegment:
     """A segment as its readers see it; any thread may be one.
 
     `next_offset` is published before `size`, and a reader takes `size` first, so it never sees a batch that
-    it does not know of.
+    it does not know of. `removed` is set before the files go or make room for others of the same names: what
+    was opened while it was not set belongs to this segment.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class ReadableSegment:
         "modified_ms",
         "next_offset",
         "place",
+        "removed",
         "size",
         "touched",
     )
@@ -57,6 +60,7 @@ class ReadableSegment:
         self.max_timestamp_offset = base_offset
         self.modified_ms: int | None = None
         self.index = index
+        self.removed = False
         self.log: LogFile | None = None
         self.touched = False
 
@@ -65,11 +69,26 @@ class ReadableSegment:
         return self.place.path(suffix)
 
     def open_log(self) -> LogFile:
-        """The open `.log` file."""
+        """The open `.log` file.
+
+        Raises:
+            FileNotFoundError: the segment was removed.
+        """
         log = self.log
         if log is None:
-            self.log = log = LogFile(self.path(), os.O_RDWR)
+            log = LogFile(self.path(), os.O_RDWR)
+            self.check_there()
+            self.log = log
         return log
+
+    def check_there(self) -> None:
+        """Make sure that what was just opened is of this segment.
+
+        Raises:
+            FileNotFoundError: the segment was removed.
+        """
+        if self.removed:
+            raise FileNotFoundError(errno.ENOENT, "the segment was removed", self.path())
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice | None:
         """As `PartitionStore.read` within this segment; None when it has no batch from `offset` on.
@@ -109,11 +128,14 @@ class ReadableSegment:
         Raises:
             WouldBlock: it cannot be found without waiting (never with `wait`).
             CorruptBatch: the log itself is damaged.
+            FileNotFoundError: the segment was removed.
         """
         if offset >= self.next_offset:
             return None
         log = self.open_log()
         start = self.index.floor_position(offset, wait)
+        if self.removed:
+            self.check_there()
         if not start:
             return find_batch(log, 0, size, offset, wait)
         place = self._find_from(log, start, size, offset, wait)

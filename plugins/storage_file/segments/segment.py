@@ -45,7 +45,6 @@ class Segment(ReadableSegment):
         "index_interval_bytes",
         "indexes_durable",
         "offset_limit",
-        "removed",
         "roll_after",
     )
 
@@ -69,7 +68,6 @@ class Segment(ReadableSegment):
         self.created_ms = created_ms
         self.index_interval_bytes = index_interval_bytes
         self.indexes_durable = True
-        self.removed = False
         self.offset_limit = place.base_offset + MAX_RELATIVE_OFFSET
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS

@@ -1,10 +1,11 @@
-"""Appends on the event loop while threads read, flush and delete."""
+"""Appends on the event loop while threads read, flush, delete and replace."""
 
 from __future__ import annotations
 
 import random
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 import trio
@@ -13,7 +14,9 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.records.batch import parse_header, verify_crc
 from tidelog.kernel.storage import PartitionStore, WouldBlock
-from tidelog.kernel.testing.storage.scene import append, slice_bytes
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, slice_bytes
+from tidelog.plugins import index_memory, storage_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 APPENDS = 1500
@@ -29,8 +32,8 @@ def eager_switching() -> Generator[None]:
     sys.setswitchinterval(interval)
 
 
-def check_read(store: PartitionStore, choose: random.Random, *, wait: bool) -> None:
-    """Read somewhere, with a limit somewhere, and check what comes."""
+def check_read(store: PartitionStore, choose: random.Random, *, wait: bool, gaps: bool = False) -> None:
+    """Read somewhere, with a limit somewhere, and check what comes; with `gaps` offsets may be missing."""
     start, end = store.log_start_offset, store.log_end_offset
     if start == end:
         return
@@ -44,13 +47,13 @@ def check_read(store: PartitionStore, choose: random.Random, *, wait: bool) -> N
     except OffsetOutOfRange:
         assert offset < store.log_start_offset
         return
-    if not content and offset < store.log_start_offset:
+    if not content and (gaps or offset < store.log_start_offset):
         return
     header = parse_header(content)
     assert header.last_offset >= offset
     assert header.base_offset < limit
     assert verify_crc(content[: header.size], header)
-    if offset >= store.log_start_offset:
+    if offset >= store.log_start_offset and not gaps:
         assert header.base_offset <= offset
 
 
@@ -89,3 +92,69 @@ async def test_nobody_is_in_anybodys_way(scene: LogDirectoryScene) -> None:
             done = True
     assert store.flush() == store.log_end_offset
     assert store.log_start_offset > 0
+
+
+def replace_some(store: PartitionStore, choose: random.Random) -> None:
+    """Write a few inactive segments anew, without some of their batches."""
+    views = store.segments()[:-1]
+    if not views:
+        return
+    first = choose.randrange(len(views))
+    chosen = views[first : first + choose.randint(1, 4)]
+    draft = store.draft_segment(chosen[0].base_offset)
+    for header in list(store.headers(chosen[0].base_offset)):
+        if header.base_offset >= chosen[-1].next_offset:
+            break
+        if header.base_offset >= chosen[0].base_offset and choose.random() < 0.95:
+            batch = slice_bytes(store.read(header.base_offset, 1, header.next_offset, wait=True))
+            draft.append(batch[: header.size], header.base_offset, header.last_offset, header.max_timestamp)
+    store.replace_segments([draft], [view.base_offset for view in chosen])
+
+
+@pytest.mark.parametrize("index_format", ["sparse", "memory"])
+async def test_readers_go_on_while_segments_are_replaced(
+    tmp_path: Path, tasks: BackgroundTasks, index_format: str
+) -> None:
+    scene = StorageScene(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
+    await scene.storage.open()
+    store = await scene.open_store(segment_bytes=5000, index_interval_bytes=300, file_delete_delay_ms=0)
+    assert isinstance(store, FilePartitionStore)
+    done = False
+    replaced = 0
+
+    def read_on(seed: int) -> None:
+        choose = random.Random(seed)
+        while not done:
+            check_read(store, choose, wait=True, gaps=True)
+            if choose.random() < 0.1:
+                store.batch_at_timestamp(choose.randrange(2**41))
+                offsets = [header.base_offset for header in store.headers(0)]
+                assert offsets == sorted(set(offsets))
+
+    def replace_on() -> None:
+        nonlocal replaced
+        choose = random.Random(7)
+        while not done:
+            replace_some(store, choose)
+            replaced += 1
+
+    async with trio.open_nursery() as nursery:
+        for seed in range(READERS):
+            nursery.start_soon(trio.to_thread.run_sync, read_on, seed)
+        nursery.start_soon(trio.to_thread.run_sync, replace_on)
+        choose = random.Random(0)
+        try:
+            for count in range(APPENDS):
+                append(store, choose.choice([10, 300, 900]), records=choose.choice([1, 2]))
+                check_read(store, choose, wait=False, gaps=True)
+                if count % 50 == 0:
+                    store.release_idle()
+                    store.release_idle()
+                await trio.lowlevel.checkpoint()
+        finally:
+            done = True
+    assert replaced > 5
+    content = read_all(store)
+    await scene.reopen()
+    assert read_all(await scene.open_store(segment_bytes=5000)) == content
+    await scene.close()
