@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input.test_memory import resident_kb
 from tests.crash.test_killed_broker import Writer, in_threads
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.client import (
@@ -26,10 +27,12 @@ from tidelog.plugins.client import (
 )
 from tidelog.plugins.client.errors import ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 BROKER = (sys.executable, "-m", "tidelog.kernel")
 PATIENT = ClientSettings(request_timeout_s=20, operation_timeout_s=30)
 IMPATIENT = ClientSettings(request_timeout_s=5, operation_timeout_s=5, retry=RetryPolicy(retries=0))
+MOST_GROWTH_KB = 16 * 1024
 LARGEST_FILE_BYTES = 11_000_000
 
 
@@ -158,3 +161,25 @@ def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: Ti
         assert client.produce(partition, [NewRecord(b"anew")]).base_offset == 0
     assert len(ended_by) == 3
     assert set(ended_by) <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+def test_a_fetch_of_a_thousand_partitions_takes_no_memory_for_what_it_sends(broker: TidelogServer) -> None:
+    count, value = 1000, bytes(50_000)
+    make_topic(broker, "wide", count)
+    settings = ClientSettings(request_timeout_s=30, operation_timeout_s=60)
+    with BlockingClient(broker.bootstrap, settings=settings) as client:
+        for index in range(count):
+            client.produce(TopicPartition("wide", index), [NewRecord(value)])
+        topic_id = client.metadata(["wide"]).topics["wide"].topic_id
+        wanted = [
+            FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+            for index in range(count)
+        ]
+        topic = FetchTopic(topic="wide", topic_id=topic_id.bytes, partitions=wanted)
+        before = resident_kb(broker.pid)
+        answer = client.request(FetchRequest(max_wait_ms=100, min_bytes=1, topics=[topic]))
+        grown = resident_kb(broker.pid) - before
+    sizes = [len(part.records) for told in answer.responses for part in told.partitions]
+    assert len(sizes) == count
+    assert sum(sizes) > count * len(value)
+    assert grown < MOST_GROWTH_KB
