@@ -68,6 +68,8 @@ SERVED: dict[int, Served] = {
         Served(37, 0, 3, "create_partitions"),
         Served(42, 0, 3, "delete_groups"),
         Served(44, 0, 1, "incremental_alter_configs"),
+        Served(45, 0, 1, "alter_partition_reassignments"),
+        Served(46, 0, 0, "list_partition_reassignments"),
         Served(47, 0, 0, "offset_delete"),
         Served(61, 0, 0, "describe_producers"),
         Served(65, 0, 0, "describe_transactions"),

@@ -117,6 +117,12 @@ ALTER_REPLICA_LOG_DIRS: Final = Api(
     34, "AlterReplicaLogDirs", VersionSpan(0, 2, flexible=2), "alter_replica_log_dirs"
 )
 DESCRIBE_LOG_DIRS: Final = Api(35, "DescribeLogDirs", VersionSpan(0, 5, flexible=2), "describe_log_dirs")
+ALTER_PARTITION_REASSIGNMENTS: Final = Api(
+    45, "AlterPartitionReassignments", VersionSpan(0, 1, flexible=0), "alter_partition_reassignments"
+)
+LIST_PARTITION_REASSIGNMENTS: Final = Api(
+    46, "ListPartitionReassignments", VersionSpan(0, 0, flexible=0), "list_partition_reassignments"
+)
 
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
@@ -149,6 +155,8 @@ APIS: Final[Mapping[int, Api]] = {
         ALTER_CONFIGS,
         ALTER_REPLICA_LOG_DIRS,
         DESCRIBE_LOG_DIRS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
         CREATE_PARTITIONS,
         INCREMENTAL_ALTER_CONFIGS,
         DELETE_GROUPS,

@@ -11,17 +11,30 @@ import trio
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from tidelog.plugins.protocol_kafka.messages.api import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
+from tidelog.plugins.protocol_kafka.messages.api import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_REPLICA_LOG_DIRS,
+    DESCRIBE_LOG_DIRS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 
 from .client import Client, versions_of
 from .topics import fill, new_topic
@@ -93,3 +106,38 @@ async def test_what_cannot_move(client: Client, broker: Broker, tmp_path: Path) 
     assert await alter(client, 2, tmp_path / "c", ("flights", 0)) == [ErrorCode.LOG_DIR_NOT_FOUND]
     assert await alter(client, 2, tmp_path / "b", ("flights", 1)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert await alter(client, 2, tmp_path / "b", ("nowhere", 0)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("version", versions_of(ALTER_PARTITION_REASSIGNMENTS))
+@pytest.mark.parametrize(
+    ("name", "partition", "replicas", "code"),
+    [
+        ("flights", 0, [1], 0),
+        ("flights", 0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("flights", 0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("flights", 0, [1, 2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ("flights", 0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ("flights", 1, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("nowhere", 0, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+async def test_replicas_are_here_and_nowhere_else(
+    client: Client,
+    broker: Broker,
+    version: int,
+    name: str,
+    partition: int,
+    replicas: list[int] | None,
+    code: int,
+) -> None:
+    await new_topic(broker)
+    asked = ReassignablePartition(partition_index=partition, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=name, partitions=[asked])])
+    answer = await client.ask(ALTER_PARTITION_REASSIGNMENTS, version, request)
+    assert [each.error_code for topic in answer.responses for each in topic.partitions] == [code]
+
+
+async def test_nothing_is_on_its_way_to_another_broker(client: Client, broker: Broker) -> None:
+    await new_topic(broker)
+    answer = await client.ask(LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest())
+    assert (answer.error_code, answer.topics) == (0, [])

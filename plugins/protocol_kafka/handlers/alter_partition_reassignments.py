@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments (API 45): a partition can be on this broker, and nowhere else.
+
+Tools that move partitions between log directories ask for this first, with the replicas that are there.
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, UnknownTopicOrPartition
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+
+def handle(
+    context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Each partition by itself."""
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[_answer(context, topic.name, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _answer(
+    context: RequestContext, name: str, asked: ReassignablePartition
+) -> ReassignablePartitionResponse:
+    index = asked.partition_index
+    try:
+        _check(context, name, asked)
+    except BrokerError as error:
+        return ReassignablePartitionResponse(
+            partition_index=index, error_code=error_code(error), error_message=error_message(error)
+        )
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if asked.replicas is None else 0
+    return ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=None)
+
+
+def _check(context: RequestContext, name: str, asked: ReassignablePartition) -> None:
+    topic = context.broker.topics.get(name)
+    if not 0 <= asked.partition_index < len(topic.partitions):
+        raise UnknownTopicOrPartition(f"topic {name!r} has no partition {asked.partition_index}")
+    here = [context.broker.cluster.node_id]
+    if asked.replicas is not None and asked.replicas != here:
+        raise InvalidReplicaAssignment(f"{asked.replicas} is not possible: there is one broker, {here[0]}")

@@ -1,0 +1,60 @@
+"""AlterPartitionReassignments (key 45): give partitions other replicas (KIP-455, KIP-860)."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import array, boolean, int16, int32, string, struct
+from tidelog.plugins.protocol_kafka.codecs.types import INT32
+from tidelog.plugins.protocol_kafka.messages.api import ALTER_PARTITION_REASSIGNMENTS
+
+
+@struct()
+class ReassignablePartition:
+    """The brokers that a partition is to be on; None takes back what was asked for before."""
+
+    partition_index: int = int32()
+    replicas: list[int] | None = array(INT32, nullable="0+", default=None)
+
+
+@struct()
+class ReassignableTopic:
+    """A topic's partitions."""
+
+    name: str = string()
+    partitions: list[ReassignablePartition] = array(ReassignablePartition)
+
+
+@struct(ALTER_PARTITION_REASSIGNMENTS.versions)
+class AlterPartitionReassignmentsRequest:
+    """Reassign partitions."""
+
+    timeout_ms: int = int32(default=60000)
+    allow_replication_factor_change: bool = boolean(versions="1+", default=True)
+    topics: list[ReassignableTopic] = array(ReassignableTopic)
+
+
+@struct()
+class ReassignablePartitionResponse:
+    """Whether a partition is being reassigned."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+@struct()
+class ReassignableTopicResponse:
+    """A topic's partitions."""
+
+    name: str = string()
+    partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
+
+
+@struct(ALTER_PARTITION_REASSIGNMENTS.versions)
+class AlterPartitionReassignmentsResponse:
+    """The answer."""
+
+    throttle_time_ms: int = int32(default=0)
+    allow_replication_factor_change: bool = boolean(versions="1+", default=True, ignorable=True)
+    error_code: int = int16(default=0)
+    error_message: str | None = string(nullable="0+", default=None)
+    responses: list[ReassignableTopicResponse] = array(ReassignableTopicResponse)
