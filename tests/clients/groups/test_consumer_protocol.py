@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import ConsumerGroupType
+from confluent_kafka import Consumer, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.brokers import running_broker
+from tests.peers import run_kafka_tool
 
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
-from .crew import PARTITIONS, Crew
+from .crew import PARTITIONS, TIMEOUT_S, Crew
 from .kinds import CONFLUENT, JavaKind
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
 }
+GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = {"group.protocol": "consumer"}
 KINDS: tuple[Kind, ...] = (CONFLUENT, JavaKind())
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -164,6 +168,59 @@ def test_a_group_changes_its_protocol_and_back_while_its_members_work(kind: Kind
             crew.leave(member)
         assert_one_reader_at_a_time(crew)
         assert_every_record_read(crew)
+
+
+def test_kafkas_tool_looks_into_a_group_and_deletes_it(broker: Broker) -> None:
+    with Crew(broker, CONFLUENT, CONSUMER) as crew:
+        crew.join()
+        crew.wait_settled()
+        crew.produce()
+        crew.wait_read()
+        crew.commit()
+        described = _tool(crew, "--describe", "--members", "--verbose")
+        assert f"{crew.topic}:0,1,2,3,4,5" in described
+        assert "uniform" in _tool(crew, "--describe", "--state")
+        assert _columns(_tool(crew, "--describe"), "PARTITION", "LAG") == {
+            (str(number), "0") for number in range(PARTITIONS)
+        }
+        assert "not empty" in _tool(crew, "--delete")
+        crew.leave(crew.members[0])
+        assert "successful" in _tool(crew, "--delete")
+        assert "GroupIdNotFoundException" in _tool(crew, "--describe")
+
+
+def test_a_regular_expression_is_evaluated_by_the_broker(broker: Broker) -> None:
+    """librdkafka sends what begins with `^` as it is."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    names = ["pattern-a", "pattern-b", "my-pattern"]
+    for created in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        created.result(TIMEOUT_S)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "pattern", **CONSUMER})
+    consumer.subscribe(["^pattern-[a-z]"])
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(consumer.assignment()) < 2 and time.monotonic() < deadline:
+            consumer.poll(0.05)
+        assert {partition.topic for partition in consumer.assignment()} == {"pattern-a", "pattern-b"}
+    finally:
+        consumer.close()
+
+
+def _tool(crew: Crew, *arguments: str) -> str:
+    """What Apache Kafka's tool for groups says."""
+    words = ["--bootstrap-server", crew.broker.bootstrap, "--group", crew.group, *arguments]
+    ended = run_kafka_tool(GROUPS_TOOL, words)
+    return ended.stdout + ended.stderr
+
+
+def _columns(told: str, *names: str) -> set[tuple[str, ...]]:
+    """Some columns of a table."""
+    lines = [line.split() for line in told.splitlines()]
+    header = next(line for line in lines if set(names) <= set(line))
+    rows = [dict(zip(header, line, strict=True)) for line in lines if len(line) == len(header)]
+    return {
+        tuple(row[name] for name in names) for row in rows if row != dict(zip(header, header, strict=True))
+    }
 
 
 def _type_of(crew: Crew) -> ConsumerGroupType:
