@@ -58,6 +58,13 @@ def test_anybody_may_commit_for_an_empty_group(scene: Scene) -> None:
     check_commit(scene.group, OffsetCommit(GROUP, []), scene.topics)
 
 
+def test_producers_need_not_say_for_which_member_they_commit(scene: Scene) -> None:
+    offsets = [OffsetToCommit("t", 0, 1)]
+    check_commit(scene.group, OffsetCommit(GROUP, offsets, is_transactional=True), scene.topics)
+    with pytest.raises(StaleMemberEpoch):
+        check_commit(scene.group, OffsetCommit(GROUP, offsets, 4, "a", is_transactional=True), scene.topics)
+
+
 @pytest.mark.parametrize(
     ("error", "member_id", "epoch"),
     [
