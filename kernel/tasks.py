@@ -118,6 +118,8 @@ class BackgroundTasks:
         with trio.CancelScope(shield=True):
             try:
                 await trio.to_thread.run_sync(job, limiter=self._limiter)
+            except OSError as error:
+                _log.error("background job %s failed: %s", name, error)
             except Exception:
                 _log.exception("background job %s failed", name)
         self._unfinished_jobs -= 1

@@ -126,3 +126,21 @@ def wait_until_leaderless(broker: TidelogServer, topic: str, partition: int) -> 
     while admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader != -1:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_without_any_directory_left_the_process_ends_and_says_why(tmp_path: Path) -> None:
+    server = TidelogServer(tmp_path)
+    server.start()
+    create(server, "t", 1)
+    producer = Producer({"bootstrap.servers": server.bootstrap})
+    producer.produce("t", b"value", partition=0)
+    producer.flush(20)
+    shutil.rmtree(server.data_dir)
+    try:
+        assert server.process.wait(30) == 1
+    finally:
+        server.process.kill()
+    output = (tmp_path / "tidelog.log").read_text()
+    assert "halting: " in output
+    assert "tidelog: the broker was halted: " in output
+    assert "Traceback" not in output
