@@ -18,7 +18,8 @@ from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.migration import removal
 from tidelog.plugins.coordinator.consumer_groups.neighbours import ClassicGroups
-from tidelog.plugins.coordinator.consumer_groups.recording import UnreadableRecord, from_record, to_record
+from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.restoring import UnreadableRecord, from_record
 from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
 from tidelog.plugins.coordinator.deadlines import Deadlines

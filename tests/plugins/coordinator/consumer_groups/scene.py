@@ -15,12 +15,13 @@ from tidelog.plugins.coordinator.consumer_groups.checks import check_request
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.recording import from_record, to_record
+from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.regexes import (
     compile_regex,
     matching_topics,
     regexes_to_resolve,
 )
+from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
 from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicEntry
 from tidelog.plugins.coordinator.log import StateRecord
 

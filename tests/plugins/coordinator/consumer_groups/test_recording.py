@@ -6,19 +6,15 @@ import pytest
 
 from tidelog.plugins.coordinator.consumer_groups import changes
 from tidelog.plugins.coordinator.consumer_groups.changes import Change, ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES, key_type
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
     MemberMetadata,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.recording import (
-    KEY_TYPES,
-    UnreadableRecord,
-    from_record,
-    key_type,
-    to_record,
-)
+from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.restoring import UnreadableRecord, from_record
 
 TOPIC = bytes(range(16))
 MEMBER = MemberMetadata(
