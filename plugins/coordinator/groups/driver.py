@@ -71,9 +71,10 @@ class GroupDriver:
         try:
             result = self.log.append(entry.partition, [record_of(write.image, now_ms)])
         except BrokerError as error:
-            _log.warning("group %r could not be written: %s", entry.group_id, error)
+            _log.warning("group %.100r could not be written: %s", entry.group_id, error)
             write.failed(_told(error))
             return None
+        _log.debug("group %r: generation %d", entry.group_id, write.image.generation)
         entry.recorded = True
         entry.state_timestamp_ms = now_ms
         durable = partial(self.log.committed, entry.partition, result) if result.flush_due else None

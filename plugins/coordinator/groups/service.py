@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Collection, Sequence
 
 from tidelog.kernel.coordination.groups import (
@@ -32,6 +33,11 @@ from tidelog.plugins.coordinator.groups.sessions import heartbeat
 from tidelog.plugins.coordinator.groups.syncing import sync
 from tidelog.plugins.coordinator.groups.tools import GroupTools
 from tidelog.plugins.coordinator.groups.waiting import WaitingReply
+
+_log = logging.getLogger(__name__)
+
+MAX_REASON_CHARACTERS = 255
+"""What a client says about itself in the log; clients do not send more either (KIP-800)."""
 
 
 class ClassicGroups:
@@ -76,6 +82,7 @@ class ClassicGroups:
             group = ClassicGroup(request.group_id, driver.settings)
             entry = ClassicEntry(group, driver.partition_for(request.group_id))
             self._directory.put(entry)
+        _log.debug("%s joins group %r: %s", _name(request), request.group_id, _reason(request.reason))
         reply = WaitingReply[Joined]()
         try:
             driver.carry_out(entry, join(entry.group, request, reply, driver.now_ms()))
@@ -127,6 +134,9 @@ class ClassicGroups:
         if entry is None:
             gone = UnknownMemberId(f"there is no group {group_id!r}")
             return [LeaveOutcome(member, gone) for member in members]
+        for member in members:
+            who = member.member_id or member.group_instance_id
+            _log.debug("%s leaves group %r: %s", who, group_id, _reason(member.reason))
         outcomes, write = leave(entry.group, members, driver.now_ms())
         durable = driver.carry_out(entry, write)
         driver.look_after(entry)
@@ -156,3 +166,11 @@ class ClassicGroups:
         if entry is None:
             raise UnknownMemberId(f"there is no group {group_id!r}")
         return entry
+
+
+def _name(request: JoinRequest) -> str:
+    return request.member_id or request.group_instance_id or f"a new member of client {request.client_id!r}"
+
+
+def _reason(told: str | None) -> str:
+    return told[:MAX_REASON_CHARACTERS] if told else "no reason given"
