@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple
 
-import attrs
 import trio
 
 from tidelog.kernel.coordination.transactions import ProducerIdentity
@@ -18,7 +17,7 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
-from tidelog.kernel.partition import AppendResult, Partition
+from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import ChecksTakeLong
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
@@ -66,12 +65,11 @@ class ToCheck(NamedTuple):
     voucher: Voucher | None
 
 
-@attrs.define
-class Waiting:
+class Waiting(NamedTuple):
     """What the answer to one request has to wait for."""
 
-    to_check: list[ToCheck] = attrs.field(factory=list[ToCheck])
-    due: list[FlushDue] = attrs.field(factory=list[FlushDue])
+    to_check: list[ToCheck]
+    due: list[FlushDue]
 
 
 def handle(
@@ -106,7 +104,7 @@ def _append_all(
     context: RequestContext, request: ProduceRequest, voucher: Voucher | None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     acks_error = _check_acks(request.acks)
-    waiting = Waiting()
+    waiting = Waiting([], [])
     answers = [
         TopicProduceResponse(
             name=topic.name,
@@ -139,13 +137,18 @@ async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Wa
     partition, answer = batch.partition, batch.answer
     try:
         await partition.check_records(batch.records)
-        result = _append_now(partition, batch.records, batch.voucher, RecordChecks.DONE)
+        covered = batch.voucher is not None and batch.voucher.covers(partition.topic_partition, batch.records)
+        result = partition.append(batch.records, in_transaction=covered, checks=RecordChecks.DONE)
     except BrokerError as error:
         context.warn(f"refusing to append to {partition.topic_partition} for", error)
         answer.error_code, answer.error_message = error_code(error), error_message(error)
         answer.base_offset = NO_OFFSET
-    else:
-        _accept(answer, partition, result, waiting)
+        return
+    answer.base_offset = result.base_offset
+    answer.log_append_time_ms = result.log_append_time_ms
+    answer.log_start_offset = partition.log_start_offset
+    if result.flush_due:
+        waiting.due.append(FlushDue(partition, result.last_offset, answer))
 
 
 async def _flush(context: RequestContext, due: FlushDue) -> None:
@@ -197,55 +200,48 @@ def _append(
     voucher: Voucher | None,
 ) -> PartitionProduceResponse:
     index, records, version = data.index, data.records, context.api_version
+    if not 0 <= index < len(topic.partitions):
+        unknown = UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
+        return _failed(context, topic.name, index, unknown)
+    if not records:
+        nothing = InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
+        return _failed(context, topic.name, index, nothing)
+    if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
+        too_old = UnsupportedCompression(
+            f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
+        )
+        return _failed(context, topic.name, index, too_old)
+    partition = topic.partitions[index]
+    if waiting.to_check and any(earlier.partition is partition for earlier in waiting.to_check):
+        return _append_later(partition, index, records, waiting, voucher)
     try:
-        if not 0 <= index < len(topic.partitions):
-            raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
-        if not records:
-            raise InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
-        if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
-            raise UnsupportedCompression(
-                f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
-            )
-        partition = topic.partitions[index]
-        return _append_now_or_later(partition, index, records, waiting, voucher)
+        covered = voucher is not None and voucher.covers(partition.topic_partition, records)
+        result = partition.append(records, in_transaction=covered, checks=RecordChecks.QUICK)
+    except ChecksTakeLong:
+        return _append_later(partition, index, records, waiting, voucher)
     except UnsupportedMessageFormat as error:
         refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
         return _failed(context, topic.name, index, refusal)
     except BrokerError as error:
         return _failed(context, topic.name, index, error)
-
-
-def _append_now_or_later(
-    partition: Partition, index: int, records: memoryview, waiting: Waiting, voucher: Voucher | None
-) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
-    try:
-        if waiting.to_check and any(earlier.partition is partition for earlier in waiting.to_check):
-            raise ChecksTakeLong
-        result = _append_now(partition, records, voucher, RecordChecks.QUICK)
-    except ChecksTakeLong:
-        waiting.to_check.append(ToCheck(partition, records, answer, voucher))
-    else:
-        _accept(answer, partition, result, waiting)
+    answer = PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=partition.log_start_offset,
+    )
+    if result.flush_due:
+        waiting.due.append(FlushDue(partition, result.last_offset, answer))
     return answer
 
 
-def _append_now(
-    partition: Partition, records: memoryview, voucher: Voucher | None, checks: RecordChecks
-) -> AppendResult:
-    if voucher is not None and voucher.covers(partition.topic_partition, records):
-        return partition.append(records, in_transaction=True, checks=checks)
-    return partition.append(records, checks=checks)
-
-
-def _accept(
-    answer: PartitionProduceResponse, partition: Partition, result: AppendResult, waiting: Waiting
-) -> None:
-    answer.base_offset = result.base_offset
-    answer.log_append_time_ms = result.log_append_time_ms
-    answer.log_start_offset = partition.log_start_offset
-    if result.flush_due:
-        waiting.due.append(FlushDue(partition, result.last_offset, answer))
+def _append_later(
+    partition: Partition, index: int, records: memoryview, waiting: Waiting, voucher: Voucher | None
+) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+    waiting.to_check.append(ToCheck(partition, records, answer, voucher))
+    return answer
 
 
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
