@@ -28,6 +28,10 @@ class Effort:
     """Of the rows that show many partitions."""
     connections: int
     """Of the rows that show many idle connections."""
+    groups: int
+    """Of ten members each, that send heartbeats."""
+    offsets: int
+    """That are committed when a broker starts."""
     segments: int
     """Of the log that is opened after a clean stop."""
 
@@ -43,6 +47,8 @@ WHOLE = Effort(
     settle_s=1.0,
     partitions=2_000,
     connections=1_000,
+    groups=1_000,
+    offsets=1_000_000,
     segments=2_000,
 )
 SMOKE = Effort(
@@ -56,5 +62,7 @@ SMOKE = Effort(
     settle_s=0.1,
     partitions=50,
     connections=50,
+    groups=5,
+    offsets=1_000,
     segments=50,
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .acknowledge import LatencyResult, LatencySpec, acknowledge
+from .commit import CommitResult, CommitSpec, commit
 from .consume import ConsumeResult, ConsumeSpec, consume
 from .end_to_end import end_to_end
+from .heartbeats import HeartbeatsResult, HeartbeatsSpec, heartbeats
 from .machine_limit import MachineLimitResult, MachineLimitSpec, receive_check_write, send_file
 from .partition_append import AppendCostResult, append_cost, receive_append
 from .process import Load
@@ -32,6 +34,8 @@ END_TO_END = Load("end-to-end", end_to_end, LatencySpec, LatencyResult)
 RAW_PRODUCE = Load("raw-produce", raw_produce, RawProduceSpec, RawProduceResult)
 RAW_FETCH = Load("raw-fetch", raw_fetch, RawFetchSpec, RawFetchResult)
 RECEIVE_CHECK_WRITE = Load("receive-check-write", receive_check_write, MachineLimitSpec, MachineLimitResult)
+COMMIT = Load("commit", commit, CommitSpec, CommitResult)
+HEARTBEATS = Load("heartbeats", heartbeats, HeartbeatsSpec, HeartbeatsResult)
 SEND_FILE = Load("send-file", send_file, MachineLimitSpec, MachineLimitResult)
 RECEIVE_APPEND = Load("receive-append", receive_append, MachineLimitSpec, MachineLimitResult)
 APPEND_COST = Load("append-cost", append_cost, MachineLimitSpec, AppendCostResult)
@@ -48,6 +52,8 @@ LOADS: dict[str, Load[Any, Any]] = {
         END_TO_END,
         RAW_PRODUCE,
         RAW_FETCH,
+        COMMIT,
+        HEARTBEATS,
         RECEIVE_CHECK_WRITE,
         SEND_FILE,
         RECEIVE_APPEND,

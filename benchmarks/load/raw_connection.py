@@ -76,6 +76,10 @@ class RawConnection:
     def call(self, request: Any, response_type: Any) -> Any:
         """Send a kio request and decode its answer; nothing else may be in flight."""
         self.send(encode_frame(request))
+        return self.receive_response(response_type)
+
+    def receive_response(self, response_type: Any) -> Any:
+        """Receive the next answer and decode it."""
         answer = self.receive(self.receive_size())
         _, header_bytes = entity_reader(response_type.__header_schema__)(answer, 0)
         response, _ = entity_reader(response_type)(answer, header_bytes)

@@ -2,6 +2,7 @@
 
 from .comfort import Comfort
 from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
+from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
 from .latency import latencies
 from .latency_limit import LatencyLimit
@@ -23,9 +24,12 @@ __all__ = [
     "Bench",
     "BrokerScenario",
     "Comfort",
+    "CommitLatency",
+    "Heartbeats",
     "ImportTime",
     "LatencyLimit",
     "LaunchScenario",
+    "LoadedOffsets",
     "MachineScenario",
     "RunningBroker",
     "Scenario",
