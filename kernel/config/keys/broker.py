@@ -74,8 +74,8 @@ COORDINATOR = ConfigKey(
     name="coordinator",
     type=string(non_empty=True),
     default="classic",
-    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed plugin "
-    "offers. `tidelog plugins` lists them.",
+    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed "
+    "plugin offers. `tidelog plugins` lists them.",
 )
 PLUGINS = ConfigKey(
     name="plugins",
