@@ -21,12 +21,12 @@ def view_of(directory: LogDirectory, moves: Sequence[Move]) -> LogDirectoryView:
     partitions += [
         StoredPartition(
             move.partition,
-            0 if move.copy is None else move.copy.size_bytes,
+            0 if (copy := move.copy) is None else copy.size_bytes,
             max(move.offset_lag, 0),
             is_future=True,
         )
         for move in moves
-        if move.target is directory
+        if move.target is directory and move.partition in directory.futures
     ]
     total, usable = _room(directory)
     return LogDirectoryView(str(directory.path), partitions, total, usable)

@@ -76,8 +76,8 @@ class Move:
     @property
     def offset_lag(self) -> int:
         """How many offsets the copy is behind."""
-        end = self.store.log_end_offset
-        return end - (self.store.log_start_offset if self.copy is None else self.copy.log_end_offset)
+        copy, store = self.copy, self.store
+        return store.log_end_offset - (store.log_start_offset if copy is None else copy.log_end_offset)
 
     @property
     def partition(self) -> TopicPartition:
@@ -108,6 +108,7 @@ class Moves:
         self._assign = assign
         self._sender, self._receiver = trio.open_memory_channel[Move](math.inf)
         self._moves: dict[TopicPartition, Move] = {}
+        self._performing: Move | None = None
         self._done = trio.Event()
         self.statistics = MoveStatistics()
 
@@ -142,7 +143,8 @@ class Moves:
         """Give up what is not decided, and wait for the rest; copies stay, for the next start."""
         for move in self.under_way():
             move.keep_copy = move.cancelled = True
-        await self.wait_decided(list(self._moves))
+        while self._performing is not None:
+            await self._done.wait()
 
     async def wait_decided(self, partitions: Iterable[TopicPartition]) -> None:
         """Wait for moves of these that cannot be given up any more."""
@@ -152,7 +154,7 @@ class Moves:
 
     async def run_next(self) -> None:
         """Take the next move to its end."""
-        move = await self._receiver.receive()
+        move = self._performing = await self._receiver.receive()
         try:
             if await self._perform(move):
                 self.statistics.moved += 1
@@ -166,6 +168,7 @@ class Moves:
             await self._discard(move)
         finally:
             move.store.mirror = None
+            self._performing = None
             if self._moves.get(move.partition) is move:
                 del self._moves[move.partition]
             self._done.set()
@@ -203,6 +206,8 @@ class Moves:
                 if not swapped:
                     await self._assign(move.partition, move.source.id_bytes)
             if swapped:
+                # What was the copy is the partition now, whatever becomes of the rest.
+                move.copy = None
                 await trio.to_thread.run_sync(_remove_source, move)
             return swapped
         finally:
@@ -282,9 +287,15 @@ def _make_durable(move: Move, copy: FilePartitionStore) -> None:
 
 
 def _remove_source(move: Move) -> None:
-    disk.sync_directory(move.target.path)
-    path = set_aside(move.source, move.partition, delete_directory(move.partition))
-    disk.sync_directory(move.source.path)
+    try:
+        with _telling(move.target):
+            disk.sync_directory(move.target.path)
+        with _telling(move.source):
+            path = set_aside(move.source, move.partition, delete_directory(move.partition))
+            disk.sync_directory(move.source.path)
+    except OSError as error:
+        _log.error("%s has moved, its old directory is left: %s", move.partition, error)
+        return
     move.source.services.delete_later([path], move.spec.config.file_delete_delay_ms)
 
 

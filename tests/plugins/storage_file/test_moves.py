@@ -249,3 +249,24 @@ class Slow(Interposer):
     def go_on(self) -> None:
         """Hold nothing up any more."""
         self._going_on.set()
+
+
+async def test_an_old_directory_that_cannot_be_renamed_hurts_nobody(
+    tmp_path: Path, disk: FailingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition = the_partition(broker)
+        append(partition, 10)
+        old = f"{tmp_path}/a/t-0"
+        disk.refuse(errno.EIO, ["rename"], paths=lambda path: path == old)
+        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await eventually(lambda: "its old directory is left" in caplog.text)
+        await eventually(lambda: len(broker.storage._directories) == 1)  # type: ignore[attr-defined]
+        disk.recover()
+        append(partition, 10)
+        await partition.flush()
+        assert partition.commit.durable_offset == 20
+        assert not broker.storage.failed_partitions
+    async with two_directories(tmp_path) as broker:
+        assert all_offsets(the_partition(broker)) == list(range(20))
+        assert list((tmp_path / "a").glob("t-0.*-stray"))
