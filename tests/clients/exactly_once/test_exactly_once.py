@@ -1,6 +1,6 @@
 """Exactly once, with the workers and the broker killed at random.
 
-`TIDELOG_EXACTLY_ONCE_SECONDS` makes it last longer, `TIDELOG_EXACTLY_ONCE_SEED` makes other things happen.
+`EXACTLY_ONCE_SECONDS` makes it last longer, `EXACTLY_ONCE_SEED` makes other things happen.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-SECONDS = float(os.environ.get("TIDELOG_EXACTLY_ONCE_SECONDS", "5"))
-SEED = int(os.environ.get("TIDELOG_EXACTLY_ONCE_SEED", "0"))
+SECONDS = float(os.environ.get("EXACTLY_ONCE_SECONDS", "5"))
+SEED = int(os.environ.get("EXACTLY_ONCE_SEED", "0"))
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 
 
