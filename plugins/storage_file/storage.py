@@ -390,7 +390,11 @@ class FileStorage:
 
     async def set_strays_aside(self) -> None:
         """See `Storage.set_strays_aside`."""
-        await trio.to_thread.run_sync(self._each, lambda directory: set_strays_aside(directory, self._known))
+
+        def set_aside_in(directory: LogDirectory) -> None:
+            set_strays_aside(directory, self._known)
+
+        await trio.to_thread.run_sync(self._each, set_aside_in)
         lost = {key for key in self._failed if self._known.has(key)}
         if lost:
             await self._opened_metadata.lose_partitions(sorted(lost))
