@@ -19,7 +19,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from .brokers import AGAINST_KAFKA
 from .payloads import ODD_PAYLOADS, ONE_DAY_IN_2013_MS, Payload
 
 if TYPE_CHECKING:
@@ -191,12 +190,3 @@ def test_reading_behind_the_log_end_is_told(broker: Broker, topic: str) -> None:
     assert error is not None
     assert error.code() == KafkaError._AUTO_OFFSET_RESET
     consumer.close()
-
-
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Apache Kafka has transactions")
-def test_transactions_are_refused_and_not_half_served(broker: Broker) -> None:
-    """librdkafka takes COORDINATOR_NOT_AVAILABLE for a broker that starts, and tries until its time is up."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "payments"})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(1.0)
-    assert refused.value.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.COORDINATOR_NOT_AVAILABLE}

@@ -40,7 +40,7 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
         ("instance id", request.instance_id),
         ("rack id", request.rack_id),
     ):
-        if text == "":
+        if text is not None and not text.strip():
             raise InvalidRequest(f"the {what} is empty")
     if epoch == JOIN_EPOCH:
         _check_join(request)

@@ -9,6 +9,7 @@ from tidelog.kernel.coordination.consumer_groups import (
     DescribedConsumerGroup,
     HeartbeatAnswer,
 )
+from tidelog.kernel.errors import InvalidGroupId
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.departures import leave
@@ -53,6 +54,8 @@ class ConsumerGroups:
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """See `ConsumerGroupService`."""
+        if not group_id:
+            raise InvalidGroupId("the group id is empty")
         self._registry.check_active(group_id)
         around = self._registry.around
         return describe(self._registry.get(group_id), around.settings, around.topics)
