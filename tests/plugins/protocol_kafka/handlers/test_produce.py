@@ -289,3 +289,12 @@ async def test_what_asked_for_no_answer_is_appended_though_its_sender_left(
         left.cancel()
         await step
     assert topic.partitions[0].log_end_offset == 500
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+async def test_clients_do_not_write_to_internal_topics(client: Client, broker: Broker, name: str) -> None:
+    topic = await broker.topics.ensure(name)
+    assert len(topic.partitions) == 50
+    answer = one(await client.ask(PRODUCE, 9, for_partitions(topic, {0: make_batch()})))
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert topic.partitions[0].log_end_offset == 0
