@@ -113,8 +113,11 @@ class GroupModel(RuleBasedStateMachine):
             return
         leads = joined.leader == joined.member_id and not joined.skip_assignment and joined.members
         shares = shares_of(joined) if leads else None
+        generation = self.group.generation
         client.syncing = self.machine.sync(joined, shares, instance=client.instance)
         self.answers.append(client.syncing)
+        if not isinstance(client.syncing.outcome, BrokerError):
+            assert joined.generation == generation
         self.watch(client, joined)
 
     def watch(self, client: Client, joined: Joined) -> None:
