@@ -14,7 +14,7 @@ from benchmarks.load.heartbeats import HeartbeatsSpec
 from benchmarks.load.loads import COMMIT, HEARTBEATS
 from benchmarks.load.process import run_load
 from benchmarks.load.raw_connection import RawConnection
-from benchmarks.procfs import resident_bytes
+from benchmarks.procfs import cpu_seconds, resident_bytes
 from benchmarks.rows import Better, Row, Sample, ratio_at_most, value_at_most
 from benchmarks.summaries import percentile
 from benchmarks.topics import admin_client, create_topics, topic_for_a_run
@@ -129,7 +129,7 @@ class LoadedOffsets:
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         server = kind.server(work_dir)
-        groups = [f"committed-{number}" for number in range(self.offsets // _PARTITIONS)]
+        groups = [f"committed-{number:06d}" for number in range(self.offsets // _PARTITIONS)]
         try:
             server.start()
             create_topics(admin_client(server.bootstrap), {"topic": _PARTITIONS})
@@ -140,16 +140,22 @@ class LoadedOffsets:
                 for group in groups[:_PARTITIONS]:
                     await_coordinator(connection, group, "topic")
             loaded_s = time.monotonic() - server.process.started_at
-            return [Sample(LOADED, loaded_s), Sample(LOADED_MEMORY, resident_bytes(server.pid) / 1e6)]
+            details: dict[str, object] = {"broker_cpu_s": cpu_seconds(server.pid)}
+            return [
+                Sample(LOADED, loaded_s, details),
+                Sample(LOADED_MEMORY, resident_bytes(server.pid) / 1e6),
+            ]
         finally:
             server.stop()
 
 
 def _commit_all(server: BrokerServer, groups: Sequence[str]) -> None:
+    """One frame is enough: the names of all groups have the same length."""
+    frame = bytes(commit_frame(groups[0], "topic", _PARTITIONS))
     with RawConnection(server.bootstrap) as connection:
         await_coordinator(connection, groups[0], "topic")
         for group in groups:
-            connection.send(commit_frame(group, "topic", _PARTITIONS))
+            connection.send(frame.replace(groups[0].encode(), group.encode()))
             answer = connection.receive(connection.receive_size())
             if answer[-2:] != b"\0\0":
                 raise RuntimeError(f"a commit was refused: {answer[-2:].hex()}")
