@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tidelog.plugins.coordinator.consumer_groups.keys import settings_of
+from tidelog.plugins.coordinator.lazy import LazyCoordinator
+
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.coordination.backend import Coordinator
+    from tidelog.plugins.coordinator.service import CoordinatorService
 
 
 @attrs.frozen
@@ -19,10 +23,17 @@ class ClassicBackend:
 
     def create(self, broker: Broker) -> Coordinator:
         """A coordinator that is not open yet."""
-        from tidelog.plugins.coordinator.log.topics import group_log, transaction_log
-        from tidelog.plugins.coordinator.service import CoordinatorService
+        from tidelog.plugins.coordinator.log.topics import group_log, has_state, transaction_log
 
-        return CoordinatorService(broker, group_log(broker), transaction_log(broker))
+        groups, transactions = group_log(broker), transaction_log(broker)
+
+        def make() -> CoordinatorService:
+            from tidelog.plugins.coordinator.service import CoordinatorService
+
+            return CoordinatorService(broker, groups, transactions)
+
+        _check(broker)
+        return LazyCoordinator(make, lambda: has_state(broker))
 
 
 @attrs.frozen
@@ -33,7 +44,17 @@ class MemoryBackend:
 
     def create(self, broker: Broker) -> Coordinator:
         """A coordinator that is not open yet."""
-        from tidelog.plugins.coordinator.log.forgetful_log import ForgetfulLog
-        from tidelog.plugins.coordinator.service import CoordinatorService
 
-        return CoordinatorService(broker, ForgetfulLog(), ForgetfulLog())
+        def make() -> CoordinatorService:
+            from tidelog.plugins.coordinator.log.forgetful_log import ForgetfulLog
+            from tidelog.plugins.coordinator.service import CoordinatorService
+
+            return CoordinatorService(broker, ForgetfulLog(), ForgetfulLog())
+
+        _check(broker)
+        return LazyCoordinator(make, lambda: False)
+
+
+def _check(broker: Broker) -> None:
+    """Refuse a contradiction at the start and not when somebody first asks; raises ConfigError."""
+    settings_of(broker.config, broker.plugins.partition_assignors())

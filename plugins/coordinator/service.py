@@ -102,8 +102,8 @@ class CoordinatorService:
         """See `Coordinator`."""
         return {"groups": self.group_log.progress, "transactions": self.transaction_log.progress}
 
-    async def open(self) -> None:
-        """See `Coordinator`."""
+    def begin(self) -> None:
+        """Begin to read back what is remembered, and the work that is done now and then."""
         self._broker.tasks.start(PeriodicTask("group-deadlines", self._deadlines.run, DEADLINE_RETRY_MS))
         self.group_log.open(self.replay)
         self.transactions.open()

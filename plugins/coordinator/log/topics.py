@@ -50,3 +50,8 @@ def transaction_log(broker: Broker) -> TopicLog:
         NewTopic(TRANSACTION_TOPIC, config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS], config=settings),
         load_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
     )
+
+
+def has_state(broker: Broker) -> bool:
+    """Whether there is any state of coordinators to read back."""
+    return any(broker.topics.find(name) is not None for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC))
