@@ -141,10 +141,8 @@ class LoadedOffsets:
                     await_coordinator(connection, group, "topic")
             loaded_s = time.monotonic() - server.process.started_at
             details: dict[str, object] = {"broker_cpu_s": cpu_seconds(server.pid)}
-            return [
-                Sample(LOADED, loaded_s, details),
-                Sample(LOADED_MEMORY, resident_bytes(server.pid) / 1e6),
-            ]
+            memory = Sample(LOADED_MEMORY, resident_bytes(server.pid) / 1e6)
+            return [Sample(LOADED, loaded_s, details), memory]
         finally:
             server.stop()
 
