@@ -426,7 +426,7 @@ class StorageContext:
     node_id: int
     tasks: BackgroundTasks
     now_ms: Callable[[], int]
-    index_formats: Mapping[str, IndexFormat] = attrs.Factory(dict)
+    index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
     progress: LoadProgress = attrs.Factory(LoadProgress)
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
     halt: Callable[[str], None] = _halt_nothing

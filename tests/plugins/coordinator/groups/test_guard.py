@@ -163,7 +163,9 @@ async def test_retention_counts_from_when_the_last_member_went(
 
 async def test_an_empty_group_leaves_a_tombstone(autojump_clock: MockClock, world: World) -> None:
     await group_in(world, EMPTY)
-    (tombstone,) = world.guard.tombstones("g") or ()
+    tombstones = world.guard.tombstones("g")
+    assert tombstones is not None
+    [tombstone] = tombstones
     assert tombstone.value is None
     assert {key for _, ((key, _),) in world.log.batches} == {tombstone.key}
 
