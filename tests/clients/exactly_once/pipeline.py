@@ -103,8 +103,8 @@ class Pipeline:
             }
         )
         consumer.assign([TopicPartition(OUTPUT, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
-        values, ends = list[bytes](), 0
-        while ends < PARTITIONS:
+        values, ended = list[bytes](), set[int | None]()
+        while len(ended) < PARTITIONS:
             message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"only {len(values)} records of the output can be read"
             error = message.error()
@@ -112,7 +112,7 @@ class Pipeline:
                 values.append(message.value() or b"")
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error  # its public name
-                ends += 1
+                ended.add(message.partition())
         consumer.close()
         return values
 
