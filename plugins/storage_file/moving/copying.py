@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.storage import LogSlice, region_bytes
+from tidelog.plugins.storage_file.log.appending import begin_segment
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -76,7 +77,7 @@ def _copy_chunk(source: FilePartitionStore, target: FilePartitionStore, *, wait:
             copied += header.size
     if not found.size:
         # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
-        target.begin_segment(end)
+        begin_segment(target, end)
         return 0
     if not copied:
         raise CorruptBatch(f"{source.topic_partition} has no batch at offset {start}")

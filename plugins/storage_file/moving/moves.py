@@ -36,6 +36,7 @@ from tidelog.plugins.storage_file.moving.copying import (
     first_offset,
     is_prefix,
 )
+from tidelog.plugins.storage_file.moving.succession import become_copy, copy_side_files, keep_mirror
 from tidelog.plugins.storage_file.names import delete_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
@@ -180,7 +181,7 @@ class Moves:
                 copy = move.copy
                 if copy is None:
                     copy = move.copy = await trio.to_thread.run_sync(_open_copy, move)
-                copy.use_services(_copying(move.target.services))
+                copy.services = _copying(move.target.services)
                 self.statistics.copied_bytes += await trio.to_thread.run_sync(
                     catch_up, move.store, copy, move.wanted
                 )
@@ -216,7 +217,7 @@ class Moves:
     async def _swap(self, move: Move) -> bool:
         directory = move.target.partition_path(move.partition)
         while move.has_mirror:
-            if move.store.become(directory, move.target.services):
+            if become_copy(move.store, directory, move.target.services):
                 move.source.stores.pop(move.partition, None)
                 move.target.add(move.store)
                 move.target.arrived(move.partition)
@@ -273,8 +274,8 @@ def _join(move: Move, copy: FilePartitionStore) -> bool:
             return False
     except WouldBlock:
         return False
-    copy.use_services(move.target.services)
-    move.store.keep_mirror(copy)
+    copy.services = move.target.services
+    keep_mirror(move.store, copy)
     return True
 
 
@@ -282,7 +283,7 @@ def _make_durable(move: Move, copy: FilePartitionStore) -> None:
     copy.raise_log_start(move.store.log_start_offset)
     with _telling(move.target):
         move.target.write_log_start_of(move.partition, copy)
-    move.store.copy_side_files()
+    copy_side_files(move.store)
     copy.flush()
 
 
