@@ -26,7 +26,7 @@ class Worker:
     producer: Producer
     input: str
     output: str
-    revoked: bool = False
+    _read: list[Message] = attrs.field(factory=list[Message], init=False)
 
     def start(self) -> None:
         """Fence whoever had this transactional id before, and join the group."""
@@ -34,7 +34,8 @@ class Worker:
         self.consumer.subscribe([self.input], on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     def _on_revoke(self, _: Consumer, __: list[TopicPartition]) -> None:
-        self.revoked = True
+        # What was read of them starts again at what is committed, wherever they go, and not before that.
+        self._read.clear()
 
     def step(self) -> None:
         """One transaction, if there is something to do."""
@@ -50,13 +51,12 @@ class Worker:
             self._rewind()
 
     def _gather(self) -> list[Message]:
-        """What can be read now; nothing when its partitions were taken away meanwhile."""
-        self.revoked = False
-        messages: list[Message] = []
-        while len(messages) < AT_ONCE and (message := self.consumer.poll(POLL_S)) is not None:
+        """What can be read now, of partitions that are still ours."""
+        self._read.clear()
+        while len(self._read) < AT_ONCE and (message := self.consumer.poll(POLL_S)) is not None:
             if message.error() is None:
-                messages.append(message)
-        return [] if self.revoked else messages
+                self._read.append(message)
+        return list(self._read)
 
     def _transact(self, messages: list[Message]) -> None:
         group = self.consumer.consumer_group_metadata()

@@ -67,6 +67,8 @@ def known_to_kio(field: Field) -> SearchStrategy[Any] | None:
         return st.just(-1) | times
     if field.name == "transaction_start_time_ms":
         return times
+    if field.name == "retention_time_ms":
+        return st.integers(-1, _LAST_SECOND * 1000)
     return None
 
 
@@ -116,7 +118,7 @@ def _value_to_kio(value: Any, ours: Field, theirs: Any, inner: type[Any] | None,
         assert inner is not None
         return _to_kio(value, inner, layout.nested(ours.kind))
     match theirs.metadata["kafka_type"]:
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return value * _MILLISECOND
         case "datetime_i64":
             return None if value == -1 else _EPOCH + value * _MILLISECOND
@@ -148,7 +150,7 @@ def _value_from_kio(value: Any, ours: Field, theirs: Any, layout: Layout) -> Any
     if isinstance(ours.kind, Struct):
         return _from_kio(value, layout.nested(ours.kind))
     match theirs.metadata.get("kafka_type"):
-        case "timedelta_i32":
+        case "timedelta_i32" | "timedelta_i64":
             return value // _MILLISECOND
         case "datetime_i64":
             return (value - _EPOCH) // _MILLISECOND
