@@ -26,13 +26,13 @@ from tidelog.kernel.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import following
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
+from tidelog.kernel.partition import flushing, following, keeping
+from tidelog.kernel.partition.epochs import LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.record_checks import RecordChecks, check_in_thread
 from tidelog.kernel.partition.side_writes import SideWrites
-from tidelog.kernel.partition.snapshots import encode_snapshot, remove_snapshots, snapshot_name
+from tidelog.kernel.partition.snapshots import remove_snapshots
 from tidelog.kernel.partition.validation import validate_batch, validate_records, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
 from tidelog.kernel.partition.watermarks import Watermarks
@@ -247,7 +247,7 @@ class Partition:
     def _as_answered_then(self, sent: SentBatch) -> AppendResult:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
         time = sent.timestamp if stamped else NO_TIMESTAMP
-        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self._flush_is_due())
+        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=flushing.is_due(self))
 
     def _append_stamped(
         self,
@@ -285,9 +285,9 @@ class Partition:
             _log.error("%s: append failed: %s", self.topic_partition, error)
             raise StorageError(f"{self.topic_partition}: the disk refused the batch: {error}") from error
         if rolled:
-            self._snapshot_soon(base_offset)
+            keeping.snapshot_soon(self, base_offset)
         if leader_epoch > self.epochs.latest:
-            self._begin_epoch(leader_epoch, base_offset)
+            keeping.begin_epoch(self, leader_epoch, base_offset)
         if marker is not None:
             self._end_transaction(header, base_offset, marker)
         elif header.producer_id != NO_PRODUCER_ID:
@@ -314,13 +314,7 @@ class Partition:
         Raises:
             StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
         """
-        while self.commit.durable_offset <= offset and self._flush_is_due():
-            await self._flush_once()
-        self._show_up_to(self.commit.durable_offset if self._flush_is_due() else self.log_end_offset)
-
-    def _show_up_to(self, offset: int) -> None:
-        if not self.follows:
-            self.watermarks.advance(offset)
+        await flushing.wait_until_flushed(self, offset)
 
     async def flush(self) -> None:
         """Make everything appended so far durable.
@@ -328,20 +322,7 @@ class Partition:
         Raises:
             StorageError: the disk refused.
         """
-        end = self.log_end_offset
-        while self.commit.durable_offset < end:
-            await self._flush_once()
-        self._show_up_to(end)
-
-    async def _flush_once(self) -> None:
-        try:
-            await self.commit.flush()
-        except StorageError as error:
-            self.take_offline(error)
-            raise
-
-    def _flush_is_due(self) -> bool:
-        return self.log_end_offset - self.commit.durable_offset >= self.config.flush_messages
+        await flushing.flush_to_end(self)
 
     def append_as_follower(self, batches: bytearray | memoryview) -> None:
         """Append batches of the leader as they are; one that is cut short at the end is left out.
@@ -389,7 +370,7 @@ class Partition:
         self.store.raise_log_start(offset)
         self.watermarks.raise_log_start(offset)
         if self.epochs.truncate_from_start(offset):
-            self._write_epochs_soon()
+            keeping.write_epochs_soon(self)
         self._in_thread(
             f"snapshots {self.topic_partition}", lambda: remove_snapshots(self.store, below=offset)
         )
@@ -490,27 +471,5 @@ class Partition:
         failed = isinstance(self.offline, StorageError)
         self.take_offline()
         if not failed and (self.producers.entries or self.log_end_offset > 0):
-            self._write_last_snapshot()
+            keeping.write_last_snapshot(self)
         self.store.close()
-
-    def _write_last_snapshot(self) -> None:
-        name, content = snapshot_name(self.log_end_offset), encode_snapshot(self.producers.entries)
-        try:
-            self.store.write_side_file(name, content)
-        except OSError as error:
-            _log.warning(
-                "%s: no snapshot of its producers (%s); the next start reads more of the log instead",
-                self.topic_partition,
-                error,
-            )
-
-    def _snapshot_soon(self, offset: int) -> None:
-        content = encode_snapshot(self.producers.entries)
-        self.side_writes.soon(f"snapshot {self.topic_partition}", snapshot_name(offset), content)
-
-    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
-        self.epochs.assign(epoch, start_offset)
-        self._write_epochs_soon()
-
-    def _write_epochs_soon(self) -> None:
-        self.side_writes.soon(f"epochs {self.topic_partition}", CHECKPOINT_NAME, self.epochs.encode())
