@@ -27,12 +27,13 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import flushing, following, keeping
+from tidelog.kernel.partition.beginning import begin_at
 from tidelog.kernel.partition.epochs import LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
+from tidelog.kernel.partition.markers import end_transaction
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.record_checks import RecordChecks, check_in_thread
 from tidelog.kernel.partition.side_writes import SideWrites
-from tidelog.kernel.partition.snapshots import remove_snapshots
 from tidelog.kernel.partition.validation import validate_batch, validate_records, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
 from tidelog.kernel.partition.watermarks import Watermarks
@@ -289,24 +290,11 @@ class Partition:
         if leader_epoch > self.epochs.latest:
             keeping.begin_epoch(self, leader_epoch, base_offset)
         if marker is not None:
-            self._end_transaction(header, base_offset, marker)
+            end_transaction(self, header, base_offset, marker)
         elif header.producer_id != NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
         self.log_end_offset = last_offset + 1
         self.watermarks.unseen_bytes += len(batch)
-
-    def _end_transaction(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
-        aborted = self.producers.aborted_by(header, base_offset, marker)
-        if aborted is not None:
-            try:
-                self.store.add_aborted(aborted)
-            except OSError as error:
-                # The log has the marker and the index does not. Nothing that is remembered goes beyond the
-                # marker then, so the next start finds it in the log and adds the entry.
-                failure = StorageError(f"{self.topic_partition}: no entry in the transaction index: {error}")
-                self.take_offline(failure)
-                raise failure from error
-        self.producers.end_transaction(header, base_offset, marker)
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until `flush.messages` allows to acknowledge the record at `offset`; then readers see it.
@@ -360,20 +348,7 @@ class Partition:
         Raises:
             OffsetOutOfRange: the offset is above the high watermark.
         """
-        if not 0 <= offset <= self.high_watermark:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition}: the log cannot begin at {offset}, its high watermark is "
-                f"{self.high_watermark}"
-            )
-        if offset <= self.log_start_offset:
-            return
-        self.store.raise_log_start(offset)
-        self.watermarks.raise_log_start(offset)
-        if self.epochs.truncate_from_start(offset):
-            keeping.write_epochs_soon(self)
-        self._in_thread(
-            f"snapshots {self.topic_partition}", lambda: remove_snapshots(self.store, below=offset)
-        )
+        begin_at(self, offset, self._in_thread)
 
     def delete_records_before(self, offset: int) -> None:
         """Like `raise_log_start`, and let go of the segments that hold nothing else, in the background.
