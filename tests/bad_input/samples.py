@@ -10,6 +10,11 @@ from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -56,6 +61,10 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from tidelog.plugins.protocol_kafka.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
 )
 from tidelog.plugins.protocol_kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
@@ -215,6 +224,17 @@ def _alter_replica_log_dirs(scene: Scene, version: int) -> AlterReplicaLogDirsRe
     return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/nowhere", topics=[topic])])
 
 
+def _alter_partition_reassignments(scene: Scene, version: int) -> AlterPartitionReassignmentsRequest:
+    partition = ReassignablePartition(partition_index=0, replicas=[1])
+    topic = ReassignableTopic(name=scene.topic, partitions=[partition])
+    return AlterPartitionReassignmentsRequest(timeout_ms=100, topics=[topic])
+
+
+def _list_partition_reassignments(scene: Scene, version: int) -> ListPartitionReassignmentsRequest:
+    topic = ListPartitionReassignmentsTopics(name=scene.topic, partition_indexes=[0])
+    return ListPartitionReassignmentsRequest(timeout_ms=100, topics=[topic])
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -233,6 +253,8 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.DELETE_RECORDS: _delete_records,
     apis.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     apis.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    apis.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    apis.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     **COORDINATOR_SAMPLES,
     apis.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     apis.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
