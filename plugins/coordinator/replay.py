@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from tidelog.plugins.coordinator.log import LoadedBatch
@@ -26,6 +26,7 @@ class GroupReplay:
         self._by_type: dict[bytes, ReplayRecord] = {}
         self._transactional = transactional
         self._end = end
+        self._on_settle: list[Callable[[int], Iterator[None]]] = []
         self._on_loaded: list[Callable[[int], None]] = []
         self._on_forget: list[Callable[[int], None]] = []
         self._unknown: set[bytes] = set()
@@ -35,13 +36,22 @@ class GroupReplay:
         for key_type in key_types:
             self._by_type[key_type.to_bytes(2, "big")] = replay
 
+    def on_settle(self, listener: Callable[[int], Iterator[None]]) -> None:
+        """Have `listener` do, in steps, what each partition needs that was read to its end."""
+        self._on_settle.append(listener)
+
     def on_loaded(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with the number of each partition that was read to its end."""
+        """Call `listener` with the number of each partition that is active from now on."""
         self._on_loaded.append(listener)
 
     def on_forget(self, listener: Callable[[int], None]) -> None:
         """Call `listener` with the number of each partition that is gone."""
         self._on_forget.append(listener)
+
+    def settle(self, partition: int) -> Iterator[None]:
+        """See `LogReader`."""
+        for listener in self._on_settle:
+            yield from listener(partition)
 
     def loaded(self, partition: int) -> None:
         """See `LogReader`."""

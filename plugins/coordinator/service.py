@@ -85,8 +85,9 @@ class CoordinatorService:
         self.replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
         self.replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
         consumers.join_replay(self.replay)
+        self.replay.on_settle(self._group_driver.settle)
+        self.replay.on_loaded(self.offsets.loaded)
         for part in (self.offsets, self._group_driver):
-            self.replay.on_loaded(part.loaded)
             self.replay.on_forget(part.forget_partition)
         self.transactions = transactions_for(
             broker,

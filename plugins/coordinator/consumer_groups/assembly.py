@@ -35,7 +35,7 @@ class ConsumerGroupRooms:
     def join_replay(self, replay: GroupReplay) -> None:
         """Have what the log tells of consumer groups brought here."""
         replay.register(KEY_TYPES, self.registry.replay)
-        replay.on_loaded(self.registry.loaded)
+        replay.on_settle(self.registry.settle)
         replay.on_forget(self.registry.forget)
 
 

@@ -51,6 +51,7 @@ class Registry:
         self.around = surroundings
         self.timers = Timers(surroundings.deadlines, surroundings.settings.session_timeout_ms, self._expired)
         self._groups: dict[str, ConsumerGroup] = {}
+        self._read_back: dict[int, dict[str, ConsumerGroup]] = {}
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(tuple(self._groups.values()))
@@ -125,22 +126,26 @@ class Registry:
             if value is None:
                 return
             group = self._groups[group_id] = ConsumerGroup(group_id)
+            self._read_back.setdefault(partition, {})[group_id] = group
             # Offsets that were read before may have begun a simple group.
             self.around.classic.displace(group_id)
         apply(group, change)
         if group.removed:
             del self._groups[group_id]
+            self._read_back.get(partition, {}).pop(group_id, None)
 
-    def loaded(self, partition: int) -> None:
-        """A partition of the log was read to its end: the time of all members in it begins."""
-        for group in self:
-            if self.around.partition_for(group.group_id) == partition:
+    def settle(self, partition: int) -> Iterator[None]:
+        """See `LogReader`: the time of all members in the partition begins, one group a step."""
+        for group in self._read_back.pop(partition, {}).values():
+            if self._groups.get(group.group_id) is group:
                 for member in group.members.values():
                     self.timers.follow_session(group.group_id, member)
                     self.timers.follow_revocation(group.group_id, member)
+            yield
 
     def forget(self, partition: int) -> None:
         """A partition of the log is gone."""
+        self._read_back.pop(partition, None)
         for group in self:
             if self.around.partition_for(group.group_id) == partition:
                 self.forget_group(group.group_id)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import (
     BatchTooLarge,
     BrokerError,
+    CoordinatorLoadInProgress,
     MessageTooLarge,
     NotCoordinator,
     StorageError,
@@ -32,6 +33,9 @@ from tidelog.plugins.coordinator.records.group_metadata import (
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _log = logging.getLogger(__name__)
+
+LOADING_RETRY_MS = 1_000
+"""How soon a group whose alarm rings before its partition is active is looked at again."""
 
 
 class GroupDriver:
@@ -92,6 +96,13 @@ class GroupDriver:
     def _wake(self, entry: ClassicEntry) -> None:
         if self._closed or self.directory.get(entry.group_id) is not entry:
             return
+        try:
+            self.log.check_active(entry.partition)
+        except CoordinatorLoadInProgress:
+            # Nobody can be heard yet, and nothing be written.
+            again = partial(self._wake, entry)
+            self._deadlines.schedule(_key(entry), self.now_ms() + LOADING_RETRY_MS, again)
+            return
         self.carry_out(entry, time_passed(entry.group, self.now_ms()))
         self.look_after(entry)
 
@@ -123,10 +134,14 @@ class GroupDriver:
         elif entry is not None:
             self.directory.remove(entry)
 
-    def loaded(self, partition: int) -> None:
-        """A partition was read to its end."""
+    def settle(self, partition: int) -> Iterator[None]:
+        """See `LogReader`: the groups of the partition are taken over, one a step."""
         for entry in self.directory.of_partition(partition):
-            self.adopt(entry)
+            if self._closed:
+                return
+            if self.directory.get(entry.group_id) is entry:
+                self.adopt(entry)
+            yield
 
     def forget_partition(self, partition: int) -> None:
         """A partition of the log is gone, and its groups with it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.kernel.coordination.loading import LoadProgress
@@ -38,8 +38,13 @@ class LogReader(Protocol):
         """The next batch of a partition."""
         ...
 
+    def settle(self, partition: int) -> Iterator[None]:
+        """A partition with batches was read to its end: what is to be done before it is active, in small
+        steps. Others may get their turn after each, and the partition may be forgotten between two."""
+        ...
+
     def loaded(self, partition: int) -> None:
-        """A partition was read to its end, or is empty: from now on it is active."""
+        """A partition has settled, or is empty: from now on it is active."""
         ...
 
     def forget(self, partition: int) -> None:

@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 RECORDS_PER_SLICE = 1000
 """What is taken into memory before others get their turn: a millisecond or two."""
+STEPS_PER_SLICE = 128
+"""How many groups take up their life before others get their turn."""
 MANY_RECORDS = 10_000
 
 
@@ -151,7 +153,7 @@ class TopicLog:
     async def _load(self, topic: Topic, partitions: Sequence[tuple[int, Partition]]) -> None:
         began = trio.current_time()
         for index, partition in partitions:
-            failure = await self._load_partition(index, partition)
+            failure = await self._load_partition(topic, index, partition)
             if topic is self._topic and self._reader is not None:
                 if failure is None:
                     self._active[index] = partition
@@ -165,8 +167,8 @@ class TopicLog:
             "read %d records of %s in %d ms", self.progress.records, topic.name, self.progress.milliseconds
         )
 
-    async def _load_partition(self, index: int, partition: Partition) -> BrokerError | None:
-        """Read a partition to its end; why that is not possible."""
+    async def _load_partition(self, topic: Topic, index: int, partition: Partition) -> BrokerError | None:
+        """Read a partition to its end and let it settle; why that is not possible."""
         offset, end = partition.log_start_offset, partition.log_end_offset
         while offset < end and self._reader is not None:
             start = offset
@@ -178,10 +180,19 @@ class TopicLog:
             await self._apply(index, batches)
             if offset == start:
                 break
+        await self._settle(topic, index)
         if offset - partition.log_start_offset >= MANY_RECORDS:
             # What was read stays: to go through it at every full collection would hold up all requests.
             gc.freeze()
         return None
+
+    async def _settle(self, topic: Topic, index: int) -> None:
+        steps = self._reader.settle(index) if self._reader is not None else ()
+        for count, _ in enumerate(steps, 1):
+            if count % STEPS_PER_SLICE == 0:
+                await trio.lowlevel.checkpoint()
+                if topic is not self._topic or self._reader is None:
+                    return
 
     def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
         """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""

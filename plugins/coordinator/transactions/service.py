@@ -8,7 +8,7 @@ producer normally finds its next transaction free; what could not be written is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -268,6 +268,10 @@ class Transactions:
         """See `LogReader`."""
         for key, value in batch.records:
             self.table.load(partition, key, value)
+
+    def settle(self, partition: int) -> Iterator[None]:
+        """See `LogReader`; transactions are ready as they are read."""
+        return iter(())
 
     def loaded(self, partition: int) -> None:
         """See `LogReader`; what was found decided is completed soon (`complete_prepared`)."""

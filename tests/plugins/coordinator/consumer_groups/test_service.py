@@ -197,7 +197,7 @@ async def test_a_restart_gives_members_their_whole_time_again(
     world.registry.forget(partition_for(GROUP))
     service = ConsumerGroups(restarted)
     await trio.sleep(40)
-    restarted.loaded(partition_for(GROUP))
+    assert len(list(restarted.settle(partition_for(GROUP)))) == 1
     await trio.sleep(44)
     answer = await service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
     assert (answer.member_epoch, answer.assignment) == (1, None)

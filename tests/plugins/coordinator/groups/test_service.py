@@ -252,7 +252,8 @@ def replay(before: World, after: World) -> None:
         for key, value in records:
             after.driver.replay(partition, key, value)
     for partition in range(after.log.partition_count):
-        after.driver.loaded(partition)
+        for _ in after.driver.settle(partition):
+            pass
 
 
 class TestWhileItLoads:

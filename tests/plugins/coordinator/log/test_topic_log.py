@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 import trio
@@ -13,7 +13,7 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
-from tidelog.plugins.coordinator.log.topic_log import TopicLog
+from tidelog.plugins.coordinator.log.topic_log import STEPS_PER_SLICE, TopicLog
 
 SPEC = NewTopic("__state", 3, config={"cleanup.policy": "compact"})
 
@@ -25,10 +25,16 @@ class Reader:
         self.replayed: list[tuple[int, LoadedBatch]] = []
         self.is_loaded: list[int] = []
         self.forgotten: list[int] = []
-        self.turns: list[int] = []
+        self.steps = 0
+        self.steps_done = 0
 
     def replay(self, partition: int, batch: LoadedBatch) -> None:
         self.replayed.append((partition, batch))
+
+    def settle(self, partition: int) -> Iterator[None]:
+        for _ in range(self.steps):
+            self.steps_done += 1
+            yield
 
     def loaded(self, partition: int) -> None:
         self.is_loaded.append(partition)
@@ -118,6 +124,41 @@ async def test_reading_back_lets_others_go_on(broker: Broker) -> None:
         seen.append(len(reader.replayed))
         await trio.lowlevel.checkpoint()
     assert max(after - before for before, after in zip(seen, [*seen[1:], 20], strict=True)) <= 4
+
+
+async def test_settling_lets_others_go_on_and_requests_wait_for_its_end(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    later, reader = new_log(broker)
+    reader.steps = 1000
+    seen = [0]
+    while not later.progress.done:
+        seen.append(reader.steps_done)
+        with pytest.raises(CoordinatorLoadInProgress):
+            later.check_active(0)
+        await trio.lowlevel.checkpoint()
+    assert (
+        max(after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True))
+        <= 2 * STEPS_PER_SLICE
+    )
+    later.check_active(0)
+
+
+async def test_a_partition_that_goes_while_it_settles_is_not_active(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    log.append(0, [record(0)])
+    later, reader = new_log(broker)
+    reader.steps = 1000
+    while not reader.steps_done:
+        await trio.lowlevel.checkpoint()
+    await broker.topics.delete("__state")
+    await read_to_its_end(later)
+    assert reader.steps_done < 1000
+    assert 0 not in reader.is_loaded
+    with pytest.raises(NotCoordinator):
+        later.check_active(0)
 
 
 async def test_the_log_goes_with_its_topic_and_comes_again(broker: Broker) -> None:
