@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from tidelog.kernel.storage import (
 )
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.storage_file import disk, keys
+from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean
 from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue, remove_all
 from tidelog.plugins.storage_file.directories.description import view_of
@@ -475,54 +475,13 @@ class FileStorage:
         self._closing = True
         directories, self._directories = self._directories, []
         try:
-            errors = await trio.to_thread.run_sync(_close_stores, directories)
-            errors += await self._close_metadata(stopped_clean=not errors)
-            errors += await trio.to_thread.run_sync(self._mark_clean, directories)
+            errors = await trio.to_thread.run_sync(close_stores, directories)
+            if self._metadata is not None:
+                errors += await close_metadata(self._metadata, stopped_clean=not errors)
+                known, epoch = self._context.high_watermarks, self._metadata.broker_epoch
+                errors += await trio.to_thread.run_sync(mark_clean, directories, known, epoch)
         finally:
             for directory in self._with_home(directories):
                 directory.release()
         if errors:
             raise StorageError("not everything could be closed properly: " + "; ".join(errors))
-
-    async def _close_metadata(self, *, stopped_clean: bool) -> list[str]:
-        metadata = self._metadata
-        if metadata is None:
-            return []
-        try:
-            if stopped_clean:
-                await metadata.stop()
-        except (OSError, StorageError) as error:
-            # What it holds is closed all the same; the second complaint would be the first one's.
-            with contextlib.suppress(OSError):
-                await trio.to_thread.run_sync(metadata.close)
-            return [f"the metadata log: {error}"]
-        try:
-            await trio.to_thread.run_sync(metadata.close)
-        except OSError as error:
-            return [f"the metadata log: {error}"]
-        return []
-
-    def _mark_clean(self, directories: Sequence[LogDirectory]) -> list[str]:
-        errors: list[str] = []
-        for directory in directories:
-            if directory.failed or self._metadata is None:
-                continue
-            try:
-                directory.write_high_watermarks(self._context.high_watermarks())
-                directory.mark_clean(self._metadata.broker_epoch)
-            except OSError as error:
-                errors.append(f"{directory.path}: {error}")
-        return errors
-
-
-def _close_stores(directories: Sequence[LogDirectory]) -> list[str]:
-    """Blocking: close every partition, however many of them fail; what failed."""
-    errors: list[str] = []
-    for directory in directories:
-        for store in directory.stores.values():
-            try:
-                store.close()
-            except OSError as error:
-                directory.failed = True
-                errors.append(f"{store.directory}: {error}")
-    return errors

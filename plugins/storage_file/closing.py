@@ -1,0 +1,67 @@
+"""A clean stop: partitions are closed, then the metadata log, then each directory bears the mark of it.
+
+Each step tells what failed instead of raising, so that the rest is closed all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from tidelog.kernel.errors import StorageError
+
+if TYPE_CHECKING:
+    from tidelog.kernel.storage import TopicPartition
+    from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+    from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+
+
+def close_stores(directories: Sequence[LogDirectory]) -> list[str]:
+    """Blocking: close every partition, however many of them fail; what failed."""
+    errors: list[str] = []
+    for directory in directories:
+        for store in directory.stores.values():
+            try:
+                store.close()
+            except OSError as error:
+                directory.failed = True
+                errors.append(f"{store.directory}: {error}")
+    return errors
+
+
+async def close_metadata(metadata: KraftMetadata, *, stopped_clean: bool) -> list[str]:
+    """Close the metadata log, which with `stopped_clean` is told of the stop before; what failed."""
+    try:
+        if stopped_clean:
+            await metadata.stop()
+    except (OSError, StorageError) as error:
+        # What it holds is closed all the same; the second complaint would be the first one's.
+        with contextlib.suppress(OSError):
+            await trio.to_thread.run_sync(metadata.close)
+        return [f"the metadata log: {error}"]
+    try:
+        await trio.to_thread.run_sync(metadata.close)
+    except OSError as error:
+        return [f"the metadata log: {error}"]
+    return []
+
+
+def mark_clean(
+    directories: Sequence[LogDirectory],
+    high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+    broker_epoch: int,
+) -> list[str]:
+    """Blocking: leave high watermarks and the mark of a clean stop where all went well; what failed."""
+    errors: list[str] = []
+    for directory in directories:
+        if directory.failed:
+            continue
+        try:
+            directory.write_high_watermarks(high_watermarks())
+            directory.mark_clean(broker_epoch)
+        except OSError as error:
+            errors.append(f"{directory.path}: {error}")
+    return errors
