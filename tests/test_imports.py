@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,34 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not LIGHT[module] & set(done.stdout.split())
+
+
+SERVED_LATER = (
+    "tidelog.plugins.coordinator.consumer_groups.service",
+    "tidelog.plugins.coordinator.groups.driver",
+    "tidelog.plugins.coordinator.records",
+    "tidelog.plugins.coordinator.service",
+    "tidelog.plugins.coordinator.transactions.service",
+    "tidelog.plugins.protocol_kafka.handlers.fetch",
+    "tidelog.plugins.protocol_kafka.handlers.produce",
+)
+"""What a fresh broker needs only once somebody asks for it."""
+
+FRESH_START = """
+import sys, trio
+from tidelog.kernel.testing.broker import running_broker
+
+async def main():
+    async with running_broker({"storage": "file", "log.dirs": sys.argv[1]}):
+        print(*sys.modules)
+
+trio.run(main)
+"""
+
+
+def test_a_fresh_start_loads_nothing_that_is_served_later(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FRESH_START, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tidelog.plugins.storage_file.storage" in loaded
+    assert not loaded.intersection(SERVED_LATER) | loaded & (COMMAND_LINE | COMPRESSION)
