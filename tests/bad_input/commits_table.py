@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -63,7 +65,7 @@ def _commits(
         group = new_group()
         coordinator_of(scene, group)
         topics = _topics(scene, topic, *(partitions or [offset()]))
-        request = OffsetCommitRequest(**{"group_id": group, "topics": topics, **fields})
+        request = attrs.evolve(OffsetCommitRequest(group_id=group, topics=topics), **fields)
         return ask(apis.OFFSET_COMMIT, version, request)
 
     return build
@@ -141,16 +143,13 @@ def _fetches(version: int, *topics: str, partition: int = 0, **fields: Any) -> S
         names = topics or [scene.topic]
         if version < 8:
             asked = [OffsetFetchRequestTopic(name=name, partition_indexes=[partition]) for name in names]
-            return ask(
-                apis.OFFSET_FETCH,
-                version,
-                OffsetFetchRequest(**{"group_id": group, "topics": asked, **fields}),
-            )
+            old = attrs.evolve(OffsetFetchRequest(group_id=group, topics=asked), **fields)
+            return ask(apis.OFFSET_FETCH, version, old)
         many = [
             OffsetFetchRequestTopics(name=name, topic_id=UNUSED_ID, partition_indexes=[partition])
             for name in names
         ]
-        one = OffsetFetchRequestGroup(**{"group_id": group, "topics": many, **fields})
+        one = attrs.evolve(OffsetFetchRequestGroup(group_id=group, topics=many), **fields)
         return ask(apis.OFFSET_FETCH, version, OffsetFetchRequest(groups=[one]))
 
     return build

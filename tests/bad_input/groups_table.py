@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.delete_groups import DeleteGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsRequest
@@ -142,7 +144,7 @@ HEARTBEATS = (
 
 def _leaves(version: int, *members: MemberIdentity, instance: str | None = None, **fields: Any) -> Sends:
     def build(member: Membership) -> LeaveGroupRequest:
-        return LeaveGroupRequest(**{"group_id": member.group, "members": list(members), **fields})
+        return attrs.evolve(LeaveGroupRequest(group_id=member.group, members=list(members)), **fields)
 
     return of_member(build, apis.LEAVE_GROUP, version, instance)
 

@@ -21,10 +21,15 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the package
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
 
-    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+    # aiokafka takes coroutines and plain functions alike, and declares the latter.
+    async def on_partitions_assigned(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, assigned: Iterable[Any]
+    ) -> None:
         self._conversation.gained(each.partition for each in assigned)
 
-    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+    async def on_partitions_revoked(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, revoked: Iterable[Any]
+    ) -> None:
         self._conversation.gave_up(each.partition for each in revoked)
 
 
