@@ -170,6 +170,7 @@ class TopicLog:
     async def _load_partition(self, topic: Topic, index: int, partition: Partition) -> BrokerError | None:
         """Read a partition to its end and let it settle; why that is not possible."""
         offset, end = partition.log_start_offset, partition.log_end_offset
+        unfrozen = offset
         while offset < end and self._reader is not None:
             start = offset
             try:
@@ -178,11 +179,14 @@ class TopicLog:
                 return error
             self.progress.bytes += size
             await self._apply(index, batches)
+            if offset - unfrozen >= MANY_RECORDS:
+                # What was read stays: to go through it at every full collection would hold up all requests.
+                gc.freeze()
+                unfrozen = offset
             if offset == start:
                 break
         await self._settle(topic, index)
         if offset - partition.log_start_offset >= MANY_RECORDS:
-            # What was read stays: to go through it at every full collection would hold up all requests.
             gc.freeze()
         return None
 
