@@ -327,9 +327,7 @@ async def test_high_watermarks_are_written_down_at_intervals_and_at_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written = tmp_path / "a/replication-offset-checkpoint"
-    async with two_directories(
-        tmp_path, **{"replica.high.watermark.checkpoint.interval.ms": 10}
-    ) as broker:
+    async with two_directories(tmp_path, **{"replica.high.watermark.checkpoint.interval.ms": 10}) as broker:
         (first, second) = in_directory(broker, tmp_path, "a")
         append_to(first)
         expected = f"0\n2\nt {first.topic_partition.partition} 3\nt {second.topic_partition.partition} 0\n"
