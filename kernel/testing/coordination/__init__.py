@@ -10,7 +10,20 @@ from __future__ import annotations
 import pytest
 
 # Before the modules are imported, so that a failing assertion shows its values.
-PARTS = ("committing", "deleting", "expiring", "pending", "remembering", "scene", "transacting")
+PARTS = (
+    "classic_members",
+    "committing",
+    "consumer_members",
+    "consuming",
+    "deleting",
+    "expiring",
+    "grouping",
+    "pending",
+    "remembering",
+    "scene",
+    "transacting",
+    "waiting",
+)
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
 from tidelog.kernel.testing.coordination.scene import CoordinatorScene  # noqa: E402

@@ -10,15 +10,19 @@ import pytest
 import trio
 
 from tidelog.kernel.testing.coordination.committing import Committing
+from tidelog.kernel.testing.coordination.consuming import Consuming
 from tidelog.kernel.testing.coordination.deleting import Deleting
 from tidelog.kernel.testing.coordination.expiring import Expiring
+from tidelog.kernel.testing.coordination.grouping import Grouping
 from tidelog.kernel.testing.coordination.pending import Pending
 from tidelog.kernel.testing.coordination.remembering import Remembering
 from tidelog.kernel.testing.coordination.scene import CoordinatorScene
 from tidelog.kernel.testing.coordination.transacting import Transacting
 
 
-class CoordinationConformance(Committing, Deleting, Expiring, Pending, Remembering, Transacting):
+class CoordinationConformance(
+    Committing, Consuming, Deleting, Expiring, Grouping, Pending, Remembering, Transacting
+):
     """Everything that clients rely on.
 
     `coordinator` is the name of the backend to prove, `durable` whether its state outlives the broker.

@@ -1,0 +1,115 @@
+"""Members of one consumer group, that do what they are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trio.testing import MockClock
+
+from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.coordination.consumer_groups import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupService,
+    DescribedConsumerGroup,
+    HeartbeatAnswer,
+)
+from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.waiting import Time
+
+JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
+ROUNDS = 20
+"""Heartbeats within which a group has to come to rest."""
+
+
+class Consumer:
+    """A member that gives partitions up at once, and tells so with its next heartbeat."""
+
+    def __init__(self, member_id: str, instance_id: str | None = None) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.epoch = JOIN
+        self.interval_ms = 0
+        self.owned: PartitionsByTopic = {}
+
+    @property
+    def partitions(self) -> set[int]:
+        """The partitions of `TOPIC` that it has."""
+        return {partition for owned in self.owned.values() for partition in owned}
+
+    def told(self, answer: HeartbeatAnswer) -> None:
+        """Take over what the coordinator says."""
+        assert answer.member_id == self.member_id
+        self.epoch, self.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
+        if answer.assignment is not None:
+            self.owned = answer.assignment
+
+
+class ConsumerMembers:
+    """The members of `GROUP`, all of which subscribe to `TOPIC`."""
+
+    def __init__(self, scene: CoordinatorScene, clock: MockClock) -> None:
+        self.time = Time(scene, clock)
+        self._scene = scene
+
+    @property
+    def groups(self) -> ConsumerGroupService:
+        """The groups to prove."""
+        return self._scene.coordinator.consumer_groups
+
+    def described(self) -> DescribedConsumerGroup:
+        """The group as tools see it."""
+        return self.groups.describe(GROUP)
+
+    async def send(self, consumer: Consumer, epoch: int, **rest: Any) -> HeartbeatAnswer:
+        """A heartbeat that its member does not get the answer of; `rest` are fields of the request."""
+        request = ConsumerGroupHeartbeat(
+            GROUP,
+            consumer.member_id,
+            epoch,
+            consumer.instance_id,
+            client_id="client",
+            client_host="/127.0.0.1",
+            **rest,
+        )
+        return await self.groups.heartbeat(request)
+
+    async def join(self, member_id: str, instance_id: str | None = None) -> Consumer:
+        """A new member."""
+        consumer = Consumer(member_id, instance_id)
+        await self.join_again(consumer)
+        return consumer
+
+    async def join_again(self, consumer: Consumer) -> None:
+        """A member begins anew, without partitions."""
+        consumer.owned = {}
+        answer = await self.send(
+            consumer,
+            JOIN,
+            rebalance_timeout_ms=300_000,
+            topic_names=frozenset([TOPIC]),
+            owned={},
+        )
+        consumer.told(answer)
+
+    async def heartbeat(self, consumer: Consumer) -> None:
+        """A member is alive, and tells what it has."""
+        consumer.told(await self.send(consumer, consumer.epoch, owned=consumer.owned))
+
+    async def come_to_rest(self, *consumers: Consumer) -> None:
+        """All send heartbeats until each partition has an owner; at no time has one two."""
+        for _ in range(ROUNDS):
+            for consumer in consumers:
+                await self.heartbeat(consumer)
+                had = [partition for each in consumers for partition in each.partitions]
+                assert len(had) == len(set(had)), f"a partition has two owners: {had}"
+            if self.at_rest(*consumers):
+                return
+            await self.time.passes(max(consumer.interval_ms for consumer in consumers))
+        raise AssertionError(f"{ROUNDS} heartbeats did not bring the group to rest: {self.described()}")
+
+    def at_rest(self, *consumers: Consumer) -> bool:
+        """Whether the group is stable, and these have all partitions in its epoch."""
+        group = self.described()
+        owned = {partition for consumer in consumers for partition in consumer.partitions}
+        epochs = {consumer.epoch for consumer in consumers}
+        return group.state == "Stable" and epochs == {group.epoch} and owned == set(range(PARTITIONS))

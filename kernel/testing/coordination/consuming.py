@@ -1,0 +1,197 @@
+"""Conformance: groups of the consumer protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import pytest
+from trio.testing import MockClock
+
+from tidelog.kernel.coordination.consumer_groups import DescribedPartitions
+from tidelog.kernel.coordination.groups import ListedGroup
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.errors import (
+    BrokerError,
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    NonEmptyGroup,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
+from tidelog.kernel.testing.coordination.consumer_members import (
+    LEAVE,
+    LEAVE_FOR_A_WHILE,
+    Consumer,
+    ConsumerMembers,
+)
+from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, CoordinatorScene
+
+EVERYTHING = set(range(PARTITIONS))
+LONGEST_SESSION_MS = 3_600_000
+
+
+@pytest.mark.trio
+class Consuming:
+    """Members of consumer groups are assigned their partitions.
+
+    Every test asks for `mock_clock` itself: only so does trio go by it.
+    """
+
+    durable: ClassVar[bool]
+
+    @pytest.fixture
+    def consumers(self, scene: CoordinatorScene, mock_clock: MockClock) -> ConsumerMembers:
+        """A group that nobody is in yet."""
+        return ConsumerMembers(scene, mock_clock)
+
+    async def test_who_joins_alone_has_everything(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        only = await consumers.join("only")
+        assert only.epoch > 0
+        assert only.interval_ms > 0
+        await consumers.come_to_rest(only)
+        assert only.partitions == EVERYTHING
+
+    async def test_no_partition_ever_has_two_owners(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        members: list[Consumer] = []
+        for member_id in ("a", "b", "c"):
+            members.append(await consumers.join(member_id))
+            await consumers.come_to_rest(*members)
+        assert all(len(member.partitions) == 1 for member in members)
+
+    async def test_who_leaves_makes_room(self, consumers: ConsumerMembers, mock_clock: MockClock) -> None:
+        stays, leaves = await consumers.join("stays"), await consumers.join("leaves")
+        await consumers.come_to_rest(stays, leaves)
+        answer = await consumers.send(leaves, LEAVE)
+        assert answer.member_epoch == LEAVE
+        await consumers.come_to_rest(stays)
+        assert stays.partitions == EVERYTHING
+        with pytest.raises(UnknownMemberId):
+            await consumers.heartbeat(leaves)
+
+    async def test_only_members_in_their_epoch_are_heard(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        member, other = await consumers.join("member"), await consumers.join("other")
+        first = member.epoch
+        await consumers.come_to_rest(member, other)
+        for epoch in (member.epoch + 1, first):
+            with pytest.raises(FencedMemberEpoch):
+                await consumers.send(member, epoch)
+        with pytest.raises(UnknownMemberId):
+            await consumers.send(Consumer("stranger"), member.epoch)
+        await consumers.join_again(member)
+        await consumers.come_to_rest(member, other)
+
+    async def test_a_static_member_comes_back_to_its_partitions(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        stays, away = await consumers.join("stays"), await consumers.join("away", "instance")
+        await consumers.come_to_rest(stays, away)
+        with pytest.raises(UnreleasedInstanceId):
+            await consumers.join("back", "instance")
+        answer = await consumers.send(away, LEAVE_FOR_A_WHILE)
+        assert answer.member_epoch == LEAVE_FOR_A_WHILE
+        epoch = consumers.described().epoch
+        back = await consumers.join("back", "instance")
+        assert back.partitions == away.partitions
+        assert consumers.described().epoch == epoch
+
+    async def test_who_is_silent_for_long_is_gone(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        alive, silent = await consumers.join("alive"), await consumers.join("silent")
+        await consumers.come_to_rest(alive, silent)
+        for _ in range(LONGEST_SESSION_MS // alive.interval_ms):
+            if len(consumers.described().members) == 1:
+                break
+            await consumers.time.passes(alive.interval_ms)
+            await consumers.heartbeat(alive)
+        with pytest.raises(UnknownMemberId):
+            await consumers.heartbeat(silent)
+        await consumers.come_to_rest(alive)
+        assert alive.partitions == EVERYTHING
+
+    async def test_what_tools_see_of_consumers(
+        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        only = await consumers.join("only", "instance")
+        await consumers.come_to_rest(only)
+        group = consumers.described()
+        assert (group.group_id, group.epoch, group.assignment_epoch) == (GROUP, only.epoch, only.epoch)
+        assert group.assignor
+        (member,) = group.members
+        assert (member.member_id, member.instance_id, member.member_epoch) == ("only", "instance", only.epoch)
+        assert (member.client_id, member.client_host, member.is_classic) == ("client", "/127.0.0.1", False)
+        assert list(member.topic_names) == [TOPIC]
+        topic_id = scene.broker.topics.get(TOPIC).topic_id.bytes
+        everything = [DescribedPartitions(topic_id, TOPIC, sorted(EVERYTHING))]
+        assert list(member.assignment) == list(member.target) == everything
+        listed = ListedGroup(GROUP, "consumer", "Stable", "consumer")
+        assert list(scene.coordinator.groups.list([], ["consumer"])) == [listed]
+        with pytest.raises(GroupIdNotFound):
+            scene.coordinator.groups.describe(GROUP)
+
+    async def test_only_a_consumer_group_without_members_is_deleted(
+        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        scene.commit(1)
+        only = await consumers.join("only")
+        (error,) = await scene.coordinator.groups.delete([GROUP])
+        assert isinstance(error, NonEmptyGroup)
+        await consumers.send(only, LEAVE)
+        assert consumers.described().state == "Empty"
+        assert list(await scene.coordinator.groups.delete([GROUP])) == [None]
+        assert scene.offsets() == {}
+        await scene.restart()
+        assert not scene.coordinator.groups.list()
+
+    async def test_only_members_in_their_epoch_commit_and_fetch(
+        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        only = await consumers.join("only")
+        await consumers.come_to_rest(only)
+        offsets = scene.coordinator.offsets
+        to_commit = [OffsetToCommit(TOPIC, 0, 1)]
+        refused: list[tuple[type[BrokerError], int, str]] = [
+            (StaleMemberEpoch, only.epoch + 1, "only"),
+            (UnknownMemberId, only.epoch, "stranger"),
+        ]
+        for error, epoch, member_id in refused:
+            with pytest.raises(error):
+                offsets.commit(OffsetCommit(GROUP, to_commit, epoch, member_id))
+            with pytest.raises(error):
+                offsets.fetch(OffsetFetch(GROUP, None, member_id=member_id, member_epoch=epoch))
+        with pytest.raises(UnknownMemberId):
+            offsets.commit(OffsetCommit(GROUP, to_commit))
+        assert scene.offsets() == {}
+        offsets.commit(OffsetCommit(GROUP, to_commit, only.epoch, "only"))
+        assert scene.offsets() == {(TOPIC, 0): 1}
+        assert offsets.fetch(OffsetFetch(GROUP, None, member_id="only", member_epoch=only.epoch))
+
+    async def test_consumers_over_a_restart(
+        self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
+        members = [await consumers.join("a"), await consumers.join("b", "instance")]
+        await consumers.come_to_rest(*members)
+        before = consumers.described()
+        await scene.restart()
+        if not self.durable:
+            assert not scene.coordinator.groups.list()
+            for member in members:
+                with pytest.raises((UnknownMemberId, GroupIdNotFound)):
+                    await consumers.heartbeat(member)
+            return
+        after = consumers.described()
+        assert sorted(after.members, key=lambda member: member.member_id) == sorted(
+            before.members, key=lambda member: member.member_id
+        )
+        assert attrs.evolve(after, members=before.members) == before
+        had = [(member.epoch, member.partitions) for member in members]
+        await consumers.come_to_rest(*members)
+        assert [(member.epoch, member.partitions) for member in members] == had

@@ -1,0 +1,222 @@
+"""Conformance: groups of the classic protocol (KIP-62, KIP-345, KIP-394)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import ClassVar
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tidelog.kernel.coordination.groups import (
+    GroupProtocol,
+    JoinedMember,
+    LeavingMember,
+    ListedGroup,
+)
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
+from tidelog.kernel.errors import (
+    BrokerError,
+    FencedInstanceId,
+    GroupIdNotFound,
+    IllegalGeneration,
+    MemberIdRequired,
+    NonEmptyGroup,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.kernel.testing.coordination.classic_members import RANGE, SESSION_MS, ClassicMembers
+from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
+from tidelog.kernel.testing.coordination.waiting import answers
+
+
+@pytest.mark.trio
+class Grouping:
+    """Members of classic groups share their work out themselves.
+
+    Every test asks for `mock_clock` itself: only so does trio go by it.
+    """
+
+    durable: ClassVar[bool]
+
+    @pytest.fixture
+    async def members(self, scene: CoordinatorScene, mock_clock: MockClock) -> AsyncGenerator[ClassicMembers]:
+        """A group that nobody is in yet."""
+        async with trio.open_nursery() as nursery:
+            yield ClassicMembers(scene, mock_clock, nursery)
+            nursery.cancel_scope.cancel()
+
+    async def test_a_new_member_joins_with_the_id_that_it_is_given(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        request = await members.join(knows_member_id_required=True)
+        with pytest.raises(MemberIdRequired) as required:
+            _ = request.answer
+        member_id = required.value.member_id
+        (joined,) = await answers(members.time, await members.join(member_id, knows_member_id_required=True))
+        assert joined.member_id == joined.leader == member_id
+        assert (joined.generation, joined.protocol_type, joined.protocol_name) == (1, "consumer", "range")
+        assert list(joined.members) == [JoinedMember(member_id, None, RANGE[0].metadata)]
+
+    async def test_one_leads_and_the_protocol_is_one_that_all_know(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        likes = [
+            [GroupProtocol("sticky", b"0"), GroupProtocol("range", b"1")],
+            [GroupProtocol("range", b"2"), GroupProtocol("roundrobin", b"3")],
+        ]
+        first, second = await members.generation(2, protocols=likes)
+        assert first.generation == second.generation
+        assert first.protocol_name == second.protocol_name == "range"
+        assert first.leader == second.leader
+        leader, follower = (first, second) if first.leader == first.member_id else (second, first)
+        assert {(member.member_id, member.metadata) for member in leader.members} == {
+            (first.member_id, b"1"),
+            (second.member_id, b"2"),
+        }
+        assert not follower.members
+
+    async def test_everybody_gets_what_the_leader_assigns(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        joined = await members.generation(3)
+        leader = next(each for each in joined if each.leader == each.member_id)
+        early, late = (each for each in joined if each is not leader)
+        waiting = await members.sync(early)
+        assert not waiting.answered
+        leading = await members.sync(leader, {early.member_id: b"early", late.member_id: b"late"})
+        told = await answers(members.time, waiting, leading, await members.sync(late))
+        assert [synced.assignment for synced in told] == [b"early", b"", b"late"]
+
+    async def test_only_members_of_this_generation_are_heard(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        (joined,) = await members.stable(1)
+        members.heartbeat(joined)
+        groups = members.groups
+        with pytest.raises(UnknownMemberId):
+            groups.heartbeat(GROUP, "stranger", joined.generation)
+        with pytest.raises(UnknownMemberId):
+            groups.heartbeat("nobody", joined.member_id, joined.generation)
+        for generation in (joined.generation - 1, joined.generation + 1):
+            with pytest.raises(IllegalGeneration):
+                groups.heartbeat(GROUP, joined.member_id, generation)
+
+    async def test_a_newcomer_has_everybody_join_again(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        (old,) = await members.stable(1)
+        newcomer = await members.join()
+        assert not newcomer.answered
+        with pytest.raises(RebalanceInProgress):
+            members.heartbeat(old)
+        joined = await answers(members.time, newcomer, await members.join(old.member_id))
+        assert {each.generation for each in joined} == {old.generation + 1}
+        with pytest.raises(IllegalGeneration):
+            members.heartbeat(old)
+        shares = [synced.assignment for synced in await members.assign(joined)]
+        assert shares == [b"share-0", b"share-1"]
+
+    async def test_a_static_member_comes_back_to_its_share(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        _, away = await members.stable(2, named=True)
+        name = "instance-1"
+        (back,) = await answers(members.time, await members.join(instance=name))
+        assert back.generation == away.generation
+        assert back.member_id != away.member_id
+        (synced,) = await answers(members.time, await members.sync(back, group_instance_id=name))
+        assert synced.assignment == b"share-1"
+        with pytest.raises(FencedInstanceId):
+            members.heartbeat(away, name)
+
+    async def test_who_leaves_is_gone_at_once(self, members: ClassicMembers, mock_clock: MockClock) -> None:
+        stays, leaves = await members.stable(2)
+        leaving = [LeavingMember("stranger"), LeavingMember(leaves.member_id)]
+        outcomes = await members.groups.leave(GROUP, leaving)
+        assert [outcome.member for outcome in outcomes] == leaving
+        assert [type(outcome.error) for outcome in outcomes] == [UnknownMemberId, type(None)]
+        with pytest.raises(UnknownMemberId):
+            members.heartbeat(leaves)
+        with pytest.raises(RebalanceInProgress):
+            members.heartbeat(stays)
+
+    async def test_who_is_silent_for_its_session_is_gone(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        alive, silent = await members.stable(2)
+        await members.time.passes(SESSION_MS // 2)
+        members.heartbeat(alive)
+        await members.time.passes(SESSION_MS // 2 - 1)
+        members.heartbeat(alive)
+        await members.time.passes(2)
+        with pytest.raises(UnknownMemberId):
+            members.heartbeat(silent)
+        with pytest.raises(RebalanceInProgress):
+            members.heartbeat(alive)
+
+    async def test_what_tools_see(self, members: ClassicMembers, mock_clock: MockClock) -> None:
+        (joined,) = await members.stable(1, named=True)
+        group = members.groups.describe(GROUP)
+        assert (group.state, group.protocol_type, group.protocol_name) == ("Stable", "consumer", "range")
+        (member,) = group.members
+        assert (member.member_id, member.group_instance_id) == (joined.member_id, "instance-0")
+        assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+        assert (member.metadata, member.assignment) == (RANGE[0].metadata, b"share-0")
+        listed = [ListedGroup(GROUP, "consumer", "Stable", "classic")]
+        assert list(members.groups.list()) == listed
+        assert list(members.groups.list(["stable"], ["Classic"])) == listed
+        assert not members.groups.list(["empty"])
+        assert not members.groups.list([], ["consumer"])
+        with pytest.raises(GroupIdNotFound):
+            members.groups.describe("nobody")
+
+    async def test_only_a_group_without_members_is_deleted(
+        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        scene.commit(1)
+        (joined,) = await members.stable(1)
+        errors = await members.groups.delete([GROUP, "nobody"])
+        assert [type(error) for error in errors] == [NonEmptyGroup, GroupIdNotFound]
+        await members.groups.leave(GROUP, [LeavingMember(joined.member_id)])
+        assert members.groups.describe(GROUP).state == "Empty"
+        assert list(await members.groups.delete([GROUP])) == [None]
+        assert scene.offsets() == {}
+        await scene.restart()
+        assert not members.groups.list()
+
+    async def test_only_members_of_this_generation_commit(
+        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        (joined,) = await members.stable(1)
+        refused: list[tuple[type[BrokerError], int, str]] = [
+            (UnknownMemberId, joined.generation, "stranger"),
+            (UnknownMemberId, -1, ""),
+            (IllegalGeneration, joined.generation - 1, joined.member_id),
+            (IllegalGeneration, joined.generation + 1, joined.member_id),
+        ]
+        offsets = [OffsetToCommit(TOPIC, 0, 1)]
+        for error, generation, member_id in refused:
+            with pytest.raises(error):
+                scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, generation, member_id))
+        assert scene.offsets() == {}
+        scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
+        assert scene.offsets() == {(TOPIC, 0): 1}
+
+    async def test_members_over_a_restart(
+        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        joined = await members.stable(2)
+        before = members.groups.describe(GROUP)
+        await scene.restart()
+        if not self.durable:
+            assert not members.groups.list()
+            with pytest.raises(UnknownMemberId):
+                members.heartbeat(joined[0])
+            return
+        assert members.groups.describe(GROUP) == before
+        for each in joined:
+            members.heartbeat(each)
+        told = await answers(members.time, *[await members.sync(each) for each in joined])
+        assert [synced.assignment for synced in told] == [b"share-0", b"share-1"]

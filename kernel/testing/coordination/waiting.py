@@ -1,0 +1,79 @@
+"""Requests that may have to wait for other members, and time that passes only when a test says so."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.testing.coordination.scene import CoordinatorScene
+
+T = TypeVar("T")
+
+STEP_MS = 500
+LONG_MS = 60_000
+"""Nobody who has what he waits for has to wait longer than this."""
+
+
+class Time:
+    """The wall clock and trio's, which sessions may go by: both are moved together."""
+
+    def __init__(self, scene: CoordinatorScene, clock: MockClock) -> None:
+        self._scene = scene
+        self._clock = clock
+
+    async def passes(self, by_ms: int) -> None:
+        """Let time pass, and whatever is due be done."""
+        self._scene.clock.advance(by_ms)
+        self._clock.jump(by_ms / 1000)
+        await wait_all_tasks_blocked()
+
+
+class Request(Generic[T]):
+    """A request that was sent, and what became of it."""
+
+    def __init__(self) -> None:
+        self._answers: list[T | BrokerError] = []
+
+    @property
+    def answered(self) -> bool:
+        """Whether it does not wait any more."""
+        return bool(self._answers)
+
+    @property
+    def answer(self) -> T:
+        """The answer; raises the error, if it is one."""
+        assert self._answers, "the request still waits for its answer"
+        (answer,) = self._answers
+        if isinstance(answer, BrokerError):
+            raise answer
+        return answer
+
+    async def run(self, ask: Callable[[], T | Awaitable[T]]) -> None:
+        """Send it, and wait."""
+        try:
+            answer = ask()
+            self._answers.append(await answer if inspect.isawaitable(answer) else answer)
+        except BrokerError as error:
+            self._answers.append(error)
+
+
+async def send(nursery: trio.Nursery, ask: Callable[[], T | Awaitable[T]]) -> Request[T]:
+    """Send a request; it is answered already unless it has to wait."""
+    request = Request[T]()
+    nursery.start_soon(request.run, ask)
+    await wait_all_tasks_blocked()
+    return request
+
+
+async def answers(time: Time, *requests: Request[T]) -> list[T]:
+    """What all of them are answered; time passes while one waits."""
+    for _ in range(LONG_MS // STEP_MS):
+        if all(request.answered for request in requests):
+            break
+        await time.passes(STEP_MS)
+    return [request.answer for request in requests]
