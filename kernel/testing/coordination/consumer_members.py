@@ -96,9 +96,12 @@ class ConsumerMembers:
         consumer.told(await self.send(consumer, consumer.epoch, owned=consumer.owned))
 
     async def come_to_rest(self, *consumers: Consumer) -> None:
-        """All send heartbeats until each partition has an owner; at no time has one two."""
+        """All send heartbeats until each partition has an owner; at no time has one two.
+
+        The last goes first: a newcomer that is given too much has it before the others give it up.
+        """
         for _ in range(ROUNDS):
-            for consumer in consumers:
+            for consumer in reversed(consumers):
                 await self.heartbeat(consumer)
                 had = [partition for each in consumers for partition in each.partitions]
                 assert len(had) == len(set(had)), f"a partition has two owners: {had}"
