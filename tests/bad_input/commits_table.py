@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -65,8 +63,8 @@ def _commits(
         group = new_group()
         coordinator_of(scene, group)
         topics = _topics(scene, topic, *(partitions or [offset()]))
-        request = attrs.evolve(OffsetCommitRequest(group_id=group, topics=topics), **fields)
-        return ask(apis.OFFSET_COMMIT, version, request)
+        values: dict[str, Any] = {"group_id": group, "topics": topics, **fields}
+        return ask(apis.OFFSET_COMMIT, version, OffsetCommitRequest(**values))
 
     return build
 
@@ -143,14 +141,15 @@ def _fetches(version: int, *topics: str, partition: int = 0, **fields: Any) -> S
         names = topics or [scene.topic]
         if version < 8:
             asked = [OffsetFetchRequestTopic(name=name, partition_indexes=[partition]) for name in names]
-            old = attrs.evolve(OffsetFetchRequest(group_id=group, topics=asked), **fields)
-            return ask(apis.OFFSET_FETCH, version, old)
+            old: dict[str, Any] = {"group_id": group, "topics": asked, **fields}
+            return ask(apis.OFFSET_FETCH, version, OffsetFetchRequest(**old))
         many = [
             OffsetFetchRequestTopics(name=name, topic_id=UNUSED_ID, partition_indexes=[partition])
             for name in names
         ]
-        one = attrs.evolve(OffsetFetchRequestGroup(group_id=group, topics=many), **fields)
-        return ask(apis.OFFSET_FETCH, version, OffsetFetchRequest(groups=[one]))
+        values: dict[str, Any] = {"group_id": group, "topics": many, **fields}
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(**values)])
+        return ask(apis.OFFSET_FETCH, version, request)
 
     return build
 

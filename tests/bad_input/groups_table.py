@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.delete_groups import DeleteGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsRequest
@@ -144,7 +142,8 @@ HEARTBEATS = (
 
 def _leaves(version: int, *members: MemberIdentity, instance: str | None = None, **fields: Any) -> Sends:
     def build(member: Membership) -> LeaveGroupRequest:
-        return attrs.evolve(LeaveGroupRequest(group_id=member.group, members=list(members)), **fields)
+        values: dict[str, Any] = {"group_id": member.group, "members": list(members), **fields}
+        return LeaveGroupRequest(**values)
 
     return of_member(build, apis.LEAVE_GROUP, version, instance)
 
