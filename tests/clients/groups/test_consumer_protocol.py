@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     from .kinds import Kind
 
-# The broker tells members when to send heartbeats, and how long they may be silent.
+# The broker tells members when to send heartbeats, and how long they may be silent: for longer than a client
+# takes to start again on a busy machine.
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "2000",
-    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.assignment.interval.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
 }

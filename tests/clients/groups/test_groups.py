@@ -23,7 +23,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.
 # Only a member that is gone without a word has to be missed soon.
 QUICK = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300"}
 # Longer than a broker is away; a client that comes back as somebody else is waited for no longer than that.
-PATIENT = {"session.timeout.ms": "5000", "heartbeat.interval.ms": "300"}
+PATIENT = {"session.timeout.ms": "10000", "heartbeat.interval.ms": "300"}
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 # Apache Kafka 4 refuses clients that are older than 2.1.
 OLD = [] if AGAINST_KAFKA else [JavaKind("0.10.2.2"), JavaKind("1.1.1")]

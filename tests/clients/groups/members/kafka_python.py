@@ -12,7 +12,8 @@ from kafka.structs import TopicPartition
 
 from tests.clients.groups.members.conversation import COMMIT, LEAVE, Arguments, Conversation
 
-POLL_MS = 100
+# A poll that ends while it waits for its assignment leaves the client waiting for good.
+POLL_MS = 1000
 COOPERATIVE = "cooperative-sticky"
 
 
