@@ -5,8 +5,11 @@ What was acknowledged is there, once and in order, in one of the two places; and
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Generator
 from pathlib import Path
+from unittest import mock
 
 import attrs
 import pytest
@@ -15,9 +18,11 @@ import trio
 from tests.crash.core import Core
 from tidelog.kernel.config import Config
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.testing import (
     DataFate,
     Device,
@@ -54,6 +59,21 @@ class TwoDirectories(Core):
     async def move_to(self, name: str) -> None:
         await self.storage.move_partition(self.partition.topic_partition, str(self.data / name))
         await self.tasks.run("log-dir-moves")
+
+    @contextlib.contextmanager
+    def decided_after(self, end: int) -> Generator[None]:
+        """Hold up moves before they are decided until so much was appended, however threads take turns."""
+        assign = KraftMetadata.assign_directory
+
+        async def wait_and_assign(
+            metadata: KraftMetadata, partition: TopicPartition, directory_id: bytes
+        ) -> None:
+            while self.partition.log_end_offset < end:
+                await trio.lowlevel.checkpoint()
+            await assign(metadata, partition, directory_id)
+
+        with mock.patch.object(KraftMetadata, "assign_directory", wait_and_assign):
+            yield
 
     def place_of(self) -> list[str]:
         return [path.parent.name for path in sorted(self.data.glob("?/t-0"))]
@@ -96,11 +116,11 @@ async def record_a_move(place: Path, *, flushing: bool = True) -> Recorded:
         promises.flushed.append((begins, BATCHES))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_writing, core, recorder, promises, flushing)
-            await core.move_to("b")
+            with core.decided_after(BATCHES + 4):
+                await core.move_to("b")
             nursery.cancel_scope.cancel()
         recorder.catch_up()
     assert core.place_of() == ["b"]
-    assert promises.appended[-1][1] > BATCHES + 3
     core.abandon()
     return Recorded(recorder.start, recorder.operations, begins, promises)
 
