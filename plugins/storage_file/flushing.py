@@ -130,18 +130,34 @@ class Durability:
                         self._sync_path(path, disk.fsync)
                     segment.indexes_durable = True
                 if not segment.aborted.durable:
-                    # Before, so that an entry which is added meanwhile is not taken for durable.
-                    segment.aborted.durable = True
-                    self._sync_path(segment.aborted.path, disk.fsync)
+                    self._sync_aborted(segment)
             except FileNotFoundError:
                 if not segment.removed:
                     raise
         if self._directory_changed:
-            self._directory_changed = False
-            self._sync_path(directory, disk.fsync)
+            self._sync_names(directory)
         if self._parent_changed:
             self._sync_path(str(Path(directory).parent), disk.fsync)
             self._parent_changed = False
+
+    def _sync_aborted(self, segment: Segment) -> None:
+        # Before, so that an entry which is added meanwhile is not taken for durable.
+        segment.aborted.durable = True
+        try:
+            self._sync_path(segment.aborted.path, disk.fsync)
+        except OSError:
+            segment.aborted.durable = False
+            raise
+
+    def _sync_names(self, directory: str) -> None:
+        # Before, so that a file which is created meanwhile is not taken for durable.
+        self._directory_changed = False
+        try:
+            self._sync_path(directory, disk.fsync)
+        except OSError:
+            # Above all when the directory was renamed meanwhile: the next flush finds it.
+            self._directory_changed = True
+            raise
 
     def _sync_log(self, segment: Segment) -> None:
         log = segment.log

@@ -154,11 +154,15 @@ class FilePartitionStore(OpenLog):
 
     def flush(self) -> int:
         """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
-        mirror = self.mirror
-        flushed = flush_all(self, growing=True)
-        if mirror is not None:
-            mirror.do("flush", mirror.copy.flush)
-        return flushed
+        while True:
+            mirror, segments = self.mirror, self.segment_list
+            flushed = flush_all(self, growing=True)
+            # One that began to be kept meanwhile has some of what was flushed, and may count before long.
+            mirror = self.mirror or mirror
+            if mirror is not None:
+                mirror.do("flush", mirror.copy.flush)
+            if self.segment_list is segments:
+                return flushed
 
     def side_files(self) -> Sequence[str]:
         """See `PartitionStore.side_files`."""

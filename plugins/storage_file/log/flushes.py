@@ -33,9 +33,11 @@ def flush_inactive(log: OpenLog) -> None:
 
 @telling
 def _flush(log: OpenLog, choose: Callable[[SegmentList], Sequence[Segment]], *, growing: bool) -> int:
-    segments, directory = log.segment_list, log.directory
+    with log.changing:
+        # All of the same log: it may go on as its copy in another directory at any moment.
+        segments, directory, durability = log.segment_list, log.directory, log.durability
     try:
-        return log.durability.flush(lambda: choose(segments), directory, growing=growing)
+        return durability.flush(lambda: choose(segments), directory, growing=growing)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and log.directory != directory:
             # The partition has moved to another log directory meanwhile.

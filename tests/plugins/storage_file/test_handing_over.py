@@ -1,0 +1,102 @@
+"""What a flush promises holds also for the copy that takes a log's place while it flushes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.moving.succession import become_copy, keep_mirror
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+Stores = tuple[FilePartitionStore, FilePartitionStore]
+
+
+@pytest.fixture
+async def stores(scene: LogDirectoryScene) -> Stores:
+    """A log, and another one that can be its copy."""
+    log, copy = await scene.storage.open_partitions([scene.spec("log"), scene.spec("copy")])
+    assert isinstance(log, FilePartitionStore)
+    assert isinstance(copy, FilePartitionStore)
+    return log, copy
+
+
+def hand_over(log: FilePartitionStore, copy: FilePartitionStore) -> str:
+    """Let the copy take the log's place, under a new name."""
+    directory = str(Path(copy.directory).with_name("moved-0"))
+    assert become_copy(log, directory, copy.services)
+    return directory
+
+
+def once_when_its_turn_comes(
+    monkeypatch: pytest.MonkeyPatch, durability: Durability, action: Callable[[], object]
+) -> None:
+    """Do something after a flush was begun, and before it looks at what there is to flush."""
+    check, actions = Durability.check, [action]
+
+    def act_and_check(self: Durability) -> None:
+        if self is durability and actions:
+            actions.pop()()
+        check(self)
+
+    monkeypatch.setattr(Durability, "check", act_and_check)
+
+
+async def test_a_copy_that_begins_to_be_kept_during_a_flush(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, copy = stores
+
+    def begin() -> None:
+        keep_mirror(log, copy)
+        append_many(log, 3)
+
+    once_when_its_turn_comes(monkeypatch, log.durability, begin)
+    assert log.flush() == 3
+    assert copy.durable_offset == 3
+
+
+async def test_a_copy_that_takes_over_during_a_flush(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, copy = stores
+
+    def begin_and_end() -> None:
+        keep_mirror(log, copy)
+        append_many(log, 3)
+        hand_over(log, copy)
+
+    once_when_its_turn_comes(monkeypatch, log.durability, begin_and_end)
+    assert log.flush() == 3
+    assert log.durability is copy.durability
+    assert log.durable_offset == 3
+
+
+async def test_a_directory_that_is_renamed_before_its_names_are_durable(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, copy = stores
+    copy.flush()
+    keep_mirror(log, copy)
+    append_many(log, 3)
+    copy.durability.files_created()
+    old, new = copy.directory, ""
+    synced: list[str] = []
+
+    def sync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+    def open_file(path: str | Path, flags: int) -> int:
+        nonlocal new
+        if path == old and not new:
+            new = hand_over(log, copy)
+        return os.open(path, flags)
+
+    monkeypatch.setattr(disk, "fsync", sync)
+    monkeypatch.setattr(disk, "open_file", open_file)
+    assert log.flush() == 3
+    assert os.path.realpath(new) in synced
