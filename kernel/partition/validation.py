@@ -28,8 +28,8 @@ from tidelog.kernel.records.batch import (
     verify_crc,
 )
 from tidelog.kernel.records.checking import check_records
-from tidelog.kernel.records.compression import UnpackedTooLarge, decompress
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.unpacking import UnpackedTooLarge, unpack
 
 NEWEST_CODEC = 4
 MIN_RECORD_BYTES = 7
@@ -141,10 +141,10 @@ def validate_records(
         raise ChecksTakeLong
     packed = memoryview(batch)[HEADER_BYTES:]
     codec = header.attributes & CODEC_MASK
+    max_bytes = QUICK_BYTES if quick else MAX_RECORDS_BYTES
+    pieces = unpack(codec, packed, max_bytes) if codec else [bytes(packed)]
     try:
-        data = (
-            decompress(codec, packed, QUICK_BYTES if quick else MAX_RECORDS_BYTES) if codec else bytes(packed)
-        )
+        check_records(pieces, header.record_count, keys_required=config.is_compacted, breathe=breathe)
     except UnpackedTooLarge as error:
         if quick:
             raise ChecksTakeLong from None
@@ -152,7 +152,6 @@ def validate_records(
     except CorruptBatch as error:
         # The CRC is right, so nothing was damaged on the way: to send it again will not help.
         raise InvalidRecord(str(error)) from error
-    check_records(data, header.record_count, keys_required=config.is_compacted, breathe=breathe)
 
 
 def validate_timestamps(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:

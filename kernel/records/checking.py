@@ -7,10 +7,10 @@ batch is kept. Source: what Apache Kafka checks of compressed batches (seed 002,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
-from tidelog.kernel.records.varint import read_varlong, write_varlong
+from tidelog.kernel.records.varint import MAX_VARLONG_BYTES, read_varlong
 
 RECORDS_PER_BREATH = 512
 """After so many the caller may let others go on."""
@@ -19,71 +19,125 @@ _NO_LENGTH = 0x01
 
 
 def check_records(
-    data: bytes, count: int, *, keys_required: bool = False, breathe: Callable[[], None] | None = None
+    pieces: Iterable[bytes],
+    count: int,
+    *,
+    keys_required: bool = False,
+    breathe: Callable[[], None] | None = None,
 ) -> None:
-    """Go through `count` records; `breathe` is called now and then.
+    """Go through `count` records, which may be cut anywhere into pieces; `breathe` is called now and then.
+
+    Never more than a piece and the record that it cuts is held.
 
     Raises:
         InvalidRecord: the bytes are not exactly so many records with offset deltas from 0 on, or one has no
             key although it has to.
     """
-    position, index = 0, 0
-    try:
-        while index < count:
-            position = _check_some(
-                data, position, index, min(count, index + RECORDS_PER_BREATH), keys_required
-            )
-            index += RECORDS_PER_BREATH
-            if breathe is not None:
-                breathe()
-    except (IndexError, CorruptBatch) as error:
-        raise InvalidRecord(f"the batch's records end early: {count} are counted in its header") from error
-    if position != len(data):
-        raise InvalidRecord(f"{len(data) - position} bytes follow the {count} records of the batch")
+    index, wanted = 0, 1
+    held: list[bytes] = []
+    held_bytes = 0
+    for piece in pieces:
+        held.append(piece)
+        held_bytes += len(piece)
+        if held_bytes < wanted:
+            continue
+        data = b"".join(held)
+        index, position, wanted = _check_piece(data, index, count, keys_required, breathe)
+        held_bytes = len(data) - position
+        if held_bytes and index == count:
+            raise InvalidRecord(f"bytes follow the {count} records of the batch")
+        held = [data[position:]]
+    if index < count:
+        raise InvalidRecord(f"the batch's records end early: {count} are counted in its header")
 
 
-def _check_some(data: bytes, position: int, index: int, stop: int, keys_required: bool) -> int:
-    """Go through records `index` to `stop`; where the next one begins.
+def _check_piece(
+    data: bytes, index: int, count: int, keys_required: bool, breathe: Callable[[], None] | None
+) -> tuple[int, int, int]:
+    """Go through the records that are whole; index and position of the one that is not, and its size."""
+    position, wanted = 0, 1
+    while index < count and position < len(data):
+        stop = min(count, index + RECORDS_PER_BREATH)
+        index, position, wanted = _check_some(data, position, index, stop, keys_required)
+        if breathe is not None:
+            breathe()
+        if wanted > 1:
+            break
+    return index, position, wanted
+
+
+def _check_some(
+    data: bytes, position: int, index: int, stop: int, keys_required: bool
+) -> tuple[int, int, int]:
+    """Go through records `index` to `stop`; index and position behind them, and the size of one that is cut.
 
     Varints of one and two bytes are read in place: nearly all are so short, and a call for each would cost
     more than all the rest.
     """
-    encoded = _ENCODED
-    while index < stop:
-        byte = data[position]
-        if byte < 0x80:
-            length, position = byte, position + 1
-        elif (second := data[position + 1]) < 0x80:
-            length, position = byte & 0x7F | second << 7, position + 2
-        else:
-            length, position = _zigzag(data, position)
-        if length & 1:
-            raise InvalidRecord(f"record {index} has a negative length")
-        end = position + (length >> 1)
-        position += 1
-        while data[position] > 0x7F:
+    size, start = len(data), position
+    try:
+        while index < stop and position < size:
+            start = position
+            if (byte := data[position]) < 0x80:
+                length, position = byte, position + 1
+            elif (second := data[position + 1]) < 0x80:
+                length, position = byte & 0x7F | second << 7, position + 2
+            else:
+                length, position = _zigzag(data, position)
+            end = position + (length >> 1)
+            if end > size or length & 1:
+                break
             position += 1
-        position += 1
-        wanted = encoded[index] if index < _ENCODINGS else _encoding(index)
-        if data.startswith(wanted, position):
-            position += len(wanted)
-        else:
-            position = _read_offset_delta(data, position, index)
-        if data[position] == _NO_LENGTH and keys_required:
-            raise InvalidRecord(f"record {index} has no key, which records of a compacted topic need")
-        for _ in range(2):
-            byte = data[position]
-            if byte < 0x80:
+            while data[position] > 0x7F:
+                position += 1
+            if (byte := data[position + 1]) < 0x80:
+                delta, position = byte, position + 2
+            elif (second := data[position + 2]) < 0x80:
+                delta, position = byte & 0x7F | second << 7, position + 3
+            else:
+                delta, position = _zigzag(data, position + 1)
+            if delta != index << 1:
+                raise _wrong_delta(index, delta)
+            if (byte := data[position]) == _NO_LENGTH and not keys_required:
+                position += 1
+            elif byte & 0x81 == 0:
+                position += 1 + (byte >> 1)
+            else:
+                position = _skip_key(data, position, index, keys_required)
+            if (byte := data[position]) < 0x80:
                 position += 1 if byte & 1 else 1 + (byte >> 1)
             elif (second := data[position + 1]) < 0x80:
                 position += 2 + ((byte & 0x7F | second << 7) >> 1)
             else:
                 position = _skip_bytes(data, position)
-        position = position + 1 if data[position] == 0 else _skip_headers(data, position)
-        if position != end:
-            raise InvalidRecord(f"the fields of record {index} do not end where the record does")
-        index += 1
-    return position
+            position = position + 1 if data[position] == 0 else _skip_headers(data, position)
+            if position != end:
+                raise _ill_fitting(index)
+            index += 1
+        else:
+            return index, position, 1
+    except (IndexError, CorruptBatch) as error:
+        if not _is_cut(data, start):
+            raise _ill_fitting(index) from error
+        return index, start, size - start + 1
+    if length & 1:
+        raise InvalidRecord(f"record {index} has a negative length")
+    return index, start, end - start
+
+
+def _ill_fitting(index: int) -> InvalidRecord:
+    return InvalidRecord(f"the fields of record {index} do not end where the record does")
+
+
+def _wrong_delta(index: int, zigzag: int) -> InvalidRecord:
+    delta = (zigzag >> 1) ^ -(zigzag & 1)
+    return InvalidRecord(f"record {index} has offset delta {delta}; they have to count from 0 without a gap")
+
+
+def _is_cut(data: bytes, start: int) -> bool:
+    """Whether the record's length is not whole yet."""
+    head = data[start : start + MAX_VARLONG_BYTES]
+    return len(head) < MAX_VARLONG_BYTES and all(byte > 0x7F for byte in head)
 
 
 def _zigzag(data: bytes, position: int) -> tuple[int, int]:
@@ -91,13 +145,11 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
     return (value << 1) ^ (value >> 63), position
 
 
-def _read_offset_delta(data: bytes, position: int, index: int) -> int:
-    delta, position = read_varlong(data, position)
-    if delta != index:
-        raise InvalidRecord(
-            f"record {index} has offset delta {delta}; they have to count from 0 without a gap"
-        )
-    return position
+def _skip_key(data: bytes, position: int, index: int, required: bool) -> int:
+    length, position = read_varlong(data, position)
+    if length < 0 and required:
+        raise InvalidRecord(f"record {index} has no key, which records of a compacted topic need")
+    return position + max(length, 0)
 
 
 def _skip_bytes(data: bytes, position: int) -> int:
@@ -115,13 +167,3 @@ def _skip_headers(data: bytes, position: int) -> int:
             raise InvalidRecord("a record has a header without a key")
         position = _skip_bytes(data, position + length)
     return position
-
-
-def _encoding(number: int) -> bytes:
-    out = bytearray()
-    write_varlong(out, number)
-    return bytes(out)
-
-
-_ENCODINGS = 1024
-_ENCODED = tuple(map(_encoding, range(_ENCODINGS)))

@@ -19,7 +19,7 @@ import attrs
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.compression import decompress
+from tidelog.kernel.records.unpacking import decompress
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 
 MAX_RECORDS_BYTES = 256 * 1024 * 1024

@@ -22,9 +22,10 @@ from tidelog.kernel.records.batch import (
     pack_batch,
     parse_header,
 )
-from tidelog.kernel.records.compression import compress, decompress
+from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.unpacking import decompress
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 from tidelog.plugins.coordinator.log.state_log import LoadedBatch, StateRecord
 

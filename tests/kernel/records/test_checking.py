@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.checking import RECORDS_PER_BREATH, check_records
+from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record, iter_records
+from tidelog.kernel.records.unpacking import unpack
 from tidelog.kernel.testing import make_batch
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -40,19 +43,19 @@ ONE = of([b"a"])
 
 @given(contents)
 def test_whatever_was_encoded_passes(rows: list[tuple[bytes | None, bytes | None, Headers, int]]) -> None:
-    check_records(encoded(rows), len(rows))
+    check_records([encoded(rows)], len(rows))
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_BREATH, RECORDS_PER_BREATH + 1, 1100, 9000])
 def test_many_records_with_breaths_between(count: int) -> None:
     breaths: list[None] = []
-    check_records(of([b"x" * 70] * count), count, breathe=lambda: breaths.append(None))
+    check_records([of([b"x" * 70] * count)], count, breathe=lambda: breaths.append(None))
     assert len(breaths) == -(-count // RECORDS_PER_BREATH)
 
 
 @pytest.mark.parametrize("size", [50, 8200, 3_000_000])
 def test_large_fields(size: int) -> None:
-    check_records(of([b"x" * size], [b"k" * size]), 1, keys_required=True)
+    check_records([of([b"x" * size], [b"k" * size])], 1, keys_required=True)
 
 
 LONG_FORM = b"\x90\x00\x00\x00\x80\x00\x01\x02a\x00"
@@ -60,13 +63,13 @@ LONG_FORM = b"\x90\x00\x00\x00\x80\x00\x01\x02a\x00"
 
 
 def test_varints_that_are_longer_than_they_need() -> None:
-    check_records(LONG_FORM, 1)
+    check_records([LONG_FORM], 1)
 
 
 REFUSED: dict[str, tuple[bytes, int, str]] = {
     "one fewer than counted": (THREE, 4, "end early: 4 are counted"),
     "one more than counted": (THREE, 2, "bytes follow the 2 records"),
-    "a byte behind": (THREE + b"\0", 3, "1 bytes follow"),
+    "a byte behind": (THREE + b"\0", 3, "bytes follow"),
     "no bytes": (b"", 1, "end early"),
     "a delta twice": (ONE + ONE, 2, "record 1 has offset delta 0"),
     "a delta left out": (ONE + of([b"a", b"b", b"c"])[2 * len(ONE) :], 2, "record 1 has offset delta 2"),
@@ -74,30 +77,30 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
     "a length too short": (bytes([ONE[0] - 2]) + ONE[1:], 1, "do not end where the record does"),
     "a length too long": (bytes([ONE[0] + 2]) + ONE[1:] + b"\0", 1, "do not end where the record does"),
     "a negative number of headers": (ONE[:-1] + b"\x01", 1, "cannot have -1 headers"),
-    "headers that are not there": (ONE[:-1] + b"\x7e", 1, "end early"),
+    "headers that are not there": (ONE[:-1] + b"\x7e", 1, "do not end where the record does"),
     "a header without a key": (b"\x10" + ONE[1:-1] + b"\x02\x01\x01", 1, "header without a key"),
-    "a varint without an end": (b"\xff" * 11, 1, "end early"),
+    "a varint without an end": (b"\xff" * 11, 1, "do not end where the record does"),
 }
 
 
 @pytest.mark.parametrize(("data", "count", "sentence"), REFUSED.values(), ids=REFUSED)
 def test_refusals(data: bytes, count: int, sentence: str) -> None:
     with pytest.raises(InvalidRecord, match=sentence):
-        check_records(data, count)
+        check_records([data], count)
 
 
 def test_keys_where_they_are_called_for() -> None:
     some = of([b"a", b"b"], [b"key", None])
-    check_records(some, 2)
-    check_records(of([b"a", b"b"], [b"key", b""]), 2, keys_required=True)
+    check_records([some], 2)
+    check_records([of([b"a", b"b"], [b"key", b""])], 2, keys_required=True)
     with pytest.raises(InvalidRecord, match="record 1 has no key"):
-        check_records(some, 2, keys_required=True)
+        check_records([some], 2, keys_required=True)
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=8).map(lambda tail: THREE + tail), st.integers(1, 4))
 def test_what_passes_can_be_read(data: bytes, count: int) -> None:
     try:
-        check_records(data, count)
+        check_records([data], count)
     except InvalidRecord:
         return
     header = parse_header(make_batch([b"v"] * count))
@@ -107,3 +110,43 @@ def test_what_passes_can_be_read(data: bytes, count: int) -> None:
     with contextlib.suppress(CorruptBatch):
         found += iter_records(batch, parse_header(batch))
     assert [record.offset for record in found] == list(range(len(found)))
+
+
+@st.composite
+def cut_up(draw: st.DrawFn) -> tuple[bytes, int, list[bytes]]:
+    """Records, damaged or not, a count, and the same bytes in pieces."""
+    rows = draw(contents)
+    data = bytearray(encoded(rows))
+    if draw(st.booleans()):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    edges = sorted(draw(st.lists(st.integers(0, len(data)), max_size=30)))
+    pieces = [bytes(data[start:end]) for start, end in zip([0, *edges], [*edges, len(data)], strict=True)]
+    return bytes(data), len(rows) + draw(st.sampled_from([0, 0, 0, 1, -1])), pieces
+
+
+def refusal(pieces: list[bytes], count: int) -> str | None:
+    try:
+        check_records(pieces, count)
+    except InvalidRecord as error:
+        return str(error)
+    return None
+
+
+@given(cut_up())
+def test_where_the_bytes_are_cut_makes_no_difference(sample: tuple[bytes, int, list[bytes]]) -> None:
+    data, count, pieces = sample
+    assert refusal(pieces, count) == refusal([data], count)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_looking_through_them_takes_little_memory(codec: int) -> None:
+    count = 20_000
+    packed = compress(codec, of([b"x" * 1000] * count))
+    check_records(unpack(codec, packed, 2**30), count)
+    tracemalloc.start()
+    try:
+        check_records(unpack(codec, packed, 2**30), count)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 2**20

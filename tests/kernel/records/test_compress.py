@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import UnsupportedCompression
-from tidelog.kernel.records.compression import CODEC_NAMES, compress, decompress
+from tidelog.kernel.records.compression import CODEC_NAMES, compress
+from tidelog.kernel.records.unpacking import decompress
 
 PACKING_CODECS = [codec for codec in CODEC_NAMES if codec]
 

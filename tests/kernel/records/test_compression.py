@@ -18,7 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
-from tidelog.kernel.records.compression import compress, decompress
+from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.unpacking import decompress
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MIB = 1024 * 1024
