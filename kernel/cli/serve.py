@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tidelog.kernel.cli.collector import rare_collections
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.config import keys
 
 if TYPE_CHECKING:
-    pass
+    from tidelog.kernel.broker import Broker
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,16 @@ def command(
     log_level: str | None,
 ) -> None:
     """Run a broker until it is told to stop."""
+    short = {"log.format": log_format, "log.level": log_level}
+    short_settings = [f"{name}={value}" for name, value in short.items() if value is not None]
+    with ExitStack() as starting:
+        starting.enter_context(rare_collections())
+        _run(config_file, [*settings, *short_settings], ready_file, starting)
+
+
+def _run(
+    config_file: Path | None, settings: Sequence[str], ready_file: Path | None, starting: ExitStack
+) -> None:
     # Not at the top: `tidelog serve --help` needs none of these.
     import trio
 
@@ -59,15 +72,18 @@ def command(
     from tidelog.kernel.logs import set_up_logging
     from tidelog.kernel.plugins import configure
 
-    short = {"log.format": log_format, "log.level": log_level}
-    settings += tuple(f"{name}={value}" for name, value in short.items() if value is not None)
     config, plugins = configure(sources_of(config_file, settings))
     set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL])
     for warning in config.warnings:
         _log.warning(warning)
     report = ReadyReport(config, ready_file)
     report.prepare()
+
+    def ready(broker: Broker) -> None:
+        starting.close()
+        report(broker)
+
     try:
-        trio.run(partial(serve, config, plugins, on_ready=report, while_loading=show_loading))
+        trio.run(partial(serve, config, plugins, on_ready=ready, while_loading=show_loading))
     finally:
         report.withdraw()
