@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.config import Alter, Config
+from tidelog.kernel.config import Config
 from tidelog.kernel.config.kafka_keys import kafka_broker_key
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.storage import MetadataStore
 from tidelog.kernel.topics import Topics
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config.altering import Alter
 
 _log = logging.getLogger(__name__)
 

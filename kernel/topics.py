@@ -7,13 +7,13 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import (
-    Alter,
     Config,
     TopicConfig,
     changed_topic_config,
@@ -36,6 +36,9 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config.altering import Alter
 
 _log = logging.getLogger(__name__)
 

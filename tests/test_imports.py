@@ -33,11 +33,16 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
 
 
 SERVED_LATER = (
+    "tidelog.kernel.config.altering",
+    "tidelog.kernel.coordination.assignors",
+    "tidelog.kernel.plugins.listing",
     "tidelog.plugins.coordinator.consumer_groups.service",
+    "tidelog.plugins.coordinator.consumer_groups.settings",
     "tidelog.plugins.coordinator.groups.driver",
     "tidelog.plugins.coordinator.records",
     "tidelog.plugins.coordinator.service",
     "tidelog.plugins.coordinator.transactions.service",
+    "tidelog.plugins.index_memory.memory_index",
     "tidelog.plugins.protocol_kafka.handlers.fetch",
     "tidelog.plugins.protocol_kafka.handlers.produce",
 )

@@ -9,7 +9,8 @@ import click
 
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json, print_table
-from tidelog.kernel.plugins import InstalledPlugin, configure, installed_plugins
+from tidelog.kernel.plugins import configure
+from tidelog.kernel.plugins.listing import InstalledPlugin, installed_plugins
 
 _EPILOG = """\b
 Examples:

@@ -6,7 +6,6 @@ Strongest first: `--set key=value`, `TIDELOG_*` environment variables, a file, t
 from __future__ import annotations
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by, replaced_by
 from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
 from tidelog.kernel.config.listeners import (
@@ -46,9 +45,6 @@ from tidelog.kernel.config.types import (
 )
 
 __all__ = [
-    "Alter",
-    "AlterOperation",
-    "Alteration",
     "BrokerDefault",
     "Config",
     "ConfigKey",
@@ -64,7 +60,6 @@ __all__ = [
     "TopicConfigEntry",
     "TopicConfigSource",
     "ValueType",
-    "altered_by",
     "boolean",
     "changed_topic_config",
     "checked_topic_config",
@@ -83,7 +78,6 @@ __all__ = [
     "password",
     "postponed",
     "read_sources",
-    "replaced_by",
     "settings_from_mapping",
     "string",
     "topic_config",

@@ -5,8 +5,7 @@ The default bundle comes through the same door as a stranger's plugin: the entry
 
 from __future__ import annotations
 
-from tidelog.kernel.plugins.listing import InstalledPlugin, Offer, installed_plugins
 from tidelog.kernel.plugins.load import configure, load_plugins
 from tidelog.kernel.plugins.loaded import Plugins
 
-__all__ = ["InstalledPlugin", "Offer", "Plugins", "configure", "installed_plugins", "load_plugins"]
+__all__ = ["Plugins", "configure", "load_plugins"]

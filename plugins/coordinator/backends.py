@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.plugins.coordinator.consumer_groups.keys import settings_of
+from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
 from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
 if TYPE_CHECKING:
@@ -57,4 +57,4 @@ class MemoryBackend:
 
 def _check(broker: Broker) -> None:
     """Refuse a contradiction at the start and not when somebody first asks; raises ConfigError."""
-    settings_of(broker.config, broker.plugins.partition_assignors())
+    consumer_group_keys.check(broker.config, broker.plugins.partition_assignors())

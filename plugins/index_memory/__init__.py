@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 @hookimpl
 def tidelog_index_formats() -> Iterable[IndexFormat]:
     """The format `memory`."""
-    from tidelog.plugins.index_memory.memory_index import MemoryFormat
+    from tidelog.plugins.index_memory.format import MemoryFormat
 
     return (MemoryFormat(),)

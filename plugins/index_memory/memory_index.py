@@ -1,4 +1,4 @@
-"""The format `memory`: arrays of offsets, positions and timestamps, searched by bisection, nothing on disk.
+"""Arrays of offsets, positions and timestamps, searched by bisection, nothing on disk.
 
 A lookup touches no file and never waits. In return the entries are heap instead of page cache (8 bytes for a
 position and up to 12 for a time), and every start reads the headers of all batches once.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tidelog.kernel.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexPlace, IndexUnusable
+from tidelog.kernel.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexPlace
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 
 
@@ -148,27 +148,3 @@ class MemoryBuilder:
         """See `IndexBuilder.finish`."""
         self._index.close(max_timestamp, max_timestamp_offset)
         return self._index
-
-
-@attrs.frozen
-class MemoryFormat:
-    """`IndexFormat` without files."""
-
-    name: str = "memory"
-    suffixes: tuple[str, ...] = ()
-
-    def create(self, place: IndexPlace, max_bytes: int) -> MemoryIndex:
-        """See `IndexFormat.create`."""
-        return MemoryIndex(place, max_bytes)
-
-    def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> MemoryIndex:
-        """Never asked for, since there are no files.
-
-        Raises:
-            IndexUnusable: always.
-        """
-        raise IndexUnusable(f"{MemoryIndex(place, max_bytes)} has no files")
-
-    def build(self, place: IndexPlace, max_bytes: int) -> MemoryBuilder:
-        """See `IndexFormat.build`."""
-        return MemoryBuilder(MemoryIndex(place, max_bytes))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.core import Core
-from tidelog.kernel.config import replaced_by
+from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.partition import Isolation

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tidelog.kernel.coordination.assignors import GroupSpec
 from tidelog.plugins.coordinator.assignors.keeping import TopicPartitionId
+
+if TYPE_CHECKING:
+    from tidelog.kernel.coordination.assignors import GroupSpec
 
 MAX_ROUNDS = 16
 """Rounds over all topics in search of moves; each about halves what is uneven, so more gain little."""

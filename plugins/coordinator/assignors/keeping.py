@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tidelog.kernel.coordination.assignors import GroupSpec
+if TYPE_CHECKING:
+    from tidelog.kernel.coordination.assignors import GroupSpec
+
 
 TopicPartitionId: TypeAlias = tuple[bytes, int]
 """A partition: the id of its topic and its number."""

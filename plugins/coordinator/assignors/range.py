@@ -10,8 +10,10 @@ Source: KIP-848, "Server-side assignors".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
+if TYPE_CHECKING:
+    from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
 
 
 class RangeAssignor:

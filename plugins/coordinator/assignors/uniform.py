@@ -11,10 +11,13 @@ Source: KIP-848, "Server-side assignors".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.coordination.assignors import GroupSpec, PartitionsByTopic
 from tidelog.plugins.coordinator.assignors.balance import Balance
 from tidelog.plugins.coordinator.assignors.keeping import TopicPartitionId, kept_partitions
+
+if TYPE_CHECKING:
+    from tidelog.kernel.coordination.assignors import GroupSpec, PartitionsByTopic
 
 
 class UniformAssignor:

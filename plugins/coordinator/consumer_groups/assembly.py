@@ -11,10 +11,10 @@ from tidelog.plugins.coordinator.consumer_groups.catalogue import BrokerTopics
 from tidelog.plugins.coordinator.consumer_groups.classic_service import ClassicMembers
 from tidelog.plugins.coordinator.consumer_groups.guard import ConsumerGroupGuard
 from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES
-from tidelog.plugins.coordinator.consumer_groups.keys import settings_of
 from tidelog.plugins.coordinator.consumer_groups.neighbours import ClassicGroups
 from tidelog.plugins.coordinator.consumer_groups.registry import Registry, Surroundings
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
+from tidelog.plugins.coordinator.consumer_groups.settings import settings_of
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.replay import GroupReplay
 

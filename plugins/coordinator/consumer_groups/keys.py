@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.kernel.config import ConfigKey, choice, comma_list, integer
 from tidelog.kernel.errors import ConfigError
-from tidelog.plugins.coordinator.consumer_groups.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,10 +116,8 @@ ALL: tuple[ConfigKey[Any], ...] = (
 )
 
 
-def settings_of(
-    config: Config, offered: Mapping[str, PartitionAssignor], *, classic_max_size: int = INT_MAX
-) -> Settings:
-    """The settings of a broker whose plugins offer these assignors.
+def check(config: Config, offered: Mapping[str, PartitionAssignor]) -> None:
+    """Refuse what contradicts itself, on a broker whose plugins offer these assignors.
 
     Raises:
         ConfigError: keys contradict each other, or name an assignor that no plugin offers.
@@ -137,26 +134,8 @@ def settings_of(
             )
     if config[HEARTBEAT_INTERVAL_MS] >= config[SESSION_TIMEOUT_MS]:
         raise ConfigError(f"{HEARTBEAT_INTERVAL_MS.name} has to be less than {SESSION_TIMEOUT_MS.name}")
-    policy = config[MIGRATION_POLICY]
-    return Settings(
-        assignors=_chosen(config[ASSIGNORS], offered),
-        session_timeout_ms=config[SESSION_TIMEOUT_MS],
-        heartbeat_interval_ms=config[HEARTBEAT_INTERVAL_MS],
-        max_size=config[MAX_SIZE],
-        assignment_interval_ms=config[ASSIGNMENT_INTERVAL_MS],
-        regex_refresh_interval_ms=config[REGEX_REFRESH_INTERVAL_MS],
-        upgrades=policy in ("bidirectional", "upgrade"),
-        downgrades=policy in ("bidirectional", "downgrade"),
-        classic_max_size=classic_max_size,
-    )
-
-
-def _chosen(
-    names: tuple[str, ...], offered: Mapping[str, PartitionAssignor]
-) -> Mapping[str, PartitionAssignor]:
-    missing = [name for name in names if name not in offered]
-    if missing or not names:
+    names = config[ASSIGNORS]
+    if not names or any(name not in offered for name in names):
         raise ConfigError(
             f"{ASSIGNORS.name} = {','.join(names)}: there are the assignors {', '.join(sorted(offered))}"
         )
-    return {name: offered[name] for name in names}

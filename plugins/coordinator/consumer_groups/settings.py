@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
 from tidelog.kernel.coordination.assignors import PartitionAssignor
+from tidelog.plugins.coordinator.consumer_groups import keys
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config
 
 
 class TopicEntry(NamedTuple):
@@ -57,3 +61,26 @@ class Settings:
     def default_assignor(self) -> str:
         """The assignor of members that do not ask for one."""
         return next(iter(self.assignors))
+
+
+def settings_of(
+    config: Config, offered: Mapping[str, PartitionAssignor], *, classic_max_size: int = keys.INT_MAX
+) -> Settings:
+    """The settings of a broker whose plugins offer these assignors.
+
+    Raises:
+        ConfigError: keys contradict each other, or name an assignor that no plugin offers.
+    """
+    keys.check(config, offered)
+    policy = config[keys.MIGRATION_POLICY]
+    return Settings(
+        assignors={name: offered[name] for name in config[keys.ASSIGNORS]},
+        session_timeout_ms=config[keys.SESSION_TIMEOUT_MS],
+        heartbeat_interval_ms=config[keys.HEARTBEAT_INTERVAL_MS],
+        max_size=config[keys.MAX_SIZE],
+        assignment_interval_ms=config[keys.ASSIGNMENT_INTERVAL_MS],
+        regex_refresh_interval_ms=config[keys.REGEX_REFRESH_INTERVAL_MS],
+        upgrades=policy in ("bidirectional", "upgrade"),
+        downgrades=policy in ("bidirectional", "downgrade"),
+        classic_max_size=classic_max_size,
+    )

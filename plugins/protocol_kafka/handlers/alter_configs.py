@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.config import replaced_by
+from tidelog.kernel.config.altering import replaced_by
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from tidelog.kernel.config import Alter
+from tidelog.kernel.config.altering import Alter
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.topics import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext

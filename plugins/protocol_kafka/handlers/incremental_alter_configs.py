@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config import Alter, Alteration, AlterOperation, altered_by
+from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by
 from tidelog.kernel.errors import InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code, error_message

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernel.config import (
-    Alteration,
-    AlterOperation,
-    ConfigKey,
-    altered_by,
-    comma_list,
-    integer,
-    replaced_by,
-)
+from tidelog.kernel.config import ConfigKey, comma_list, integer
+from tidelog.kernel.config.altering import Alteration, AlterOperation, altered_by, replaced_by
 from tidelog.kernel.errors import InvalidConfig, InvalidRequest
 
 COLOURS = ConfigKey("colours", comma_list(), ("red",), "", scope="topic")

@@ -10,7 +10,8 @@ from tests.kernel.plugins.distributions import Folder
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import PluginError
-from tidelog.kernel.plugins import Offer, Plugins, installed_plugins
+from tidelog.kernel.plugins import Plugins
+from tidelog.kernel.plugins.listing import Offer, installed_plugins
 
 
 def offering(hook: str, *names: str) -> str:
