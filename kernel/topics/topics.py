@@ -1,9 +1,8 @@
-"""Topics: their names, ids, configuration and partitions; creating, changing and deleting them."""
+"""All topics of a broker: finding, creating, changing and deleting them."""
 
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -26,71 +25,26 @@ from tidelog.kernel.errors import (
     InvalidPartitions,
     InvalidReplicationFactor,
     InvalidRequest,
-    InvalidTopic,
     StorageError,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.loading import load_partition
-from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
+from tidelog.kernel.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name
+from tidelog.kernel.topics.partitions import PartitionKeeper, close_partitions, partition_specs
+from tidelog.kernel.topics.topic import NewTopic, Topic, record_of
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.altering import Alter
 
 _log = logging.getLogger(__name__)
 
-MAX_NAME_LENGTH = 249
-"""Kafka's limit: the name, a partition number and a suffix have to fit a file name."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
 """One request must not make the broker create files without end."""
-METADATA_TOPIC = "__cluster_metadata"
-"""Kafka keeps the cluster's metadata in a log of this name; no topic may be called so."""
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-LOADS_PER_THREAD_HOP = 64
-THREADS_TO_CLOSE = 8
-"""Closing waits for the disk, once for each partition that has something new."""
 FIRST_EPOCH = 0
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-@attrs.define(eq=False)
-class Topic:
-    """An open topic; `partitions[n]` is partition n.
-
-    `adopted`: nothing of its data may be deleted by age or size, or compacted, before somebody looked at it.
-    """
-
-    name: str
-    topic_id: uuid.UUID
-    overrides: Mapping[str, str]
-    config: TopicConfig
-    partitions: list[Partition]
-    adopted: bool = False
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the broker itself keeps its state in it."""
-        return self.name in INTERNAL_TOPICS
-
-    def configure(self, config: TopicConfig) -> None:
-        """Let every partition go by another configuration from now on."""
-        self.config = config
-        for partition in self.partitions:
-            partition.configure(config)
-
-
-@attrs.frozen
-class NewTopic:
-    """What a topic is to be; counts of -1 mean the broker's defaults."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 class Topics:
@@ -102,8 +56,7 @@ class Topics:
     def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
         self._config = config
         self._storage = storage
-        self._clock = clock
-        self._tasks = tasks
+        self._keeper = PartitionKeeper(storage, clock, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._internal: dict[str, NewTopic] = {}
@@ -165,15 +118,16 @@ class Topics:
         records = self._storage.metadata.topics()
         configs = [self._config_of(record) for record in records]
         specs = [
-            spec for record, config in zip(records, configs, strict=True) for spec in _specs(record, config)
+            spec
+            for record, config in zip(records, configs, strict=True)
+            for spec in partition_specs(record, config)
         ]
-        stores = await self._storage.open_partitions(specs, progress)
-        partitions = [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+        partitions = await self._keeper.open(specs, progress)
         for partition, epoch in zip(
             partitions, chain.from_iterable(map(_leader_epochs, records)), strict=True
         ):
             partition.leader_epoch = epoch
-        await self._load_state(partitions)
+        await self._keeper.load_state(partitions)
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
             topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
@@ -203,15 +157,13 @@ class Topics:
 
     async def _make(self, record: TopicRecord, config: TopicConfig) -> None:
         partitions: list[Partition] = []
-        specs = _specs(record, config)
         try:
-            stores = await self._storage.open_partitions(specs)
-            partitions += map(self._partition, specs, stores)
-            await self._load_state(partitions)
+            partitions += await self._keeper.open(partition_specs(record, config))
+            await self._keeper.load_state(partitions)
             epochs = tuple(partition.leader_epoch for partition in partitions)
             await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
         except (OSError, StorageError) as error:
-            await self._discard(record.name, partitions)
+            await self._keeper.discard(record.name, partitions)
             raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
         self._add(record, config, partitions)
 
@@ -225,7 +177,9 @@ class Topics:
         check_topic_name(new.name)
         if new.name == METADATA_TOPIC:
             raise InvalidRequest(f"{METADATA_TOPIC} is the broker's own log and no topic")
-        self._check_collision(new.name)
+        if new.name in self._by_name:
+            raise TopicAlreadyExists(f"topic {new.name!r} already exists")
+        check_collision(new.name, self._by_name)
         partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
         if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:
             raise InvalidPartitions(
@@ -240,7 +194,7 @@ class Topics:
         else:
             config = topic_config(self._config, new.config)
         self._storage.check_topic(config)
-        return TopicRecord(new.name, _new_topic_id(), partitions, dict(new.config)), config
+        return TopicRecord(new.name, uuid.uuid4(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
         """The topic of that name, created if it is missing: as it was announced, or with the defaults.
@@ -275,7 +229,7 @@ class Topics:
                 self._storage.check_topic(config)
             if validate_only or overrides == topic.overrides:
                 return
-            record = attrs.evolve(_record_of(topic), config=overrides, adopted=False)
+            record = attrs.evolve(record_of(topic), config=overrides, adopted=False)
             with trio.CancelScope(shield=True):
                 try:
                     await self._storage.metadata.put_topic(record)
@@ -319,17 +273,16 @@ class Topics:
             _log.info("topic %s has %d partitions now", name, count)
 
     async def _add_partitions(self, topic: Topic, count: int) -> None:
-        record = attrs.evolve(_record_of(topic), partitions=count)
+        record = attrs.evolve(record_of(topic), partitions=count)
         added: list[Partition] = []
         try:
-            specs = _specs(record, topic.config)[len(topic.partitions) :]
-            stores = await self._storage.open_partitions(specs)
-            added += map(self._partition, specs, stores)
-            await self._load_state(added)
+            specs = partition_specs(record, topic.config)[len(topic.partitions) :]
+            added += await self._keeper.open(specs)
+            await self._keeper.load_state(added)
             epochs = (*record.leader_epochs, *(partition.leader_epoch for partition in added))
             await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
         except (OSError, StorageError) as error:
-            await self._discard(topic.name, added)
+            await self._keeper.discard(topic.name, added)
             raise StorageError(f"topic {topic.name!r} gets no more partitions: {error}") from error
         topic.partitions += added
         self.version += 1
@@ -350,7 +303,7 @@ class Topics:
                     raise StorageError(f"topic {name!r} cannot be deleted: {error}") from error
                 del self._by_name[name], self._by_id[topic.topic_id.bytes]
                 self.version += 1
-                await self._discard(name, topic.partitions)
+                await self._keeper.discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
             for listener in self._deletion_listeners:
                 listener(topic)
@@ -393,9 +346,7 @@ class Topics:
         self._closed_at = self.high_watermarks()
         self._by_name.clear()
         self._by_id.clear()
-        async with trio.open_nursery() as closing:
-            for share in range(THREADS_TO_CLOSE):
-                closing.start_soon(trio.to_thread.run_sync, _close_all, partitions[share::THREADS_TO_CLOSE])
+        await close_partitions(partitions)
 
     def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)
@@ -414,93 +365,6 @@ class Topics:
             _log.warning("topic %s: %s", record.name, problem)
         return config
 
-    def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
-        partition = Partition(
-            spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
-        )
-        reason = self._storage.failed_partitions.get(spec.topic_partition)
-        if reason is not None:
-            partition.take_offline(StorageError(f"{spec.topic_partition} is offline: {reason}"))
-        return partition
-
-    async def _discard(self, name: str, partitions: Sequence[Partition]) -> None:
-        """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
-        for partition in partitions:
-            partition.take_offline()
-        try:
-            await self._storage.delete_partitions(
-                [(partition.topic_partition, partition.store) for partition in partitions]
-            )
-        except (OSError, StorageError) as error:
-            _log.error("partitions of topic %s are left on the disk: %s", name, error)
-
-    async def _load_state(self, partitions: Sequence[Partition]) -> None:
-        clean = self._storage.clean_start
-        for start in range(0, len(partitions), LOADS_PER_THREAD_HOP):
-            chunk = partitions[start : start + LOADS_PER_THREAD_HOP]
-            await trio.to_thread.run_sync(_load_all, chunk, clean)
-
-    def _check_collision(self, name: str) -> None:
-        if name in self._by_name:
-            raise TopicAlreadyExists(f"topic {name!r} already exists")
-        folded = name.replace(".", "_")
-        if "." not in name and "_" not in name:
-            return
-        for other in self._by_name:
-            if other.replace(".", "_") == folded:
-                raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' count as the same")
-
-
-def check_topic_name(name: str) -> None:
-    """Apply Kafka's rules for topic names.
-
-    Raises:
-        InvalidTopic: naming the rule that is broken.
-    """
-    if not name or name in (".", ".."):
-        raise InvalidTopic(f"{name!r} is not a topic name")
-    if len(name) > MAX_NAME_LENGTH:
-        raise InvalidTopic(f"a topic name of {len(name)} characters is longer than {MAX_NAME_LENGTH}")
-    if not _LEGAL_NAME.fullmatch(name):
-        raise InvalidTopic(f"topic name {name!r} has a character other than a-z, A-Z, 0-9, '.', '_' and '-'")
-
-
-def _new_topic_id() -> uuid.UUID:
-    return uuid.uuid4()
-
-
-def _record_of(topic: Topic) -> TopicRecord:
-    """What is remembered of a topic as it is."""
-    return TopicRecord(
-        topic.name,
-        topic.topic_id,
-        len(topic.partitions),
-        dict(topic.overrides),
-        tuple(partition.leader_epoch for partition in topic.partitions),
-        topic.adopted,
-    )
-
 
 def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
     return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
-
-
-def _specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
-    return [
-        PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
-        for index in range(record.partitions)
-    ]
-
-
-def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
-    for partition in partitions:
-        if partition.offline is None:
-            load_partition(partition, clean_start=clean_start)
-
-
-def _close_all(partitions: Sequence[Partition]) -> None:
-    for partition in partitions:
-        try:
-            partition.close()
-        except (OSError, StorageError) as error:
-            _log.error("%s could not be closed properly: %s", partition.topic_partition, error)

@@ -1,0 +1,43 @@
+"""Kafka's rules for the names of topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tidelog.kernel.errors import InvalidTopic
+
+MAX_NAME_LENGTH = 249
+"""Kafka's limit: the name, a partition number and a suffix have to fit a file name."""
+METADATA_TOPIC = "__cluster_metadata"
+"""Kafka keeps the cluster's metadata in a log of this name; no topic may be called so."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """Apply Kafka's rules for topic names.
+
+    Raises:
+        InvalidTopic: naming the rule that is broken.
+    """
+    if not name or name in (".", ".."):
+        raise InvalidTopic(f"{name!r} is not a topic name")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidTopic(f"a topic name of {len(name)} characters is longer than {MAX_NAME_LENGTH}")
+    if not _LEGAL_NAME.fullmatch(name):
+        raise InvalidTopic(f"topic name {name!r} has a character other than a-z, A-Z, 0-9, '.', '_' and '-'")
+
+
+def check_collision(name: str, others: Iterable[str]) -> None:
+    """Refuse a name that is another one's in Kafka's metrics.
+
+    Raises:
+        InvalidTopic: naming the other one.
+    """
+    folded = name.replace(".", "_")
+    if "." not in name and "_" not in name:
+        return
+    for other in others:
+        if other.replace(".", "_") == folded:
+            raise InvalidTopic(f"topic {name!r} collides with {other!r}: '.' and '_' count as the same")

@@ -1,0 +1,102 @@
+"""The partitions of topics, from opening their stores to closing or deleting them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import trio
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
+from tidelog.kernel.tasks import BackgroundTasks
+
+_log = logging.getLogger(__name__)
+
+LOADS_PER_THREAD_HOP = 64
+THREADS_TO_CLOSE = 8
+"""Closing waits for the disk, once for each partition that has something new."""
+
+
+class PartitionKeeper:
+    """Opens, loads and discards partitions in a storage; which topics there are is not its business."""
+
+    def __init__(self, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._tasks = tasks
+
+    async def open(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> list[Partition]:
+        """Partitions whose stores are open, and whose state is to be loaded; `progress` gets how many are.
+
+        Raises:
+            OSError, StorageError: the disk refused; none is open, and none was created.
+        """
+        stores = await self._storage.open_partitions(specs, progress)
+        return [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
+
+    def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
+        partition = Partition(
+            spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
+        )
+        reason = self._storage.failed_partitions.get(spec.topic_partition)
+        if reason is not None:
+            partition.take_offline(StorageError(f"{spec.topic_partition} is offline: {reason}"))
+        return partition
+
+    async def load_state(self, partitions: Sequence[Partition]) -> None:
+        """Load what partitions know of producers and epochs, in threads.
+
+        Raises:
+            OSError, StorageError: the disk refused.
+        """
+        clean = self._storage.clean_start
+        for start in range(0, len(partitions), LOADS_PER_THREAD_HOP):
+            chunk = partitions[start : start + LOADS_PER_THREAD_HOP]
+            await trio.to_thread.run_sync(_load_all, chunk, clean)
+
+    async def discard(self, name: str, partitions: Sequence[Partition]) -> None:
+        """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
+        for partition in partitions:
+            partition.take_offline()
+        try:
+            await self._storage.delete_partitions(
+                [(partition.topic_partition, partition.store) for partition in partitions]
+            )
+        except (OSError, StorageError) as error:
+            _log.error("partitions of topic %s are left on the disk: %s", name, error)
+
+
+async def close_partitions(partitions: Sequence[Partition]) -> None:
+    """Close them; the state of those that the disk does not refuse is on it afterwards."""
+    async with trio.open_nursery() as closing:
+        for share in range(THREADS_TO_CLOSE):
+            closing.start_soon(trio.to_thread.run_sync, _close_all, partitions[share::THREADS_TO_CLOSE])
+
+
+def partition_specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
+    """What has to be opened for a topic."""
+    return [
+        PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
+        for index in range(record.partitions)
+    ]
+
+
+def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
+    for partition in partitions:
+        if partition.offline is None:
+            load_partition(partition, clean_start=clean_start)
+
+
+def _close_all(partitions: Sequence[Partition]) -> None:
+    for partition in partitions:
+        try:
+            partition.close()
+        except (OSError, StorageError) as error:
+            _log.error("%s could not be closed properly: %s", partition.topic_partition, error)

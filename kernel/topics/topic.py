@@ -1,0 +1,62 @@
+"""What a topic is, and what one is to be."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import attrs
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.storage import TopicRecord
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@attrs.define(eq=False)
+class Topic:
+    """An open topic; `partitions[n]` is partition n.
+
+    `adopted`: nothing of its data may be deleted by age or size, or compacted, before somebody looked at it.
+    """
+
+    name: str
+    topic_id: uuid.UUID
+    overrides: Mapping[str, str]
+    config: TopicConfig
+    partitions: list[Partition]
+    adopted: bool = False
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the broker itself keeps its state in it."""
+        return self.name in INTERNAL_TOPICS
+
+    def configure(self, config: TopicConfig) -> None:
+        """Let every partition go by another configuration from now on."""
+        self.config = config
+        for partition in self.partitions:
+            partition.configure(config)
+
+
+@attrs.frozen
+class NewTopic:
+    """What a topic is to be; counts of -1 mean the broker's defaults."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+def record_of(topic: Topic) -> TopicRecord:
+    """What is remembered of a topic as it is."""
+    return TopicRecord(
+        topic.name,
+        topic.topic_id,
+        len(topic.partitions),
+        dict(topic.overrides),
+        tuple(partition.leader_epoch for partition in topic.partitions),
+        topic.adopted,
+    )
