@@ -19,7 +19,7 @@ from collections.abc import Awaitable
 import trio
 
 from tidelog.kernel.peer_warnings import PeerWarnings
-from tidelog.kernel.server.sending import send_parts
+from tidelog.kernel.server.sending import send_at_once, send_parts
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
 _log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ ROUNDS_BEFORE_YIELD = 8
 """Rounds of receive and answer without waiting, after which other connections get their turn."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
+NOTHING_YET = -1
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
 REQUESTS_BEFORE_YIELD = 64
 """Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
@@ -65,28 +66,35 @@ class Connection:
 
     async def _serve(self) -> None:
         sock, wire = self._socket, self._wire
-        rounds = 0
+        descriptor = sock.fileno()
+        rounds = answered = 0
         while True:
             try:
                 count = sock.recv_into(wire.receive_buffer())
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(sock)
-                rounds = 0
-                continue
+                count = NOTHING_YET
             if count == 0:
                 return
-            self.active_since_sweep = True
-            wire.bytes_received(count)
-            await self._answer_all()
-            if self._finishing:
-                return
-            rounds += 1
-            if rounds >= ROUNDS_BEFORE_YIELD:
+            if count != NOTHING_YET:
+                self.active_since_sweep = True
+                wire.bytes_received(count)
+                answered = await self._answer_all()
+                if self._finishing:
+                    return
+                rounds += 1
+            if count == NOTHING_YET or answered == 1:
+                # Who sent a single request mostly waits for the answer: to read on at once would be in vain.
+                await trio.lowlevel.wait_readable(descriptor)
+                rounds = 0
+            elif rounds >= ROUNDS_BEFORE_YIELD:
                 rounds = 0
                 await trio.lowlevel.checkpoint()
 
-    async def _answer_all(self) -> None:
-        """Serve every request that arrived whole; what was answered before a violation is still sent."""
+    async def _answer_all(self) -> int:
+        """Serve every request that arrived whole, and tell how many were.
+
+        What was answered before a violation is still sent.
+        """
         pending: Parts = []
         served = 0
         try:
@@ -100,11 +108,12 @@ class Connection:
                     earlier, pending = pending, []
                     await self._send(earlier)
                 served += 1
-                if served == REQUESTS_BEFORE_YIELD:
-                    served = 0
+                if served % REQUESTS_BEFORE_YIELD == 0:
                     await trio.lowlevel.checkpoint()
         finally:
-            await self._send(pending)
+            if pending and (rest := send_at_once(self._socket, pending)):
+                await self._send(rest)
+        return served
 
     async def _send(self, parts: Parts) -> None:
         if parts:

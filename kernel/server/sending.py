@@ -21,6 +21,22 @@ class Progress(Protocol):
     active_since_sweep: bool
 
 
+def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
+    """Send what the socket takes without a wait; what is left for `send_parts`, all if a file is among it.
+
+    Raises:
+        OSError: the peer went away.
+    """
+    if FileRegion in map(type, parts):
+        return parts
+    data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+    try:
+        sent = sock.send(data)  # type: ignore[arg-type]
+    except BlockingIOError:
+        return [data]
+    return [] if sent == len(data) else [memoryview(data)[sent:]]  # type: ignore[arg-type]
+
+
 async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
     """Send all parts in order, neighbouring bytes together.
 

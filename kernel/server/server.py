@@ -108,23 +108,24 @@ class Server:
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
         try:
             with sock:
-                await self._run(sock, peer)
+                connection = self._connect(sock, peer)
+                try:
+                    await connection.run()
+                finally:
+                    del self._idle_sweeps[connection]
         except Exception:
             _log.exception("the connection of %s failed inside the broker", peer, extra={"peer": str(peer)})
         finally:
             self._limits.closed(peer.host)
             self._one_ended.set()
 
-    async def _run(self, sock: socket.socket, peer: Peer) -> None:
+    def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
         wire = self._codecs[peer.listener_name].connect(self._broker, peer)
         connection = Connection(sock, wire, peer, self._broker.peer_warnings)
         self._idle_sweeps[connection] = 0
         if self._stopping:
             connection.finish()
-        try:
-            await connection.run()
-        finally:
-            del self._idle_sweeps[connection]
+        return connection
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -15,9 +15,9 @@ from tidelog.kernel.storage import FileRegion, Region
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import DecodeError
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
+from tidelog.plugins.protocol_kafka.messages.header import parse_request_header
 from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
-from tidelog.plugins.protocol_kafka.routes import Route, find_route
+from tidelog.plugins.protocol_kafka.routes import ROUTES, Route
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
@@ -34,7 +34,6 @@ class KafkaConnection:
     def __init__(self, broker: Broker, peer: Peer) -> None:
         self._context = RequestContext(broker, peer)
         self._buffer = ReceiveBuffer(broker.config[keys.SOCKET_REQUEST_MAX_BYTES])
-        self._routes: dict[tuple[int, int], Route] = {}
 
     def receive_buffer(self) -> memoryview:
         """Writable room for the next bytes of the peer."""
@@ -54,15 +53,14 @@ class KafkaConnection:
         self._buffer.release_memory()
 
     def close(self) -> None:
-        """The connection has ended."""
-        self._routes.clear()
+        """The connection has ended; nothing outlives this object."""
 
     def _serve(self, frame: memoryview) -> Parts | Awaitable[Parts]:
         try:
             header = parse_request_header(frame)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
-        route = self._route(header)
+        route = ROUTES[header.api_key, header.api_version]
         try:
             # As in Kafka, nobody minds bytes behind the request.
             request, _ = route.decode(frame, header.body_position)
@@ -79,13 +77,6 @@ class KafkaConnection:
         if response is None:
             return []
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
-
-    def _route(self, header: RequestHeader) -> Route:
-        key = header.api_key, header.api_version
-        route = self._routes.get(key)
-        if route is None:
-            route = self._routes[key] = find_route(*key)
-        return route
 
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:

@@ -93,6 +93,22 @@ class Route:
     header_tags: bytes
 
 
+class Routes(dict[tuple[int, int], Route]):
+    """Routes by API key and version, each found when it is first asked for and kept if it is served.
+
+    All connections share `ROUTES`. Raises what `find_route` raises.
+    """
+
+    def __missing__(self, asked: tuple[int, int]) -> Route:
+        route = find_route(*asked)
+        if route.version == asked[1]:
+            self[asked] = route
+        return route
+
+
+ROUTES = Routes()
+
+
 def find_route(api_key: int, version: int) -> Route:
     """The route of a request.
 

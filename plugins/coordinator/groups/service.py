@@ -106,11 +106,14 @@ class ClassicGroups:
         self, group_id: str, member_id: str, generation: int, group_instance_id: str | None = None
     ) -> None:
         """See `GroupService`. While groups are being read back every member is taken to be alive."""
+        entry = self._directory.get(group_id)
         try:
-            self._check_active(group_id)
+            if entry is None:
+                self._check_active(group_id)
+            else:
+                self._driver.check_active(entry.partition)
         except CoordinatorLoadInProgress:
             return
-        entry = self._directory.get(group_id)
         if entry is None:
             others = self._consumer_members
             if others is None or group_id not in others:

@@ -6,12 +6,12 @@ import socket
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, cast
 
 import pytest
 import trio
 
-from tidelog.kernel.server.sending import SENDFILE_CHUNK_BYTES, send_parts
+from tidelog.kernel.server.sending import SENDFILE_CHUNK_BYTES, send_at_once, send_parts
 from tidelog.kernel.storage import FileRegion
 from tidelog.kernel.wire import Parts
 
@@ -108,6 +108,33 @@ async def test_bytes_of_any_kind() -> None:
 
 async def test_more_bytes_than_the_socket_takes_at_once() -> None:
     assert await sent([b"head", memoryview(CONTENT), b"tail"]) == b"head" + CONTENT + b"tail"
+
+
+@pytest.mark.parametrize("parts", [[b"all"], [memoryview(b"all")], [b"a", memoryview(b"l"), b"", b"l"]])
+def test_what_the_socket_takes_is_sent_without_a_wait(parts: Parts) -> None:
+    with socket_pair() as (ours, theirs):
+        assert send_at_once(ours, parts) == []
+        assert theirs.recv(100) == b"all"
+
+
+def test_what_the_socket_does_not_take_is_left() -> None:
+    parts: Parts = [CONTENT[:1000], memoryview(CONTENT)[1000:]]
+    with socket_pair() as (ours, theirs):
+        left = b"".join(cast("list[bytes]", send_at_once(ours, parts)))
+        assert 0 < len(left) < len(CONTENT)
+        assert send_at_once(ours, [b"more"]) == [b"more"]
+        received = bytearray()
+        while len(received) + len(left) < len(CONTENT):
+            received += theirs.recv(50_000)
+    assert received + left == CONTENT
+
+
+def test_a_region_of_a_file_may_need_a_wait() -> None:
+    with a_file() as file, socket_pair() as (ours, theirs):
+        parts: Parts = [b"head", FileRegion(file, 0, 10)]
+        assert send_at_once(ours, parts) is parts
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
 
 
 @pytest.mark.parametrize(

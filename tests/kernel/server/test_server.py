@@ -46,6 +46,16 @@ async def test_a_request_byte_by_byte() -> None:
         assert await line_from(client) == b"slowly\n"
 
 
+async def test_single_requests_and_several_at_once_in_turns() -> None:
+    async with running() as scene, await scene.connect() as client:
+        for turn in range(3):
+            assert await ask(client, f"echo single-{turn}") == f"single-{turn}"
+            await client.send_all(b"echo one\necho two\necho thr")
+            assert [await line_from(client) for _ in range(2)] == [b"one\n", b"two\n"]
+            await client.send_all(b"ee\n")
+            assert await line_from(client) == b"three\n"
+
+
 async def test_what_comes_behind_a_wait_is_answered_behind_it() -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"echo before\nwait\necho behind\n")

@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import APIS
-from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Served, find_route
+from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes, Served, find_route
 
 each_api = pytest.mark.parametrize("served", SERVED.values(), ids=[APIS[key].name for key in SERVED])
 
@@ -49,6 +49,15 @@ def test_other_versions_are_a_violation_that_tells_which_are_served(served: Serv
 def test_an_api_that_is_not_claimed_is_a_violation(key: int) -> None:
     with pytest.raises(ProtocolViolation, match=f"API key {key} is not served here"):
         find_route(key, 0)
+
+
+def test_only_routes_that_are_served_are_kept() -> None:
+    routes = Routes()
+    assert routes[18, 0] is routes[18, 0]
+    assert {routes[18, version].version for version in range(100, 200)} == {0}
+    with pytest.raises(ProtocolViolation):
+        _ = routes[999, 0]
+    assert list(routes) == [(18, 0)]
 
 
 def test_the_answer_to_an_unknown_version_has_an_old_header() -> None:
