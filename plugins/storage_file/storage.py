@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -13,8 +12,7 @@ import attrs
 import trio
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.config import keys as kernel_keys
-from tidelog.kernel.errors import ConfigError, LogDirNotFound, StorageError
+from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.storage import (
     LogDirectoryView,
     MetadataStore,
@@ -23,15 +21,15 @@ from tidelog.kernel.storage import (
     StorageContext,
     TopicPartition,
 )
-from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.storage_file import disk, keys
+from tidelog.plugins.storage_file.background import BackgroundWork
 from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean
-from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue, remove_all
 from tidelog.plugins.storage_file.directories.description import view_of
-from tidelog.plugins.storage_file.directories.failures import FailureChannel, tells_of_the_disk
 from tidelog.plugins.storage_file.directories.ids import new_id
-from tidelog.plugins.storage_file.directories.log_directory import DirectoryUnusable, LogDirectory
+from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.losses import Losses
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
 from tidelog.plugins.storage_file.directories.placing import Placing, configured_paths
 from tidelog.plugins.storage_file.directories.strangers import (
@@ -55,14 +53,8 @@ from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)
 
-_RECOVERY_POINTS_MS = keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS
-_LOG_STARTS_MS = keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS
 DESCRIPTOR_SHARE = 0.6
 """Of the process's descriptors that many may be open before files of idle partitions are closed early."""
-METADATA_INTERVAL_MS = 60_000
-"""How often it is looked whether a snapshot of the metadata is due, or some of it too old."""
-IDLE_CHECK_INTERVAL_MS = 60_000
-"""Files of partitions that were used in neither of two such intervals are closed."""
 
 
 class FileStorage:
@@ -70,17 +62,14 @@ class FileStorage:
 
     def __init__(self, context: StorageContext) -> None:
         self._context = context
-        self._directories: list[LogDirectory] = []
-        self._offline: dict[Path, str] = {}
-        self._failed: dict[TopicPartition, str] = {}
-        self._home: MetadataHome | None = None
+        self._directories = LogDirectories()
+        self._losses = Losses(context, self._directories, lambda: self._opened_metadata, self._give_up_moves)
+        self._background = BackgroundWork(context, self._directories, self._losses)
         self._metadata: KraftMetadata | None = None
         self._known = KnownTopics({}, {}, lambda _: None)
         self._clean_start = False
-        self._closing = False
         self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
-        self._failures: FailureChannel | None = None
         self._moves: Moves | None = None
         self._specs: dict[TopicPartition, PartitionSpec] = {}
         self._index_formats = IndexFormats(context.index_formats)
@@ -91,10 +80,10 @@ class FileStorage:
             self._context.now_ms,
             self._context.tasks.in_thread,
             self._deletions.add,
-            self._release_idle,
+            self._background.release_idle,
             self._descriptor_budget,
             directory.write_recovery_points,
-            partial(self._disk_failed, directory),
+            partial(self._losses.disk_failed, directory),
             self._index_formats,
             self._context.progress,
         )
@@ -111,12 +100,6 @@ class FileStorage:
         return self._metadata
 
     @property
-    def _opened_home(self) -> MetadataHome:
-        if self._home is None:
-            raise RuntimeError("the storage is not open")
-        return self._home
-
-    @property
     def clean_start(self) -> bool:
         """Whether every log directory was closed properly, or is new."""
         return self._clean_start
@@ -124,12 +107,12 @@ class FileStorage:
     @property
     def failed_partitions(self) -> Mapping[TopicPartition, str]:
         """See `Storage.failed_partitions`."""
-        return self._failed
+        return self._losses.partitions
 
     async def open(self) -> None:
         """See `Storage.open`."""
         paths = configured_paths(self._context.config)
-        self._failures = FailureChannel(len(paths) + 1)
+        self._losses.listen(len(paths) + 1)
         self._moves = Moves(self._assign)
         try:
             await trio.to_thread.run_sync(self._open, paths)
@@ -143,70 +126,44 @@ class FileStorage:
         for directory in self._directories:
             if directory.leftovers:
                 self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
-        self._start_tasks()
+        self._background.start(self._deletions, self._opened_moves, self._opened_metadata)
 
     def _open(self, paths: Sequence[Path]) -> None:
         self._index_formats.check(self._context.config)
-        for path in paths:
-            try:
-                self._directories.append(LogDirectory(path))
-            except DirectoryUnusable as error:
-                if len(self._offline) == len(paths) - 1:
-                    raise
-                self._lose_at_start(path, str(error))
-        self._each(lambda directory: has_metadata_log(directory.path))
-        self._home = MetadataHome(self._context, self._directories, self._offline)
-        for directory in self._with_home(self._directories):
+        directories = self._directories
+        directories.open(paths)
+        directories.each(lambda directory: has_metadata_log(directory.path))
+        home = MetadataHome(self._context, directories.in_service, directories.offline)
+        directories.know_home(home.directory, apart=home.is_apart)
+        for directory in directories.with_home():
             directory.services = self._services_for(directory)
-        self._load_directories(self._home)
-
-    def _each(self, step: Callable[[LogDirectory], object]) -> None:
-        """Blocking: do something with every log directory; those that fail are offline, unless all do."""
-        for directory in tuple(self._directories):
-            try:
-                step(directory)
-            except OSError as error:
-                is_home = self._home is not None and directory is self._home.directory
-                if is_home or len(self._directories) == 1:
-                    raise
-                self._directories.remove(directory)
-                directory.release()
-                self._lose_at_start(directory.path, str(error))
-
-    def _lose_at_start(self, path: Path, reason: str) -> None:
-        _log.error("log directory %s is offline until a restart finds it well: %s", path, reason)
-        self._offline[path] = reason
+        self._load_directories(home)
 
     def abandon(self) -> None:
         """Let go of the directories as they are, as the end of the process would."""
-        for directory in self._with_home(self._directories):
-            directory.release()
-        self._directories = []
-
-    def _with_home(self, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
-        """Those directories, and that of the metadata log if it is apart from them."""
-        home = self._home
-        return [*directories, home.directory] if home is not None and home.is_apart else list(directories)
+        self._directories.release()
 
     def _load_directories(self, home: MetadataHome) -> None:
         context = self._context
         cluster_id = self._claim(home)
         if home.is_apart:
             home.directory.identify(cluster_id, context.node_id, context.now_ms())
-        self._each(lambda directory: directory.identify(cluster_id, context.node_id, context.now_ms()))
+        self._directories.each(
+            lambda directory: directory.identify(cluster_id, context.node_id, context.now_ms())
+        )
         # Before the mark of a clean stop is taken: who else this directory belongs to finds it as it was.
         self._metadata = metadata = home.open(cluster_id)
-        self._each(LogDirectory.load)
+        self._directories.each(LogDirectory.load)
         self._clean_start = all(directory.clean for directory in self._directories)
         known = [*metadata.topics(), *metadata.to_adopt]
         self._registered = frozenset(topic.topic_id for topic in known)
         self._known = KnownTopics(
             {topic.name: topic for topic in known}, metadata.deleted_topics, metadata.assigned_directory
         )
-        self._each(lambda directory: finish_deletions(directory, self._known))
-        self._each(lambda directory: set_impostors_aside(directory, self._known))
-        resolve_copies(self._directories, self._known)
-        set_duplicates_aside(self._directories, self._known)
+        self._directories.each(lambda directory: finish_deletions(directory, self._known))
+        self._directories.each(lambda directory: set_impostors_aside(directory, self._known))
+        resolve_copies(self._directories.in_service, self._known)
+        set_duplicates_aside(self._directories.in_service, self._known)
 
     def _claim(self, home: MetadataHome) -> str:
         """Blocking: the cluster id of the directories, a new one if they are all new."""
@@ -218,110 +175,8 @@ class FileStorage:
 
         if home.is_apart:
             claim(home.directory)
-        self._each(claim)
+        self._directories.each(claim)
         return found or new_id()
-
-    def _disk_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Look, in any thread, at an error in a directory; if it is the disk's, the directory has failed."""
-        if self._failures is not None and not self._closing and tells_of_the_disk(error, directory.path):
-            self._failures.offer(directory, str(error))
-
-    async def _take_failure(self) -> None:
-        """Take the next directory that failed out of service."""
-        if self._failures is None:
-            return
-        directory, reason = await self._failures.take()
-        if self._closing:
-            return
-        is_home = directory is self._opened_home.directory
-        if directory in self._directories:
-            await self._lose(directory, reason)
-        if is_home:
-            self._context.halt(
-                f"the log directory {directory.path}, which has the metadata log, failed: {reason}"
-            )
-        elif not self._directories:
-            self._context.halt(f"all log directories have failed, at last {directory.path}: {reason}")
-        else:
-            await self._note_loss(directory)
-
-    async def _lose(self, directory: LogDirectory, reason: str) -> None:
-        lost = sorted(directory.stores)
-        _log.error(
-            "log directory %s failed and is offline until a restart, with %d partitions: %s",
-            directory.path, len(lost), reason,
-        )  # fmt: skip
-        self._directories.remove(directory)
-        self._offline[directory.path] = reason
-        self._opened_moves.cancel_in(directory)
-        described = f"the log directory {directory.path} failed: {reason}"
-        self._failed.update(dict.fromkeys(lost, described))
-        self._context.partitions_failed(lost, described)
-        for store in directory.stores.values():
-            store.fail(OSError(errno.EIO, described))
-        # The lock of a file system that hangs may take its time.
-        await trio.to_thread.run_sync(directory.release)
-
-    async def _note_loss(self, directory: LogDirectory) -> None:
-        """Write the loss into the metadata log; a broker that cannot do so in time must end."""
-        timeout_ms = self._context.config[keys.LOG_DIR_FAILURE_TIMEOUT_MS]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._halt_after, timeout_ms, directory)
-            try:
-                await self._opened_metadata.lose_directory(directory.id_bytes, sorted(directory.stores))
-            except (OSError, StorageError) as error:
-                self._context.halt(f"the failure of {directory.path} cannot be noted: {error}")
-            nursery.cancel_scope.cancel()
-
-    async def _halt_after(self, timeout_ms: int, directory: LogDirectory) -> None:
-        await trio.sleep(timeout_ms / 1000)
-        self._context.halt(
-            f"the failure of {directory.path} could not be noted within log.dir.failure.timeout.ms"
-        )
-
-    def _start_tasks(self) -> None:
-        config = self._context.config
-        self._context.tasks.start(PeriodicTask("log-dir-failure-handler", self._take_failure, 0))
-        self._context.tasks.start(PeriodicTask("log-dir-moves", self._opened_moves.run_next, 0))
-        self._every(DELETION_INTERVAL_MS, "delete files", self._deletions.run_due)
-        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
-        self._every(METADATA_INTERVAL_MS, "metadata snapshots", self._opened_metadata.keep_house)
-        for key, name, write in (
-            (_RECOVERY_POINTS_MS, "recovery points", LogDirectory.write_recovery_points),
-            (_LOG_STARTS_MS, "log starts", LogDirectory.write_log_starts),
-        ):
-            if config[key]:
-                task = partial(self._in_each_directory, write)
-                delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
-                self._context.tasks.start(PeriodicTask(f"checkpoint {name}", task, config[key], delay_ms))
-
-        interval_ms = config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS]
-        note = self._write_high_watermarks
-        self._context.tasks.start(PeriodicTask("checkpoint high watermarks", note, max(interval_ms, 1)))
-
-    async def _write_high_watermarks(self) -> None:
-        known = self._context.high_watermarks()
-        await self._in_each_directory(lambda directory: directory.write_high_watermarks(known))
-
-    def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        self._context.tasks.start(PeriodicTask(name, run, interval_ms, initial_delay_ms=interval_ms))
-
-    async def _in_each_directory(self, write: Callable[[LogDirectory], None]) -> None:
-        for directory in tuple(self._directories):
-            try:
-                await trio.to_thread.run_sync(write, directory)
-            except OSError as error:
-                _log.error("no checkpoint can be written in %s: %s", directory.path, error)
-                self._disk_failed(directory, error)
-
-    def _release_idle(self) -> None:
-        for directory in self._directories:
-            # A copy, since partitions are deleted in a thread.
-            for store in list(directory.stores.values()):
-                store.release_idle()
-
-    async def _check_idle(self) -> None:
-        self._release_idle()
 
     def check_topic(self, config: TopicConfig) -> None:
         """See `Storage.check_topic`."""
@@ -336,14 +191,15 @@ class FileStorage:
             OSError: the disk refused.
             StorageError: a directory of that name belongs to something else, or cannot be served.
         """
-        placing = Placing(self._directories, self._offline, self._known, self._registered)
+        directories = self._directories
+        placing = Placing(directories.in_service, directories.offline, self._known, self._registered)
         placements, offline = placing.place(specs)
         threads = self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
         opening = ParallelOpening(self._registered, threads, progress)
         await opening.run(placements)
         for directory, error in opening.lost.items():
             offline.update(await self._lose_while_opening(directory, error, placements))
-        self._failed.update(offline)
+        self._losses.partitions.update(offline)
         opened = {store.topic_partition: store for store in opening.stores}
         for placement in placements:
             if placement.spec.topic_partition not in offline:
@@ -367,6 +223,9 @@ class FileStorage:
             if name is not None and store is not None:
                 self._opened_moves.begin(Move(spec, store, placement.directory, target, name))
 
+    def _give_up_moves(self, directory: LogDirectory) -> None:
+        self._opened_moves.cancel_in(directory)
+
     async def _assign(self, partition: TopicPartition, directory_id: bytes) -> None:
         await self._opened_metadata.assign_directory(partition, directory_id)
 
@@ -379,10 +238,9 @@ class FileStorage:
             StorageError: there is nothing to go on with.
         """
         described = f"the log directory {directory.path} failed: {error}"
-        if len(self._directories) == 1 or directory is self._opened_home.directory:
+        if not self._directories.is_dispensable(directory):
             raise StorageError(described) from error
-        self._directories.remove(directory)
-        self._lose_at_start(directory.path, str(error))
+        self._directories.drop(directory, str(error))
         lost = [each.spec.topic_partition for each in placements if each.directory is directory]
         self._opened_metadata.forget_directory(directory.id_bytes)
         await trio.to_thread.run_sync(directory.release)
@@ -394,8 +252,8 @@ class FileStorage:
         def set_aside_in(directory: LogDirectory) -> None:
             set_strays_aside(directory, self._known)
 
-        await trio.to_thread.run_sync(self._each, set_aside_in)
-        lost = {key for key in self._failed if self._known.has(key)}
+        await trio.to_thread.run_sync(self._directories.each, set_aside_in)
+        lost = {key for key in self._losses.partitions if self._known.has(key)}
         if lost:
             await self._opened_metadata.lose_partitions(sorted(lost))
 
@@ -404,16 +262,18 @@ class FileStorage:
         moves = self._opened_moves.under_way()
         directories = tuple(self._directories)
         views = await trio.to_thread.run_sync(lambda: [view_of(each, moves) for each in directories])
-        offline = [LogDirectoryView(str(path), (), failure=why) for path, why in self._offline.items()]
+        offline = [
+            LogDirectoryView(str(path), (), failure=why) for path, why in self._directories.offline.items()
+        ]
         return sorted([*views, *offline], key=lambda view: view.path)
 
     async def move_partition(self, partition: TopicPartition, path: str) -> None:
         """See `Storage.move_partition`."""
-        target = self._live_directory(path)
-        failure = self._failed.get(partition)
+        target = self._directories.at(path)
+        failure = self._losses.partitions.get(partition)
         if failure is not None:
             raise StorageError(f"{partition} is offline: {failure}")
-        source = next((each for each in self._directories if partition in each.stores), None)
+        source = self._directories.of(partition)
         if source is None:
             raise StorageError(f"{partition} is not open")
         if source is target:
@@ -422,15 +282,6 @@ class FileStorage:
         store = source.stores[partition]
         spec = attrs.evolve(self._specs[partition], config=store.config)
         self._opened_moves.begin(Move(spec, store, source, target, future_directory(partition)))
-
-    def _live_directory(self, path: str) -> LogDirectory:
-        wanted = Path(path).absolute()
-        for directory in self._directories:
-            if directory.path == wanted:
-                return directory
-        if wanted in self._offline:
-            raise StorageError(f"log directory {wanted} is offline: {self._offline[wanted]}")
-        raise LogDirNotFound(f"{path} is none of the log directories of this broker")
 
     @property
     def moves_under_way(self) -> Sequence[Move]:
@@ -452,9 +303,9 @@ class FileStorage:
 
     def _delete_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
-            self._failed.pop(partition, None)
+            self._losses.partitions.pop(partition, None)
             self._specs.pop(partition, None)
-        for directory in tuple(self._directories):
+        for directory in self._directories:
             stores = [directory.stores[key] for key in partitions if key in directory.stores]
             for store in stores:
                 store.retire()
@@ -472,8 +323,9 @@ class FileStorage:
         """
         if self._moves is not None:
             await self._moves.stop()
-        self._closing = True
-        directories, self._directories = self._directories, []
+        self._losses.stop_listening()
+        held = self._directories.with_home()
+        directories, self._directories.in_service = self._directories.in_service, []
         try:
             errors = await trio.to_thread.run_sync(close_stores, directories)
             if self._metadata is not None:
@@ -481,7 +333,7 @@ class FileStorage:
                 known, epoch = self._context.high_watermarks, self._metadata.broker_epoch
                 errors += await trio.to_thread.run_sync(mark_clean, directories, known, epoch)
         finally:
-            for directory in self._with_home(directories):
+            for directory in held:
                 directory.release()
         if errors:
             raise StorageError("not everything could be closed properly: " + "; ".join(errors))

@@ -16,8 +16,8 @@ from tidelog.kernel.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes, slice_bytes
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.background import IDLE_CHECK_INTERVAL_MS
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.storage import IDLE_CHECK_INTERVAL_MS
 
 COUNT = 50
 IDLE_CHECK_S = IDLE_CHECK_INTERVAL_MS / 1000

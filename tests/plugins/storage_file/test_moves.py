@@ -218,7 +218,7 @@ async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None
         with slow.installed():
             await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
             await eventually(lambda: slow.reached)
-            broker.storage._moves.cancel_in(broker.storage._directories[1])  # type: ignore[attr-defined]
+            broker.storage._moves.cancel_in(broker.storage._directories.in_service[1])  # type: ignore[attr-defined]
             slow.go_on()
             await eventually(lambda: not broker.storage._moves.under_way())  # type: ignore[attr-defined]
         assert list((tmp_path / "b").glob("t-0.*-future"))

@@ -1,0 +1,96 @@
+"""What the storage does by itself from time to time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from tidelog.kernel.config import keys as kernel_keys
+from tidelog.kernel.storage import StorageContext
+from tidelog.kernel.tasks import PeriodicTask
+from tidelog.plugins.storage_file import keys
+from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
+from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
+from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.losses import Losses
+from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+from tidelog.plugins.storage_file.moving.moves import Moves
+
+_log = logging.getLogger(__name__)
+
+METADATA_INTERVAL_MS = 60_000
+"""How often it is looked whether a snapshot of the metadata is due, or some of it too old."""
+IDLE_CHECK_INTERVAL_MS = 60_000
+"""Files of partitions that were used in neither of two such intervals are closed."""
+
+_CHECKPOINTS = (
+    (
+        keys.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
+        "checkpoint recovery points",
+        LogDirectory.write_recovery_points,
+    ),
+    (
+        keys.LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
+        "checkpoint log starts",
+        LogDirectory.write_log_starts,
+    ),
+)
+"""An interval of 0 means that it is only done when the broker stops."""
+
+
+class BackgroundWork:
+    """The periodic tasks of an open storage."""
+
+    def __init__(self, context: StorageContext, directories: LogDirectories, losses: Losses) -> None:
+        self._context = context
+        self._directories = directories
+        self._losses = losses
+
+    def start(self, deletions: DeletionQueue, moves: Moves, metadata: KraftMetadata) -> None:
+        """Start them all."""
+        self._start("log-dir-failure-handler", self._losses.take_next, 0)
+        self._start("log-dir-moves", moves.run_next, 0)
+        self._every(DELETION_INTERVAL_MS, "delete files", deletions.run_due)
+        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
+        self._every(METADATA_INTERVAL_MS, "metadata snapshots", metadata.keep_house)
+        config = self._context.config
+        for key, name, write in _CHECKPOINTS:
+            if config[key]:
+                task = partial(self._in_each_directory, write)
+                self._start(name, task, config[key], config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS])
+        interval_ms = max(config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS], 1)
+        self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)
+
+    def release_idle(self) -> None:
+        """Close files of partitions that were not used since the last time."""
+        for directory in self._directories:
+            # A copy, since partitions are deleted in a thread.
+            for store in list(directory.stores.values()):
+                store.release_idle()
+
+    def _start(
+        self, name: str, run: Callable[[], Awaitable[None]], interval_ms: int, delay_ms: int = 0
+    ) -> None:
+        self._context.tasks.start(PeriodicTask(name, run, interval_ms, delay_ms))
+
+    def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._start(name, run, interval_ms, interval_ms)
+
+    async def _check_idle(self) -> None:
+        self.release_idle()
+
+    async def _write_high_watermarks(self) -> None:
+        known = self._context.high_watermarks()
+        await self._in_each_directory(lambda directory: directory.write_high_watermarks(known))
+
+    async def _in_each_directory(self, write: Callable[[LogDirectory], None]) -> None:
+        for directory in self._directories:
+            try:
+                await trio.to_thread.run_sync(write, directory)
+            except OSError as error:
+                _log.error("no checkpoint can be written in %s: %s", directory.path, error)
+                self._losses.disk_failed(directory, error)
