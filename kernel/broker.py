@@ -12,7 +12,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -130,7 +130,7 @@ class Broker:
         await self._stop_requested.wait()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Broker]:
+    async def running(self) -> AsyncGenerator[Broker]:
         """Open, serve, and stop gracefully when the block ends.
 
         Raises:

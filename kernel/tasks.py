@@ -17,7 +17,7 @@ import attrs
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class BackgroundTasks:
         self._jobs_done = trio.Event()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncGenerator[None]:
         """Run until the block ends: periodic tasks are then cancelled, jobs in threads are waited for."""
         async with trio.open_nursery() as jobs:
             self._limiter = trio.CapacityLimiter(MAX_JOBS_IN_THREADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 import attrs
@@ -36,14 +36,14 @@ def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wal
 @asynccontextmanager
 async def running_broker(
     values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms
-) -> AsyncIterator[Broker]:
+) -> AsyncGenerator[Broker]:
     """A broker in this trio run; it stops gracefully when the block ends."""
     async with new_broker(values, clock=clock).running() as broker:
         yield broker
 
 
 @contextmanager
-def broker_in_thread(values: Mapping[str, object] | None = None) -> Iterator[ThreadedBroker]:
+def broker_in_thread(values: Mapping[str, object] | None = None) -> Generator[ThreadedBroker]:
     """A broker in a thread of its own; it stops gracefully when the block ends.
 
     Raises:

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from tidelog.plugins.storage_file import disk
@@ -79,7 +79,7 @@ class Durability:
         self._directory_changed = True
 
     @contextlib.contextmanager
-    def cutting(self, offset: int) -> Iterator[None]:
+    def cutting(self, offset: int) -> Generator[None]:
         """Keep flushes away while the log is cut; nothing from `offset` on counts as durable any more."""
         with self._flushing:
             self._durable_offset = min(self._durable_offset, offset)
