@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import attrs
 
-
-@attrs.frozen
-class BrokerEndpoint:
+class BrokerEndpoint(NamedTuple):
     """Where clients reach a broker on one listener."""
 
     node_id: int

@@ -13,9 +13,7 @@ Source: seed 002, "Data structures: the index files, field by field".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
-
-import attrs
+from typing import NamedTuple, Protocol
 
 from tidelog.kernel.errors import TidelogError
 
@@ -30,8 +28,7 @@ class IndexUnusable(TidelogError):
     """An index is missing or cannot be right; it has to be made anew from the log."""
 
 
-@attrs.frozen
-class IndexPlace:
+class IndexPlace(NamedTuple):
     """Where a segment is: its directory, its base offset, and what its files' names end in beside the suffix.
 
     `mark` is "" but for segments that are about to replace others.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.tasks import BackgroundTasks
 
 
-@attrs.frozen(order=True)
-class TopicPartition:
+class TopicPartition(NamedTuple):
     """A topic's name and a partition's number."""
 
     topic: str
@@ -94,8 +93,7 @@ def region_bytes(region: Region) -> bytes | memoryview:
     return region
 
 
-@attrs.frozen
-class AbortedTransaction:
+class AbortedTransaction(NamedTuple):
     """A transaction that was aborted: its producer, its first offset and that of its marker.
 
     `last_stable_offset` is what it was when the marker had been written: no transaction that is decided later
@@ -108,8 +106,7 @@ class AbortedTransaction:
     last_stable_offset: int
 
 
-@attrs.frozen
-class SegmentView:
+class SegmentView(NamedTuple):
     """What policies and lookups may know of a segment; times are milliseconds since the epoch."""
 
     base_offset: int
@@ -354,8 +351,7 @@ class TopicRecord:
     adopted: bool = False
 
 
-@attrs.frozen
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     """How this broker makes itself known: listener name → address that clients are told, and its rack."""
 
     endpoints: Mapping[str, tuple[str, int]]
@@ -433,8 +429,7 @@ class StorageContext:
     high_watermarks: Callable[[], Mapping[TopicPartition, int]] = _no_high_watermarks
 
 
-@attrs.frozen
-class PartitionSpec:
+class PartitionSpec(NamedTuple):
     """A partition to open."""
 
     topic_partition: TopicPartition
@@ -442,8 +437,7 @@ class PartitionSpec:
     config: TopicConfig
 
 
-@attrs.frozen
-class StoredPartition:
+class StoredPartition(NamedTuple):
     """A partition in a log directory; `offset_lag` is how far a copy that is to replace it is behind it."""
 
     topic_partition: TopicPartition
@@ -452,8 +446,7 @@ class StoredPartition:
     is_future: bool = False
 
 
-@attrs.frozen
-class LogDirectoryView:
+class LogDirectoryView(NamedTuple):
     """A place of partitions; sizes are of its file system, in bytes, -1 when unknown.
 
     `failure` tells why it is offline, None: it is not.

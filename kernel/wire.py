@@ -15,9 +15,7 @@ Requests of one connection are answered in order, one at a time, as Kafka does (
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from tidelog.kernel.storage import Region
 
@@ -31,8 +29,7 @@ class ProtocolViolation(Exception):
     """The peer broke the protocol beyond an answer: the connection is closed, the message is logged."""
 
 
-@attrs.frozen
-class Peer:
+class Peer(NamedTuple):
     """Who is at the other end: its address for logs, and the listener it came in by."""
 
     host: str

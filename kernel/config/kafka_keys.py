@@ -8,7 +8,7 @@ Names may end and begin with `*`. A key that a plugin declares is looked up befo
 
 from __future__ import annotations
 
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.config.types import Scope, T
 
@@ -87,8 +87,7 @@ _WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
 _LIMITLESS = (str(2**63 - 1),)
 
 
-@attrs.frozen
-class _Part:
+class _Part(NamedTuple):
     """A part of Kafka that is missing here, and the values that ask for nothing of it."""
 
     name: str
@@ -181,8 +180,7 @@ _RENAMED: dict[str, str] = {
 }
 
 
-@attrs.frozen
-class KafkaKey:
+class KafkaKey(NamedTuple):
     """What tidelog makes of a Kafka key that it does not have: `accepted` or not, and why."""
 
     accepted: bool

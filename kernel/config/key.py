@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, NamedTuple
 
 import attrs
 
 from tidelog.kernel.config.types import Scope, T_co, ValueType
 
 
-@attrs.frozen
-class BrokerDefault:
+class BrokerDefault(NamedTuple):
     """A broker key that gives a topic key its default; `factor` converts its unit into the topic key's."""
 
     key: ConfigKey[object]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -15,8 +16,7 @@ from tidelog.kernel.config.types import T
 from tidelog.kernel.errors import ConfigError
 
 
-@attrs.frozen
-class Resolved:
+class Resolved(NamedTuple):
     """A value and an origin for every broker key, by name; sentences about what is wrong or does nothing."""
 
     values: dict[str, object]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 import attrs
 
@@ -85,8 +85,7 @@ class TopicConfigEntry:
     secret: bool = False
 
 
-@attrs.frozen
-class TopicDefault:
+class TopicDefault(NamedTuple):
     """What a topic has that does not set `key`, and the broker key that was set to make it so."""
 
     key: ConfigKey[object]
@@ -94,8 +93,7 @@ class TopicDefault:
     broker_key: ConfigKey[object] | None
 
 
-@attrs.frozen
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     """The defaults of all topic keys, by name and as the configuration of a topic that sets none."""
 
     by_name: Mapping[str, TopicDefault]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
 from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
@@ -15,11 +13,10 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.service import CoordinatorService
 
 
-@attrs.frozen
 class ClassicBackend:
     """Keeps its state in internal topics, as Apache Kafka does."""
 
-    name: str = "classic"
+    name = "classic"
 
     def create(self, broker: Broker) -> Coordinator:
         """A coordinator that is not open yet."""
@@ -36,11 +33,10 @@ class ClassicBackend:
         return LazyCoordinator(make, lambda: has_state(broker))
 
 
-@attrs.frozen
 class MemoryBackend:
     """Keeps its state in memory: everything is forgotten when the broker stops."""
 
-    name: str = "memory"
+    name = "memory"
 
     def create(self, broker: Broker) -> Coordinator:
         """A coordinator that is not open yet."""

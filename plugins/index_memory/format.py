@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from tidelog.kernel.indexes import IndexPlace, IndexUnusable
 
 if TYPE_CHECKING:
     from tidelog.plugins.index_memory.memory_index import MemoryBuilder, MemoryIndex
 
 
-@attrs.frozen
 class MemoryFormat:
     """`IndexFormat` without files."""
 
-    name: str = "memory"
     suffixes: tuple[str, ...] = ()
+
+    def __init__(self, name: str = "memory") -> None:
+        self.name = name
 
     def create(self, place: IndexPlace, max_bytes: int) -> MemoryIndex:
         """See `IndexFormat.create`."""

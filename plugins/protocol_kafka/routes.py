@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, TypeAlias
-
-import attrs
+from typing import Any, NamedTuple, TypeAlias
 
 from tidelog.kernel.storage import Region
 from tidelog.kernel.wire import ProtocolViolation
@@ -24,8 +22,7 @@ HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
 Handler: TypeAlias = Callable[[RequestContext, Any], object]
 
 
-@attrs.frozen
-class Served:
+class Served(NamedTuple):
     """An API that is served: versions and the module in `handlers` that has its `handle` function."""
 
     key: int
@@ -80,8 +77,7 @@ SERVED: dict[int, Served] = {
 }
 
 
-@attrs.frozen
-class Route:
+class Route(NamedTuple):
     """How to serve one version of one API."""
 
     name: str

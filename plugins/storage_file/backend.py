@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tidelog.kernel.storage import Storage, StorageContext
 
 
-@attrs.frozen
 class FileBackend:
     """Logs in files, in Apache Kafka's own formats."""
 
-    name: str = "file"
-    durable: bool = True
+    name = "file"
+    durable = True
 
     def create(self, context: StorageContext) -> Storage:
         """A storage that is not open yet; the modules that do the work are loaded now."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.load_progress import LoadProgress
 from tidelog.plugins.storage_file.indexes.choice import IndexFormats
 
 
-@attrs.frozen
-class Services:
+class Services(NamedTuple):
     """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-import attrs
 import trio
 
 from tidelog.kernel.config import TopicConfig
@@ -33,6 +32,7 @@ from tidelog.plugins.storage_file.directories.losses import Losses
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
 from tidelog.plugins.storage_file.directories.placing import Placing, configured_paths
 from tidelog.plugins.storage_file.directories.strangers import (
+    NOTHING_KNOWN,
     KnownTopics,
     finish_deletions,
     set_aside,
@@ -66,7 +66,7 @@ class FileStorage:
         self._losses = Losses(context, self._directories, lambda: self._opened_metadata, self._give_up_moves)
         self._background = BackgroundWork(context, self._directories, self._losses)
         self._metadata: KraftMetadata | None = None
-        self._known = KnownTopics({}, {}, lambda _: None)
+        self._known = NOTHING_KNOWN
         self._clean_start = False
         self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
@@ -280,7 +280,7 @@ class FileStorage:
             self._opened_moves.cancel([partition])
             return
         store = source.stores[partition]
-        spec = attrs.evolve(self._specs[partition], config=store.config)
+        spec = self._specs[partition]._replace(config=store.config)
         self._opened_moves.begin(Move(spec, store, source, target, future_directory(partition)))
 
     @property

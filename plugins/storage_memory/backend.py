@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import attrs
-
 from tidelog.kernel.storage import Storage, StorageContext
 
 
-@attrs.frozen
 class MemoryBackend:
     """Logs in the memory of this process; each storage that it creates begins empty."""
 
-    name: str = "memory"
-    durable: bool = False
+    name = "memory"
+    durable = False
 
     def create(self, context: StorageContext) -> Storage:
         """A storage that is not open yet."""

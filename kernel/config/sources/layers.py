@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
-
-import attrs
+from typing import NamedTuple, TypeAlias
 
 
 class OriginKind(Enum):
@@ -20,8 +18,7 @@ class OriginKind(Enum):
     DEFAULT = "default"
 
 
-@attrs.frozen
-class Origin:
+class Origin(NamedTuple):
     """Where a value comes from; `detail` is `name:line` of a file, or an environment variable."""
 
     kind: OriginKind
@@ -34,8 +31,7 @@ class Origin:
 DEFAULT_ORIGIN = Origin(OriginKind.DEFAULT)
 
 
-@attrs.frozen
-class Setting:
+class Setting(NamedTuple):
     """One `name = text` and where it stands."""
 
     name: str
@@ -46,8 +42,7 @@ class Setting:
 Layer: TypeAlias = tuple[Setting, ...]
 
 
-@attrs.frozen
-class Sources:
+class Sources(NamedTuple):
     """All settings: `layers` from the strongest to the weakest, and what was wrong already in reading them.
 
     Settings of the environment are kept by variable: which key a variable means is known with the keys.

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.storage_file import disk
@@ -25,8 +24,7 @@ META_PROPERTIES = "meta.properties"
 _VERSION = "1"
 
 
-@attrs.frozen
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """The three ids in the file; those that it does not have are None."""
 
     cluster_id: str | None

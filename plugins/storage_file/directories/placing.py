@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
-
-import attrs
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, StorageError
@@ -38,8 +37,7 @@ def configured_paths(config: Config) -> list[Path]:
     return paths
 
 
-@attrs.frozen
-class Placing:
+class Placing(NamedTuple):
     """Places partitions in `live` directories; `offline` are those that failed, and why.
 
     `registered` are the topics whose partitions have to be there already.

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
-
-import attrs
 
 from tidelog.kernel.storage import TopicPartition, TopicRecord
 from tidelog.plugins.storage_file import disk
@@ -24,8 +23,7 @@ NAMED = 10
 """So many partitions of unknown topics are named in the log; their number is told anyway."""
 
 
-@attrs.frozen
-class KnownTopics:
+class KnownTopics(NamedTuple):
     """What the metadata tells: topics by name, names of deleted ones by id.
 
     `assigned(partition)` is the id of the log directory that it says a partition is in, None if it does not.
@@ -39,6 +37,14 @@ class KnownTopics:
         """Whether there is such a partition."""
         topic = self.topics.get(partition.topic)
         return topic is not None and partition.partition < topic.partitions
+
+
+def _nowhere(_: TopicPartition) -> None:
+    return None
+
+
+NOTHING_KNOWN: Final = KnownTopics({}, {}, _nowhere)
+"""Before the metadata was read."""
 
 
 def set_aside(directory: LogDirectory, partition: TopicPartition, name: str) -> str:

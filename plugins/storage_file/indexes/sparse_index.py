@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from tidelog.kernel.indexes import IndexPlace, IndexUnusable
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file import disk
@@ -158,12 +156,11 @@ class SparseBuilder:
         self._written_timestamp = timestamp
 
 
-@attrs.frozen
 class SparseFormat:
     """`IndexFormat` in Kafka's own files."""
 
-    name: str = "sparse"
-    suffixes: tuple[str, ...] = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    name = "sparse"
+    suffixes = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
     def create(self, place: IndexPlace, max_bytes: int) -> SparseIndex:
         """See `IndexFormat.create`."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import CorruptBatch
@@ -29,8 +28,7 @@ RETRY_AFTER_MS = 60_000
 """A disk that refused a snapshot is left alone for that long."""
 
 
-@attrs.frozen
-class SnapshotLimits:
+class SnapshotLimits(NamedTuple):
     """When to take snapshots, and how much of the past to keep; -1 keeps without a limit."""
 
     bytes_between: int

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import attrs
 
@@ -31,8 +32,7 @@ _log = logging.getLogger(__name__)
 METADATA_DIRECTORY = str(METADATA_PARTITION)
 
 
-@attrs.frozen
-class MetadataPlace:
+class MetadataPlace(NamedTuple):
     """Where the metadata log lies and whose it is: `root` is the log directory that has it.
 
     `directory_id` is the id of `root`, `log_directory_ids` are those of all directories with partitions.

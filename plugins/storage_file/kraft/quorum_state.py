@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
-
-import attrs
+from typing import Any, NamedTuple
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.storage_file import disk
@@ -25,8 +23,7 @@ NOBODY = -1
 _NO_DIRECTORY = encode_uuid_bytes(bytes(16))
 
 
-@attrs.frozen
-class QuorumState:
+class QuorumState(NamedTuple):
     """Epoch and leader (-1: unknown), and the configured voters if the file names them."""
 
     leader_epoch: int = 0

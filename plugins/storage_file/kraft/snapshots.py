@@ -16,8 +16,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header, verify_crc
@@ -43,8 +42,7 @@ PREAMBLE_BYTES = 4096
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.part|\.deleted)?")
 
 
-@attrs.frozen(order=True)
-class SnapshotId:
+class SnapshotId(NamedTuple):
     """The offset up to which a snapshot speaks (exclusive), and the epoch of the last batch before it."""
 
     offset: int

@@ -254,7 +254,7 @@ def _new_copy(move: Move, placement: Placement) -> FilePartitionStore:
     begin_at = first_offset(move.store)
     with _telling(move.target):
         disk.mkdir(move.path)
-        return open_partition(attrs.evolve(placement, exists=False, begin_at=begin_at), registered=True)
+        return open_partition(placement._replace(exists=False, begin_at=begin_at), registered=True)
 
 
 @contextlib.contextmanager
@@ -306,4 +306,4 @@ def _copying(services: Services) -> Services:
     def at_once(name: str, job: Callable[[], object]) -> None:
         job()
 
-    return attrs.evolve(services, in_thread=at_once)
+    return services._replace(in_thread=at_once)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.indexes import IndexFormat
@@ -34,8 +33,7 @@ from tidelog.plugins.storage_file.side_files import SideFiles
 _log = logging.getLogger(__name__)
 
 
-@attrs.frozen
-class Placement:
+class Placement(NamedTuple):
     """A partition to open, and the log directory that it is in (`exists`) or is to be created in.
 
     With `future` it is a copy in a directory of that name, which begins at offset `begin_at` when it is new.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.indexes import IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
@@ -14,8 +13,7 @@ from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment
 
 
-@attrs.frozen
-class SegmentSettings:
+class SegmentSettings(NamedTuple):
     """How segments are made and opened: the indexes' format, their sizes and interval in bytes.
 
     `now_ms` is the clock's time in milliseconds.

@@ -8,9 +8,7 @@ Source: seed 002, "Segment rolling".
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -19,8 +17,7 @@ ALWAYS = -1
 """A limit that everything passes."""
 
 
-@attrs.frozen
-class RollPolicy:
+class RollPolicy(NamedTuple):
     """The part of a topic's configuration that decides about rolling; bytes and milliseconds."""
 
     segment_bytes: int
