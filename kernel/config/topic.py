@@ -71,8 +71,7 @@ _FIELDS = {
 TopicConfigSource = Literal["topic", "broker", "default"]
 
 
-@attrs.frozen
-class TopicConfigEntry:
+class TopicConfigEntry(NamedTuple):
     """A topic key's value in Kafka's notation, and where it comes from.
 
     `broker_key` is the broker key that gives it when `source` is "broker". `value` is None for a secret.

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import attrs
-
 from tidelog.kernel.errors import BrokerError, ConfigError, CorruptBatch
 from tidelog.kernel.storage import PartitionStore
 from tidelog.plugins.storage_file import disk
@@ -50,8 +48,7 @@ class MetadataPlace(NamedTuple):
         return self.root / METADATA_DIRECTORY
 
 
-@attrs.define
-class OpenedMetadata:
+class OpenedMetadata(NamedTuple):
     """A log that was read: `epoch` is the newest that anybody led it in, `snapshots` are there, oldest first.
 
     `bytes_since_snapshot` is how much of the log the newest snapshot does not stand for.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection
-
-import attrs
+from typing import NamedTuple
 
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.plugins.storage_file import disk
@@ -27,8 +26,7 @@ _log = logging.getLogger(__name__)
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, disk.TEMPORARY_SUFFIX)
 
 
-@attrs.define
-class SegmentFiles:
+class SegmentFiles(NamedTuple):
     """Base offsets of the segments in order, names of the side files, and all names."""
 
     base_offsets: list[int]
