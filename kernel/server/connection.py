@@ -67,7 +67,7 @@ class Connection:
     async def _serve(self) -> None:
         sock, wire = self._socket, self._wire
         descriptor = sock.fileno()
-        rounds = answered = 0
+        rounds = 0
         while True:
             try:
                 count = sock.recv_into(wire.receive_buffer())
@@ -75,15 +75,18 @@ class Connection:
                 count = NOTHING_YET
             if count == 0:
                 return
+            expect_more = False
             if count != NOTHING_YET:
+                was_quiet = not self.active_since_sweep
                 self.active_since_sweep = True
                 wire.bytes_received(count)
                 answered = await self._answer_all()
                 if self._finishing:
                     return
+                # Who says a word now and then has said it: to read on would hardly ever find anything.
+                expect_more = not was_quiet or answered != 1
                 rounds += 1
-            if count == NOTHING_YET or answered == 1:
-                # Who sent a single request mostly waits for the answer: to read on at once would be in vain.
+            if not expect_more:
                 await trio.lowlevel.wait_readable(descriptor)
                 rounds = 0
             elif rounds >= ROUNDS_BEFORE_YIELD:

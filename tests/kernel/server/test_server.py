@@ -46,12 +46,16 @@ async def test_a_request_byte_by_byte() -> None:
         assert await line_from(client) == b"slowly\n"
 
 
-async def test_single_requests_and_several_at_once_in_turns() -> None:
+@pytest.mark.parametrize("pause_s", [0, 2.5], ids=["busy", "mostly quiet"])
+async def test_single_requests_and_several_at_once_in_turns(clock: MockClock, pause_s: float) -> None:
     async with running() as scene, await scene.connect() as client:
         for turn in range(3):
+            await trio.sleep(pause_s)
             assert await ask(client, f"echo single-{turn}") == f"single-{turn}"
+            await trio.sleep(pause_s)
             await client.send_all(b"echo one\necho two\necho thr")
             assert [await line_from(client) for _ in range(2)] == [b"one\n", b"two\n"]
+            await trio.sleep(pause_s)
             await client.send_all(b"ee\n")
             assert await line_from(client) == b"three\n"
 
