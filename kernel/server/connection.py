@@ -2,7 +2,8 @@
 
 The socket is driven without trio's stream objects: a recv or send that can go ahead costs one system call and
 no trip through the scheduler, and everything a client pipelined is served in one go. `wait_readable` and
-`wait_writable` are the only places that block, and a busy connection still yields after a few rounds.
+`wait_writable` are the only places that block, and a busy connection still yields after a few rounds. For a
+client that asks one thing after the other the event loop stays awake, see `look_out`.
 
 Nothing here has a timeout of its own: the server's sweep ends idle and stuck connections by shutting the
 socket down, which wakes whoever waits on it.
@@ -19,6 +20,7 @@ from collections.abc import Awaitable
 import trio
 
 from tidelog.kernel.peer_warnings import PeerWarnings
+from tidelog.kernel.server.look_out import Attention, LookOut
 from tidelog.kernel.server.sending import send_at_once, send_parts
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
@@ -28,7 +30,6 @@ ROUNDS_BEFORE_YIELD = 8
 """Rounds of receive and answer without waiting, after which other connections get their turn."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
-NOTHING_YET = -1
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
 REQUESTS_BEFORE_YIELD = 64
 """Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
@@ -37,7 +38,14 @@ REQUESTS_BEFORE_YIELD = 64
 class Connection:
     """A connected client; `run` serves it until either side ends it."""
 
-    def __init__(self, sock: socket.socket, wire: WireConnection, peer: Peer, warnings: PeerWarnings) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        wire: WireConnection,
+        peer: Peer,
+        warnings: PeerWarnings,
+        attention: Attention,
+    ) -> None:
         self.peer = peer
         self.active_since_sweep = True
         self._finishing = False
@@ -45,6 +53,7 @@ class Connection:
         self._socket = sock
         self._warnings = warnings
         self._wire = wire
+        self._look_out = LookOut(attention)
 
     async def run(self) -> None:
         """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down.
@@ -61,37 +70,43 @@ class Connection:
                 raise
             _log.debug("connection of %s ended: %s", self.peer, error)
         finally:
+            self._look_out.end()
             self._wire.close()
             self._socket.close()
 
     async def _serve(self) -> None:
-        sock, wire = self._socket, self._wire
-        descriptor = sock.fileno()
+        sock, wire, look_out = self._socket, self._wire, self._look_out
         rounds = 0
         while True:
             try:
                 count = sock.recv_into(wire.receive_buffer())
             except BlockingIOError:
-                count = NOTHING_YET
+                if look_out.goes_on():
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await self._sleep()
+                rounds = 0
+                continue
             if count == 0:
                 return
-            expect_more = False
-            if count != NOTHING_YET:
-                was_quiet = not self.active_since_sweep
-                self.active_since_sweep = True
-                wire.bytes_received(count)
-                answered = await self._answer_all()
-                if self._finishing:
-                    return
+            was_quiet, self.active_since_sweep = not self.active_since_sweep, True
+            wire.bytes_received(count)
+            answered = await self._answer_all()
+            if self._finishing:
+                return
+            look_out.served()
+            rounds += 1
+            if was_quiet and answered == 1:
                 # Who says a word now and then has said it: to read on would hardly ever find anything.
-                expect_more = not was_quiet or answered != 1
-                rounds += 1
-            if not expect_more:
-                await trio.lowlevel.wait_readable(descriptor)
+                await self._sleep()
                 rounds = 0
             elif rounds >= ROUNDS_BEFORE_YIELD:
                 rounds = 0
                 await trio.lowlevel.checkpoint()
+
+    async def _sleep(self) -> None:
+        await trio.lowlevel.wait_readable(self._socket)
+        self._look_out.woken()
 
     async def _answer_all(self) -> int:
         """Serve every request that arrived whole, and tell how many were.

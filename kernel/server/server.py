@@ -13,6 +13,7 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
+from tidelog.kernel.server.look_out import Attention
 from tidelog.kernel.wire import Peer, WireCodec
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Server:
             config[keys.MAX_CONNECTIONS_PER_IP],
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
+        self._attention = Attention()
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
         self._stopping = False
@@ -121,7 +123,7 @@ class Server:
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
         wire = self._codecs[peer.listener_name].connect(self._broker, peer)
-        connection = Connection(sock, wire, peer, self._broker.peer_warnings)
+        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._attention)
         self._idle_sweeps[connection] = 0
         if self._stopping:
             connection.finish()
