@@ -38,6 +38,11 @@ class Kind(Protocol):
         """Whether it always tells of giving up partitions before others can have them."""
         ...
 
+    @property
+    def starts_over(self) -> bool:
+        """Whether it joins anew when its broker was away, and reads again what it had not committed."""
+        ...
+
     def command(self, words: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str] | None]:
         """Command line and environment of a member with these arguments."""
         ...
@@ -51,6 +56,7 @@ class PythonKind:
     cooperative: str | None = None
     static: bool = True
     tells_revocation: bool = True
+    starts_over: bool = False
 
     def command(self, words: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str] | None]:
         return [sys.executable, "-m", f"tests.clients.groups.members.{self.name}", *words], None
@@ -64,6 +70,7 @@ class JavaKind:
     cooperative: str | None = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     static: bool = True
     tells_revocation: bool = True
+    starts_over: bool = False
 
     @property
     def name(self) -> str:
@@ -81,6 +88,7 @@ class NodeKind:
     cooperative: str | None = None
     static: bool = False
     tells_revocation: bool = False
+    starts_over: bool = True
 
     def command(self, words: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str] | None]:
         command, environment = node_command("member.js", KAFKAJS, words)

@@ -18,13 +18,16 @@ async function main() {
   // It beats between two fetches.
   const maxWaitTimeInMs = settings.heartbeatInterval || 5000;
   const consumer = kafka.consumer({ groupId, maxWaitTimeInMs, ...settings });
+  const positions = new Map();
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    tell(`owns ${(payload.memberAssignment[topic] || []).join(",")}`);
+    const owned = payload.memberAssignment[topic] || [];
+    // What others own now is theirs to commit: an old position would set them back.
+    for (const partition of positions.keys()) if (!owned.includes(partition)) positions.delete(partition);
+    tell(`owns ${owned.join(",")}`);
   });
   consumer.on(consumer.events.REBALANCING, () => tell("owns "));
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
-  const positions = new Map();
   await consumer.run({
     eachMessage: async ({ partition, message }) => {
       positions.set(partition, String(BigInt(message.offset) + 1n));
