@@ -16,6 +16,8 @@ RECORDS_PER_BREATH = 512
 """After so many the caller may let others go on."""
 _NO_LENGTH = 0x01
 """The varint of -1."""
+_Reached = tuple[int, int, int]
+"""Index and position of the first record not gone through, and how many bytes it takes to go on with it."""
 
 
 def check_records(
@@ -53,8 +55,8 @@ def check_records(
 
 def _check_piece(
     data: bytes, index: int, count: int, keys_required: bool, breathe: Callable[[], None] | None
-) -> tuple[int, int, int]:
-    """Go through the records that are whole; index and position of the one that is not, and its size."""
+) -> _Reached:
+    """Go through the records that are whole."""
     position, wanted = 0, 1
     while index < count and position < len(data):
         stop = min(count, index + RECORDS_PER_BREATH)
@@ -66,14 +68,10 @@ def _check_piece(
     return index, position, wanted
 
 
-def _check_some(
-    data: bytes, position: int, index: int, stop: int, keys_required: bool
-) -> tuple[int, int, int]:
-    """Go through records `index` to `stop`; index and position behind them, and the size of one that is cut.
-
-    Varints of one and two bytes are read in place: nearly all are so short, and a call for each would cost
-    more than all the rest.
-    """
+def _check_some(data: bytes, position: int, index: int, stop: int, keys_required: bool) -> _Reached:
+    """Go through records `index` to `stop`."""
+    # Varints of one and two bytes are read in place: nearly all are so short, and a call for each would cost
+    # more than all the rest.
     size, start = len(data), position
     try:
         while index < stop and position < size:
@@ -86,7 +84,7 @@ def _check_some(
                 length, position = _zigzag(data, position)
             end = position + (length >> 1)
             if end > size or length & 1:
-                break
+                return index, start, _wanted(index, length, end - start)
             position += 1
             while data[position] > 0x7F:
                 position += 1
@@ -114,15 +112,17 @@ def _check_some(
             if position != end:
                 raise _ill_fitting(index)
             index += 1
-        else:
-            return index, position, 1
     except (IndexError, CorruptBatch) as error:
         if not _is_cut(data, start):
             raise _ill_fitting(index) from error
         return index, start, size - start + 1
+    return index, position, 1
+
+
+def _wanted(index: int, length: int, size: int) -> int:
     if length & 1:
         raise InvalidRecord(f"record {index} has a negative length")
-    return index, start, end - start
+    return size
 
 
 def _ill_fitting(index: int) -> InvalidRecord:

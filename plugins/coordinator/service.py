@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.coordination.loading import LoadProgress
     from tidelog.kernel.topics import Topic
+    from tidelog.plugins.coordinator.consumer_groups.assembly import ConsumerGroupRooms
     from tidelog.plugins.coordinator.log import StateLog
 
 REMEMBERED_HASHES = 100_000
@@ -81,14 +82,7 @@ class CoordinatorService:
         self._expiry = OffsetExpiry(
             group_log, self.offsets, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
-        self.replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
-        self.replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
-        self.replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
-        consumers.join_replay(self.replay)
-        self.replay.on_settle(self._group_driver.settle)
-        self.replay.on_loaded(self.offsets.loaded)
-        for part in (self.offsets, self._group_driver):
-            self.replay.on_forget(part.forget_partition)
+        self.replay = self._new_replay(consumers)
         self.transactions = transactions_for(
             broker,
             transaction_log,
@@ -97,6 +91,18 @@ class CoordinatorService:
             partition_for=self.partition_for_transactional_id,
             partition_for_group=self.partition_for_group,
         )
+
+    def _new_replay(self, consumers: ConsumerGroupRooms) -> GroupReplay:
+        """Who is told what when the log of groups is read back."""
+        replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
+        replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
+        replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
+        consumers.join_replay(replay)
+        replay.on_settle(self._group_driver.settle)
+        replay.on_loaded(self.offsets.loaded)
+        for part in (self.offsets, self._group_driver):
+            replay.on_forget(part.forget_partition)
+        return replay
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:

@@ -67,6 +67,11 @@ async def read_to_its_end(log: TopicLog) -> None:
         await trio.sleep(0.001)
 
 
+def longest_step(seen: list[int], end: int) -> int:
+    """How much was done at once, when so much had been done each time that others went on."""
+    return max(after - before for before, after in zip(seen, [*seen[1:], end], strict=True))
+
+
 async def test_the_topic_is_made_when_it_is_needed(broker: Broker) -> None:
     log, reader = new_log(broker)
     assert log.partition_count == 3
@@ -123,7 +128,7 @@ async def test_reading_back_lets_others_go_on(broker: Broker) -> None:
     while not later.progress.done:
         seen.append(len(reader.replayed))
         await trio.lowlevel.checkpoint()
-    assert max(after - before for before, after in zip(seen, [*seen[1:], 20], strict=True)) <= 4
+    assert longest_step(seen, 20) <= 4
 
 
 async def test_settling_lets_others_go_on_and_requests_wait_for_its_end(broker: Broker) -> None:
@@ -138,10 +143,7 @@ async def test_settling_lets_others_go_on_and_requests_wait_for_its_end(broker: 
         with pytest.raises(CoordinatorLoadInProgress):
             later.check_active(0)
         await trio.lowlevel.checkpoint()
-    assert (
-        max(after - before for before, after in zip(seen, [*seen[1:], 1000], strict=True))
-        <= 2 * STEPS_PER_SLICE
-    )
+    assert longest_step(seen, 1000) <= 2 * STEPS_PER_SLICE
     later.check_active(0)
 
 
