@@ -1,15 +1,17 @@
 """Not a broker: the quickest answers that a producer takes for one, and nothing is kept.
 
-Run as a program it prints its port and serves one client after another's connection in threads, with blocking
-sockets. What a producer then measures is the client, two trips over the loopback, and waking up four times.
+Run as a program it prints its port and serves one client after another's connection in threads, each of which
+stays awake for a while after an answer. What a producer then measures is itself and two trips over the loopback.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import struct
 from threading import Thread
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.plugins.protocol_kafka.codecs import decoder, encode
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 _SERVED: Final = {PRODUCE: 11, METADATA: 12, API_VERSIONS: 3, INIT_PRODUCER_ID: 4}
 _BY_KEY = {api.key: api for api in _SERVED}
 _BUFFER_BYTES = 2_000_000
+_AWAKE_SECONDS = 0.001
+"""Longer than a client takes that sends its next record as soon as it has the answer."""
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">ii")
 _NODE = 1
@@ -68,7 +72,7 @@ def _frames(connection: socket.socket) -> Iterator[memoryview]:
     """Whole frames; each is valid until the next one is asked for."""
     buffer = memoryview(bytearray(_BUFFER_BYTES))
     filled = 0
-    while count := connection.recv_into(buffer[filled:]):
+    while count := _receive(connection, buffer[filled:]):
         filled += count
         start = 0
         while filled - start >= _LENGTH.size:
@@ -80,6 +84,14 @@ def _frames(connection: socket.socket) -> Iterator[memoryview]:
         if start:
             buffer[: filled - start] = bytes(buffer[start:filled])
             filled -= start
+
+
+def _receive(connection: socket.socket, room: memoryview) -> int:
+    until = perf_counter() + _AWAKE_SECONDS
+    while perf_counter() < until:
+        with contextlib.suppress(BlockingIOError):
+            return connection.recv_into(room, 0, socket.MSG_DONTWAIT)
+    return connection.recv_into(room)
 
 
 def _answer(request: Any, port: int, offset: int) -> object:
