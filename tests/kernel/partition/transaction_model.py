@@ -243,9 +243,10 @@ class TransactionalLog(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.log) > 30)
     @rule(ahead=st.integers(1, 10))
     def raise_log_start(self, ahead: int) -> None:
-        """Nothing is truncated any more whose transaction was decided: it cannot be told from the log."""
+        """No decision is truncated any more: its transaction may have begun before the log does now."""
         partition = self.partition
-        self.decided = partition.last_stable_offset
+        decisions = [batch.last_offset + 1 for batch in self.model.log if batch.commit is not None]
+        self.decided = max([partition.last_stable_offset, *decisions])
         partition.raise_log_start(min(partition.log_start_offset + ahead, partition.last_stable_offset))
         self.start_was_raised = True
 
