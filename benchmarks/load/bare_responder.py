@@ -1,7 +1,8 @@
 """Not a broker: the quickest answers that a producer takes for one, and nothing is kept.
 
 Run as a program it prints its port and serves one client after another's connection in threads, each of which
-stays awake for a while after an answer. What a producer then measures is itself and two trips over the loopback.
+stays awake for a while after an answer. What a producer then measures is itself and two trips over the
+loopback.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Connection:
                 count = sock.recv_into(wire.receive_buffer())
             except BlockingIOError:
                 if look_out.goes_on():
-                    await trio.lowlevel.checkpoint()
+                    await look_out.turn()
                 else:
                     await self._sleep()
                 rounds = 0

@@ -2,8 +2,9 @@
 
 To be woken up takes some ten microseconds, several times that on a virtual machine, and whoever was asleep
 finds the processor's caches cold. So the event loop goes on turning for such a client, and serves everybody
-else meanwhile. One connection at a time is looked out for, during `LOOK_OUT_SECONDS` at most, and only while
-that mostly succeeds: after each time in vain it takes twice as many prompt requests until the next time.
+else meanwhile. One connection at a time is looked out for, during `socket.busy.poll.us` at most, and only
+while that mostly succeeds: after each time in vain it takes twice as many prompt requests until the next
+time.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-LOOK_OUT_SECONDS: Final = 200e-6
-"""Clients on the same machine or in the same rack answer within this; those that do not are slept for."""
+import trio
+
 MOST_DISTRUST: Final = 64
 """Prompt requests that a client has to send, at most, before it is looked out for again."""
 
@@ -22,13 +23,16 @@ MOST_DISTRUST: Final = 64
 class Attention:
     """What a server has once: the connection that is looked out for."""
 
-    __slots__ = ("_possible", "_taken", "now")
+    __slots__ = ("_possible", "_taken", "now", "seconds")
 
-    def __init__(self, now: Callable[[], float] = perf_counter, processors: int | None = None) -> None:
-        """With a single processor nobody is looked out for: the client could not run meanwhile."""
+    def __init__(
+        self, seconds: float, now: Callable[[], float] = perf_counter, processors: int | None = None
+    ) -> None:
+        """For `seconds` at most; with a single processor never, as the client could not run meanwhile."""
+        self.seconds = seconds
         self.now = now
         self._taken = False
-        self._possible = (_processors() if processors is None else processors) > 1
+        self._possible = seconds > 0 and (_processors() if processors is None else processors) > 1
 
     def take(self) -> bool:
         """Whether it was to be had."""
@@ -46,7 +50,7 @@ class LookOut:
     """When a connection's next request is worth staying awake for.
 
     Tell it when the client was `served` and when it has `woken` the connection, and ask `goes_on` before
-    sleeping; in between let the event loop turn once.
+    sleeping; each time that says so await a `turn`.
     """
 
     __slots__ = ("_attention", "_distrust", "_prompt", "_served_at", "_until")
@@ -67,7 +71,7 @@ class LookOut:
 
     def woken(self) -> None:
         """Something came after the connection went to sleep."""
-        if self._attention.now() - self._served_at < LOOK_OUT_SECONDS:
+        if self._attention.now() - self._served_at < self._attention.seconds:
             self._prompt += 1
         else:
             self._prompt = 0
@@ -77,7 +81,7 @@ class LookOut:
         if self._until is None:
             if self._prompt < self._distrust or not self._attention.take():
                 return False
-            self._until = self._served_at + LOOK_OUT_SECONDS
+            self._until = self._served_at + self._attention.seconds
         if self._attention.now() < self._until:
             return True
         self._prompt = 0
@@ -85,11 +89,24 @@ class LookOut:
         self.end()
         return False
 
+    @staticmethod
+    async def turn() -> None:
+        """Let other processes have the processor, the client perhaps, and then the other tasks."""
+        _yield_processor()
+        await trio.lowlevel.checkpoint()
+
     def end(self) -> None:
         """Look out no more."""
         if self._until is not None:
             self._until = None
             self._attention.release()
+
+
+def _no_yield() -> None:
+    """Where the system has no such call."""
+
+
+_yield_processor: Final[Callable[[], None]] = getattr(os, "sched_yield", _no_yield)
 
 
 def _processors() -> int:

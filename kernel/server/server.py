@@ -41,7 +41,7 @@ class Server:
             config[keys.MAX_CONNECTIONS_PER_IP],
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
-        self._attention = Attention()
+        self._attention = Attention(config[keys.SOCKET_BUSY_POLL_US] / 1e6)
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
         self._stopping = False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidelog.kernel.server.look_out import LOOK_OUT_SECONDS, MOST_DISTRUST, Attention, LookOut
+from tidelog.kernel.server.look_out import MOST_DISTRUST, Attention, LookOut
 
-SOON = LOOK_OUT_SECONDS / 2
-LATE = LOOK_OUT_SECONDS * 2
+SECONDS = 400e-6
+SOON = SECONDS / 2
+LATE = SECONDS * 2
 
 
 @attrs.define
@@ -26,7 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def attention(clock: Clock) -> Attention:
-    return Attention(clock, processors=2)
+    return Attention(SECONDS, clock, processors=2)
 
 
 def request_after(look_out: LookOut, clock: Clock, pause: float) -> bool:
@@ -90,7 +91,10 @@ def test_one_at_a_time(attention: Attention, clock: Clock) -> None:
     assert first.goes_on()
 
 
-def test_not_with_a_single_processor(clock: Clock) -> None:
-    look_out = LookOut(Attention(clock, processors=1))
+@pytest.mark.parametrize(("seconds", "processors"), [(SECONDS, 1), (0.0, 2)])
+def test_not_with_a_single_processor_and_not_when_it_is_switched_off(
+    clock: Clock, seconds: float, processors: int
+) -> None:
+    look_out = LookOut(Attention(seconds, clock, processors))
     look_out.served()
     assert not any(request_after(look_out, clock, SOON) for _ in range(10))
