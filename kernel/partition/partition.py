@@ -32,7 +32,7 @@ from tidelog.kernel.partition.epochs import LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.markers import end_transaction
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
-from tidelog.kernel.partition.record_checks import RecordChecks, check_in_thread
+from tidelog.kernel.partition.record_checks import RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.validation import validate_batch, validate_records, validate_timestamps
 from tidelog.kernel.partition.waiters import AppendWaiter
@@ -166,6 +166,7 @@ class Partition:
         in_transaction: bool = False,
         sequenced: bool = True,
         checks: RecordChecks = RecordChecks.ALL,
+        header: BatchHeader | None = None,
     ) -> AppendResult:
         """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
@@ -173,6 +174,7 @@ class Partition:
         `in_transaction`: a coordinator vouches that the partition is part of the producer's transaction.
         Without `sequenced` a coordinator writes for the producer, whose batches then bear no sequence.
         `checks`: whether the records inside are gone through, where that is called for at all.
+        `header`: of a batch that is not looked at a second time, as `ChecksTakeLong` has it.
 
         Raises:
             ChecksTakeLong: with `RecordChecks.QUICK`; await `check_records`, then append with
@@ -185,7 +187,8 @@ class Partition:
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         config = self.config
-        header = validate_batch(batch, config, sequenced=sequenced)
+        if header is None:
+            header = validate_batch(batch, config, sequenced=sequenced)
         attributes = header.attributes
         if attributes & TRANSACTIONAL_BIT and not in_transaction:
             raise InvalidTransactionState(
@@ -208,13 +211,13 @@ class Partition:
                 stamp_create_time(batch, header)
         return self._append_stamped(batch, header, append_time)
 
-    async def check_records(self, batch: bytearray | memoryview) -> None:
-        """Go through the records of a batch in a thread, whoever else wants to be served meanwhile.
+    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
+        """Go through the records of a batch, and serve whoever else wants to be served meanwhile.
 
         Raises:
-            BrokerError: the batch is refused, see `validate_batch` and `validate_records`.
+            BrokerError: the batch is refused, see `validate_in_steps`.
         """
-        await check_in_thread(batch, validate_batch(batch, self.config), self.config)
+        await check_records(batch, header, self.config)
 
     def append_marker(
         self,

@@ -1,22 +1,30 @@
-"""Where the records inside a batch are gone through: at once, in a thread, or not again.
+"""Where the records inside a batch are gone through: at once, step by step, in a thread, or not again.
 
-Unpacking lets go of the interpreter's lock, going through records does not; so the thread lets others have it
-every fraction of a millisecond. Two threads at most: each may hold what a batch unpacks to.
+As long as nobody else wants anything, the event loop goes through them itself, a fraction of a millisecond
+in each of its turns. That is soonest done: a thread has to be woken, finds the processor's caches cold, and
+wakes the loop in the end. As soon as others want to be served, a thread goes on with it. Unpacking lets go of
+the interpreter's lock, and between steps others get it too. Two threads at most: each may hold what a
+snappy block unpacks to.
 """
 
 from __future__ import annotations
 
 import enum
 import time
-from functools import partial
+from collections.abc import Iterator
 
 import trio
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.partition.validation import validate_records
-from tidelog.kernel.records.batch import BatchHeader, Buffer
+from tidelog.kernel.partition.validation import validate_in_steps
+from tidelog.kernel.records.batch import CODEC_MASK, BatchHeader, Buffer
+from tidelog.kernel.records.unpacking import comes_in_pieces
 
 THREADS = 2
+OTHERS_SECONDS = 100e-6
+"""A turn of the event loop that takes longer has served somebody else."""
+HOLD_SECONDS = 200e-6
+"""How long a thread keeps others from the interpreter's lock, and a step: letting go of it takes a while."""
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("record checks")
 
 
@@ -28,10 +36,30 @@ class RecordChecks(enum.Enum):
     DONE = enum.auto()
 
 
-async def check_in_thread(batch: Buffer, header: BatchHeader, config: TopicConfig) -> None:
-    """See `validate_records`, which says what is raised."""
-    check = partial(validate_records, batch, header, config, breathe=_let_others_go_on)
-    await trio.to_thread.run_sync(check, limiter=_shared_limiter())
+async def check_records(batch: Buffer, header: BatchHeader, config: TopicConfig) -> None:
+    """See `validate_in_steps`, which says what is raised."""
+    steps = validate_in_steps(batch, header, config)
+    if comes_in_pieces(header.attributes & CODEC_MASK):
+        for _ in steps:
+            if await _others_were_served():
+                break
+        else:
+            return
+    await trio.to_thread.run_sync(_go_on, steps, limiter=_shared_limiter())
+
+
+async def _others_were_served() -> bool:
+    before = time.perf_counter()
+    await trio.lowlevel.checkpoint()
+    return time.perf_counter() - before > OTHERS_SECONDS
+
+
+def _go_on(steps: Iterator[None]) -> None:
+    since = time.perf_counter()
+    for _ in steps:
+        if time.perf_counter() - since > HOLD_SECONDS:
+            _let_others_go_on()
+            since = time.perf_counter()
 
 
 def _let_others_go_on() -> None:

@@ -7,7 +7,7 @@ topics.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
@@ -27,7 +27,7 @@ from tidelog.kernel.records.batch import (
     parse_header,
     verify_crc,
 )
-from tidelog.kernel.records.checking import check_records
+from tidelog.kernel.records.checking import check_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
 from tidelog.kernel.records.unpacking import UnpackedTooLarge, unpack
 
@@ -41,7 +41,12 @@ QUICK_BYTES = 64 * 1024
 
 
 class ChecksTakeLong(Exception):
-    """The records are too many to go through on the event loop; check them in a thread, then append again."""
+    """The records are too many to go through in one turn of the event loop: check them first, then append."""
+
+    def __init__(self, header: BatchHeader) -> None:
+        """`header` of the batch, in which nothing was wrong."""
+        super().__init__()
+        self.header = header
 
 
 def validate_batch(batch: Buffer, config: TopicConfig, *, sequenced: bool = True) -> BatchHeader:
@@ -118,36 +123,41 @@ def _validate_room(header: BatchHeader, count: int) -> None:
         raise UnsupportedCompression(f"there is no compression codec {codec}")
 
 
-def validate_records(
-    batch: Buffer,
-    header: BatchHeader,
-    config: TopicConfig,
-    *,
-    quick: bool = False,
-    breathe: Callable[[], None] | None = None,
-) -> None:
-    """Unpack and go through the records of a batch that `validate_batch` accepts.
-
-    With `quick`, only as far as that is done in a moment; otherwise blocking, for a thread, with `breathe`
-    called every fraction of a millisecond.
+def validate_records(batch: Buffer, header: BatchHeader, config: TopicConfig, *, quick: bool = False) -> None:
+    """Unpack and go through the records of a batch that `validate_batch` accepts, at once.
 
     Raises:
-        ChecksTakeLong: with `quick`, the batch has too many records or unpacks to too much.
-        MessageTooLarge: it unpacks to more than 256 MiB.
+        ChecksTakeLong: `quick`, and the batch has too many records or unpacks to too much.
+        BrokerError: see `validate_in_steps`.
+    """
+    if quick and header.record_count > QUICK_RECORDS:
+        raise ChecksTakeLong(header)
+    try:
+        for _ in validate_in_steps(batch, header, config, quick=quick):
+            pass
+    except MessageTooLarge:
+        if quick:
+            raise ChecksTakeLong(header) from None
+        raise
+
+
+def validate_in_steps(
+    batch: Buffer, header: BatchHeader, config: TopicConfig, *, quick: bool = False
+) -> Iterator[None]:
+    """Unpack and go through the records of a batch, for a fraction of a millisecond at each step.
+
+    Raises:
+        MessageTooLarge: it unpacks to more than 256 MiB, or if it has to be `quick` than 64 KiB.
         InvalidRecord: it does not hold the records that its header tells of, or one of them has no key in a
             compacted topic.
     """
-    if quick and header.record_count > QUICK_RECORDS:
-        raise ChecksTakeLong
     packed = memoryview(batch)[HEADER_BYTES:]
     codec = header.attributes & CODEC_MASK
     max_bytes = QUICK_BYTES if quick else MAX_RECORDS_BYTES
     pieces = unpack(codec, packed, max_bytes) if codec else [bytes(packed)]
     try:
-        check_records(pieces, header.record_count, keys_required=config.is_compacted, breathe=breathe)
+        yield from check_in_steps(pieces, header.record_count, keys_required=config.is_compacted)
     except UnpackedTooLarge as error:
-        if quick:
-            raise ChecksTakeLong from None
         raise MessageTooLarge(f"{error}; send smaller batches") from None
     except CorruptBatch as error:
         # The CRC is right, so nothing was damaged on the way: to send it again will not help.

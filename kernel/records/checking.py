@@ -7,27 +7,27 @@ batch is kept. Source: what Apache Kafka checks of compressed batches (seed 002,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.varint import MAX_VARLONG_BYTES, read_varlong
 
-RECORDS_PER_BREATH = 512
-"""After so many the caller may let others go on."""
+RECORDS_PER_STEP = 512
+"""What a step goes through at most: a quarter of a millisecond."""
 _NO_LENGTH = 0x01
 """The varint of -1."""
 _Reached = tuple[int, int, int]
 """Index and position of the first record not gone through, and how many bytes it takes to go on with it."""
 
 
-def check_records(
-    pieces: Iterable[bytes],
-    count: int,
-    *,
-    keys_required: bool = False,
-    breathe: Callable[[], None] | None = None,
-) -> None:
-    """Go through `count` records, which may be cut anywhere into pieces; `breathe` is called now and then.
+def check_records(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> None:
+    """Go through `count` records at once, see `check_in_steps`."""
+    for _ in check_in_steps(pieces, count, keys_required=keys_required):
+        pass
+
+
+def check_in_steps(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> Iterator[None]:
+    """Go through `count` records, which may be cut anywhere into pieces, a part of a piece at each step.
 
     Never more than a piece and the record that it cuts is held.
 
@@ -42,30 +42,20 @@ def check_records(
         held.append(piece)
         held_bytes += len(piece)
         if held_bytes < wanted:
+            yield
             continue
         data = b"".join(held)
-        index, position, wanted = _check_piece(data, index, count, keys_required, breathe)
+        position, wanted = 0, 1
+        while wanted == 1 and index < count and position < len(data):
+            stop = min(count, index + RECORDS_PER_STEP)
+            index, position, wanted = _check_some(data, position, index, stop, keys_required)
+            yield
         held_bytes = len(data) - position
         if held_bytes and index == count:
             raise InvalidRecord(f"bytes follow the {count} records of the batch")
         held = [data[position:]]
     if index < count:
         raise InvalidRecord(f"the batch's records end early: {count} are counted in its header")
-
-
-def _check_piece(
-    data: bytes, index: int, count: int, keys_required: bool, breathe: Callable[[], None] | None
-) -> _Reached:
-    """Go through the records that are whole."""
-    position, wanted = 0, 1
-    while index < count and position < len(data):
-        stop = min(count, index + RECORDS_PER_BREATH)
-        index, position, wanted = _check_some(data, position, index, stop, keys_required)
-        if breathe is not None:
-            breathe()
-        if wanted > 1:
-            break
-    return index, position, wanted
 
 
 def _check_some(data: bytes, position: int, index: int, stop: int, keys_required: bool) -> _Reached:

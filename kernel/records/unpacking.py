@@ -23,11 +23,16 @@ from tidelog.kernel.records.compression import (
 
 PIECE_BYTES = 128 * 1024
 """What is unpacked at once where the library can be told so; small enough to stay in a processor's cache."""
+GZIP_PIECE_BYTES = 32 * 1024
+"""The same for the slowest of them, which takes as long for that."""
 PACKED_STEP_BYTES = 64 * 1024
 """What is fed at once: these libraries copy what they were fed and have not used yet, again and again."""
-ZSTD_STEP_BYTES = 1024
-"""What is fed at once: this library has no bound on what comes out, which is 32768 times as much at most."""
-ZSTD_WRITE_BYTES = 64 * 1024
+ZSTD_STEP_BYTES = 64
+"""Fed at once, with the rest of a block: this library has no bound on what comes out, but each block has one,
+128 KB, and takes four bytes at least."""
+ZSTD_BLOCK_HEAD_BYTES = 3
+ZSTD_REPEATED_BYTE = 1
+"""The type of a block that holds a single byte, whatever its size says."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
 SPARE_DECOMPRESSORS = 4
 """As many are kept as threads unpack at the same time; each has a window of a few megabytes at most."""
@@ -61,6 +66,11 @@ def unpack(codec: int, data: Buffer, max_bytes: int) -> Iterator[bytes]:
         raise CorruptBatch(f"the records are not valid {CODEC_NAMES[codec]}: {error}") from error
 
 
+def comes_in_pieces(codec: int) -> bool:
+    """Whether each piece is small; a snappy block may be as large as the whole."""
+    return _CODECS.get(codec) is not _snappy
+
+
 def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
     """The unpacked records, whole; see `unpack` for what is raised."""
     return b"".join(unpack(codec, data, max_bytes))
@@ -79,7 +89,7 @@ def _gzip(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(GZIP_WINDOW_BITS)
     for step in _steps(view, PACKED_STEP_BYTES):
         packed: Buffer = step
-        while piece := unpacker.decompress(packed, PIECE_BYTES):
+        while piece := unpacker.decompress(packed, GZIP_PIECE_BYTES):
             yield piece
             packed = unpacker.unconsumed_tail
         if unpacker.eof:
@@ -112,16 +122,28 @@ def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     # To make one takes longer than to unpack a few kilobytes.
     decompressor = _spare_decompressors.pop() if _spare_decompressors else zstandard.ZstdDecompressor()
     try:
-        unpacker = decompressor.decompressobj(write_size=ZSTD_WRITE_BYTES)
-        for step in _steps(view, ZSTD_STEP_BYTES):
-            if piece := unpacker.decompress(step):
-                yield piece
+        unpacker = decompressor.decompressobj()
+        for step in _zstd_steps(view, zstandard.frame_header_size(view)):
+            yield unpacker.decompress(step)
             if unpacker.eof:
                 return
     finally:
         if len(_spare_decompressors) < SPARE_DECOMPRESSORS:
             _spare_decompressors.append(decompressor)
     raise CorruptBatch("the zstd frame ends early")
+
+
+def _zstd_steps(view: memoryview, head_bytes: int) -> Iterator[memoryview]:
+    """The frame cut at the ends of blocks (RFC 8878, section 3.1.1.2)."""
+    start, position = 0, head_bytes
+    while position < len(view):
+        head = int.from_bytes(view[position : position + ZSTD_BLOCK_HEAD_BYTES], "little")
+        one_byte = head >> 1 & 0b11 == ZSTD_REPEATED_BYTE
+        position += ZSTD_BLOCK_HEAD_BYTES + (1 if one_byte else head >> 3)
+        if position - start >= ZSTD_STEP_BYTES:
+            yield view[start:position]
+            start = position
+    yield view[start:]
 
 
 def _snappy(view: memoryview, max_bytes: int) -> Iterator[bytes]:

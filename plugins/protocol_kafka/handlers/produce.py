@@ -19,8 +19,8 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.record_checks import RecordChecks
-from tidelog.kernel.partition.validation import ChecksTakeLong
-from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
+from tidelog.kernel.partition.validation import ChecksTakeLong, validate_batch
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader
 from tidelog.kernel.storage import TopicPartition
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
@@ -57,10 +57,14 @@ class FlushDue(NamedTuple):
 
 
 class ToCheck(NamedTuple):
-    """A batch whose records have to be gone through in a thread before it is appended."""
+    """A batch whose records have to be gone through before it is appended.
+
+    Without `header` it was not looked at yet, as another one comes before it.
+    """
 
     partition: Partition
     records: memoryview
+    header: BatchHeader | None
     answer: PartitionProduceResponse
     voucher: Voucher | None
 
@@ -136,9 +140,12 @@ async def _answer_later(
 async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Waiting) -> None:
     partition, answer = batch.partition, batch.answer
     try:
-        await partition.check_records(batch.records)
+        header = batch.header or validate_batch(batch.records, partition.config)
+        await partition.check_records(batch.records, header)
         covered = batch.voucher is not None and batch.voucher.covers(partition.topic_partition, batch.records)
-        result = partition.append(batch.records, in_transaction=covered, checks=RecordChecks.DONE)
+        result = partition.append(
+            batch.records, in_transaction=covered, checks=RecordChecks.DONE, header=header
+        )
     except BrokerError as error:
         context.warn(f"refusing to append to {partition.topic_partition} for", error)
         answer.error_code, answer.error_message = error_code(error), error_message(error)
@@ -213,12 +220,12 @@ def _append(
         return _failed(context, topic.name, index, too_old)
     partition = topic.partitions[index]
     if waiting.to_check and any(earlier.partition is partition for earlier in waiting.to_check):
-        return _append_later(partition, index, records, waiting, voucher)
+        return _append_later(ToCheck(partition, records, None, _unanswered(index), voucher), waiting)
     try:
         covered = voucher is not None and voucher.covers(partition.topic_partition, records)
         result = partition.append(records, in_transaction=covered, checks=RecordChecks.QUICK)
-    except ChecksTakeLong:
-        return _append_later(partition, index, records, waiting, voucher)
+    except ChecksTakeLong as checks:
+        return _append_later(ToCheck(partition, records, checks.header, _unanswered(index), voucher), waiting)
     except UnsupportedMessageFormat as error:
         refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
         return _failed(context, topic.name, index, refusal)
@@ -236,12 +243,13 @@ def _append(
     return answer
 
 
-def _append_later(
-    partition: Partition, index: int, records: memoryview, waiting: Waiting, voucher: Voucher | None
-) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
-    waiting.to_check.append(ToCheck(partition, records, answer, voucher))
-    return answer
+def _append_later(batch: ToCheck, waiting: Waiting) -> PartitionProduceResponse:
+    waiting.to_check.append(batch)
+    return batch.answer
+
+
+def _unanswered(index: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
 
 
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:

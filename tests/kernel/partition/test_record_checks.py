@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, MessageTooLarge
-from tidelog.kernel.partition import Partition, record_checks, validation
+from tidelog.kernel.partition import record_checks, validation
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import QUICK_BYTES, QUICK_RECORDS, ChecksTakeLong
 from tidelog.kernel.records.batch import pack_batch, parse_header
@@ -19,6 +20,7 @@ from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, changed, compressed, open_partition, sent
 
+SNAPPY, ZSTD = 2, 4
 CODECS = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
 COMPACTED = TopicConfig(cleanup_policy=("compact",))
 SMALL = 3
@@ -51,24 +53,26 @@ async def test_what_is_wrong_inside_is_not_appended(codec: int, make: Callable[[
     partition = open_partition()
     with pytest.raises(InvalidRecord):
         partition.append(make(codec))
+    batch = make(codec)
     with pytest.raises(InvalidRecord):
-        await partition.check_records(make(codec))
+        await partition.check_records(batch, parse_header(batch))
     assert partition.log_end_offset == 0
 
 
 @CODECS
-async def test_many_records_are_left_to_a_thread(codec: int) -> None:
+async def test_many_records_are_checked_before_the_append(codec: int) -> None:
     partition = open_partition()
     batch = compressed(batch_of(LARGE), codec)
-    with pytest.raises(ChecksTakeLong):
+    with pytest.raises(ChecksTakeLong) as checks:
         partition.append(batch, checks=RecordChecks.QUICK)
     assert partition.log_end_offset == 0
-    await partition.check_records(batch)
-    assert partition.append(batch, checks=RecordChecks.DONE).last_offset == LARGE - 1
+    header = checks.value.header
+    await partition.check_records(batch, header)
+    assert partition.append(batch, checks=RecordChecks.DONE, header=header).last_offset == LARGE - 1
 
 
 @CODECS
-def test_a_bomb_is_not_unpacked_on_the_loop(codec: int) -> None:
+def test_a_bomb_is_not_unpacked_in_one_turn(codec: int) -> None:
     partition = open_partition()
     partition.append(bomb(codec, QUICK_BYTES // 2), checks=RecordChecks.QUICK)
     with pytest.raises(ChecksTakeLong):
@@ -79,9 +83,10 @@ def test_a_bomb_is_not_unpacked_on_the_loop(codec: int) -> None:
 async def test_a_bomb_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_RECORDS_BYTES", 1_000_000)
     partition = open_partition()
-    await partition.check_records(bomb(codec, 900_000))
+    small, large = bomb(codec, 900_000), bomb(codec, 1_100_000)
+    await partition.check_records(small, parse_header(small))
     with pytest.raises(MessageTooLarge, match="unpack to more than 1000000 bytes"):
-        await partition.check_records(bomb(codec, 1_100_000))
+        await partition.check_records(large, parse_header(large))
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -101,11 +106,62 @@ def test_a_retry_is_answered_without_another_look() -> None:
     assert partition.append(batch, checks=RecordChecks.QUICK).base_offset == 0
 
 
+@pytest.fixture
+def steps_in_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A number for each step that a thread takes."""
+    steps: list[int] = []
+    monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(record_checks, "_let_others_go_on", lambda: steps.append(threading.get_ident()))
+    return steps
+
+
+BUSY_SECONDS = 2 * record_checks.OTHERS_SECONDS
+
+
+async def be_busy(turns: list[int]) -> None:
+    """Take some time in every turn of the event loop."""
+    while True:
+        until = time.perf_counter() + BUSY_SECONDS
+        while time.perf_counter() < until:
+            pass
+        turns.append(threading.get_ident())
+        await trio.lowlevel.checkpoint()
+
+
+async def test_a_loop_with_nothing_else_to_do_goes_through_them_itself(
+    monkeypatch: pytest.MonkeyPatch, steps_in_threads: list[int]
+) -> None:
+    monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)  # whatever the machine does meanwhile
+    batch = compressed(batch_of(5000), ZSTD)
+    await open_partition().check_records(batch, parse_header(batch))
+    assert steps_in_threads == []
+
+
+async def test_as_soon_as_others_want_the_loop_a_thread_goes_on(steps_in_threads: list[int]) -> None:
+    batch = compressed(batch_of(5000), ZSTD)
+    turns: list[int] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(be_busy, turns)
+        await open_partition().check_records(batch, parse_header(batch))
+        nursery.cancel_scope.cancel()
+    assert turns
+    assert 0 < len(steps_in_threads) < 10
+    assert set(steps_in_threads).isdisjoint(turns)
+
+
+async def test_snappy_that_cannot_be_cut_is_left_to_a_thread(steps_in_threads: list[int]) -> None:
+    batch = compressed(batch_of(5000), SNAPPY)
+    await open_partition().check_records(batch, parse_header(batch))
+    assert threading.get_ident() not in steps_in_threads
+    assert len(steps_in_threads) == 10
+
+
 async def test_the_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
+    monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
     monkeypatch.setattr(record_checks, "_let_others_go_on", lambda: went_on.wait(5))
-    partition: Partition = open_partition()
+    batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partition.check_records, compressed(batch_of(LARGE), 4))
+        nursery.start_soon(open_partition().check_records, batch, parse_header(batch))
         await wait_all_tasks_blocked()
         went_on.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
-from tidelog.kernel.records.checking import RECORDS_PER_BREATH, check_records
+from tidelog.kernel.records.checking import RECORDS_PER_STEP, check_in_steps, check_records
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record, iter_records
 from tidelog.kernel.records.unpacking import unpack
@@ -46,11 +47,21 @@ def test_whatever_was_encoded_passes(rows: list[tuple[bytes | None, bytes | None
     check_records([encoded(rows)], len(rows))
 
 
-@pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_BREATH, RECORDS_PER_BREATH + 1, 1100, 9000])
-def test_many_records_with_breaths_between(count: int) -> None:
-    breaths: list[None] = []
-    check_records([of([b"x" * 70] * count)], count, breathe=lambda: breaths.append(None))
-    assert len(breaths) == -(-count // RECORDS_PER_BREATH)
+@pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_STEP, RECORDS_PER_STEP + 1, 1100, 9000])
+def test_many_records_take_many_steps(count: int) -> None:
+    steps = list(check_in_steps([of([b"x" * 70] * count)], count))
+    assert len(steps) == -(-count // RECORDS_PER_STEP)
+
+
+def test_each_piece_is_a_step_of_its_own() -> None:
+    unpacked: list[bytes] = []
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, len(THREE), 2):
+            unpacked.append(THREE[start : start + 2])
+            yield unpacked[-1]
+
+    assert [len(unpacked) for _ in check_in_steps(pieces(), 3)] == [*range(1, len(THREE) // 2 + 1)]
 
 
 @pytest.mark.parametrize("size", [50, 8200, 3_000_000])

@@ -47,6 +47,15 @@ def streamed_zstd(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
+def chopped_zstd(data: bytes) -> bytes:
+    """A frame of many small blocks, with a checksum behind them."""
+    packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    blocks = []
+    for start in range(0, len(data), 50):
+        blocks += [packer.compress(data[start : start + 50]), packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
+    return b"".join(blocks) + packer.flush()
+
+
 def linked_lz4(data: bytes) -> bytes:
     """Blocks that refer to each other, with checksums of blocks and content."""
     packed: bytes = lz4.frame.compress(
@@ -70,6 +79,7 @@ PACKERS: dict[str, tuple[int, Pack]] = {
     "linked lz4": (LZ4, linked_lz4),
     "zstd": (ZSTD, zstandard.ZstdCompressor().compress),
     "streamed zstd": (ZSTD, streamed_zstd),
+    "chopped zstd": (ZSTD, chopped_zstd),
 }
 
 each_packer = pytest.mark.parametrize(("codec", "pack"), PACKERS.values(), ids=PACKERS)
