@@ -91,9 +91,9 @@ class LookOut:
 
     @staticmethod
     async def turn() -> None:
-        """Let other processes have the processor, the client perhaps, and then the other tasks."""
-        _yield_processor()
+        """Let the other tasks have their turn, and then other processes the processor, the client perhaps."""
         await trio.lowlevel.checkpoint()
+        _yield_processor()
 
     def end(self) -> None:
         """Look out no more."""
