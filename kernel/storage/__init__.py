@@ -1,0 +1,61 @@
+"""The storage seam: what a storage backend hands over and what the kernel asks of it.
+
+Storage owns bytes: segments, rolling, indexes, flushing, recovery of torn tails, files beside the log. It
+knows nothing of producers, watermarks or requests. The kernel owns the semantics above it
+(`tidelog.kernel.partition`) and is the same for every backend.
+
+Threads: `PartitionStore.append` and `read` are called on the event loop and must not wait for a device; a
+read that would have to raises `WouldBlock` and is repeated with `wait=True` in a thread. Everything that is
+`async` may take its time. All other synchronous methods are cheap unless their docstring says "blocking",
+then the kernel calls them in a thread.
+
+From the whole to its parts: `backend` (a kind of storage, and one that is opened), `context` (what the kernel
+lends it), `partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over),
+`metadata_store` (topics, configuration, ids).
+"""
+
+from tidelog.kernel.storage.backend import (
+    LogDirectoryView,
+    PartitionSpec,
+    Storage,
+    StorageBackend,
+    StoredPartition,
+)
+from tidelog.kernel.storage.context import StorageContext
+from tidelog.kernel.storage.metadata_store import BrokerRegistration, MetadataStore, TopicRecord
+from tidelog.kernel.storage.partition_store import PartitionStore
+from tidelog.kernel.storage.regions import (
+    EMPTY_SLICE,
+    FileRegion,
+    LogSlice,
+    OpenFile,
+    Region,
+    WouldBlock,
+    region_bytes,
+)
+from tidelog.kernel.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
+from tidelog.kernel.storage.topic_partition import TopicPartition
+
+__all__ = [
+    "EMPTY_SLICE",
+    "AbortedTransaction",
+    "BrokerRegistration",
+    "FileRegion",
+    "LogDirectoryView",
+    "LogSlice",
+    "MetadataStore",
+    "OpenFile",
+    "PartitionSpec",
+    "PartitionStore",
+    "Region",
+    "SegmentDraft",
+    "SegmentView",
+    "Storage",
+    "StorageBackend",
+    "StorageContext",
+    "StoredPartition",
+    "TopicPartition",
+    "TopicRecord",
+    "WouldBlock",
+    "region_bytes",
+]

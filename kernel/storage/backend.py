@@ -1,0 +1,143 @@
+"""A kind of storage, and one that is opened: all partitions and the metadata of one broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
+
+from tidelog.kernel.storage.context import StorageContext
+from tidelog.kernel.storage.metadata_store import MetadataStore
+from tidelog.kernel.storage.partition_store import PartitionStore
+from tidelog.kernel.storage.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import TopicConfig
+
+
+class PartitionSpec(NamedTuple):
+    """A partition to open."""
+
+    topic_partition: TopicPartition
+    topic_id: UUID
+    config: TopicConfig
+
+
+class StoredPartition(NamedTuple):
+    """A partition in a log directory; `offset_lag` is how far a copy that is to replace it is behind it."""
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int = 0
+    is_future: bool = False
+
+
+class LogDirectoryView(NamedTuple):
+    """A place of partitions; sizes are of its file system, in bytes, -1 when unknown.
+
+    `failure` tells why it is offline, None: it is not.
+    """
+
+    path: str
+    partitions: Sequence[StoredPartition]
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    failure: str | None = None
+
+
+class Storage(Protocol):
+    """One opened storage: all partitions and the metadata of one broker."""
+
+    @property
+    def metadata(self) -> MetadataStore:
+        """The registry; usable after `open`."""
+        ...
+
+    @property
+    def clean_start(self) -> bool:
+        """Whether the last user closed it properly (True for a new one), known after `open`."""
+        ...
+
+    @property
+    def failed_partitions(self) -> Mapping[TopicPartition, str]:
+        """Partitions that cannot be served since the place of their data failed, and why.
+
+        `open_partitions` gives stores for them, which are empty and refuse everything.
+        """
+        ...
+
+    async def open(self) -> None:
+        """Lock it, read its metadata.
+
+        Raises:
+            ConfigError: its place cannot be used; the message says why and what to do.
+        """
+        ...
+
+    def check_topic(self, config: TopicConfig) -> None:
+        """Make sure that a topic can be kept as its configuration asks for, before it is made or changed.
+
+        Raises:
+            InvalidTopicConfig: it cannot.
+        """
+        ...
+
+    async def open_partitions(
+        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
+    ) -> Sequence[PartitionStore]:
+        """Open partitions, creating those that are not there, recovering those that need it.
+
+        `progress` is called on the event loop with the number of partitions that are done. When one fails,
+        none is open, and none was created.
+
+        Raises:
+            StorageError: a partition is open already, or its place belongs to something else.
+            OSError: the disk refused.
+        """
+        ...
+
+    async def set_strays_aside(self) -> None:
+        """All partitions of all topics were opened: set aside, and keep, what is there of others."""
+        ...
+
+    async def log_directories(self) -> Sequence[LogDirectoryView]:
+        """The places of partitions, offline ones too; none for a storage without such places."""
+        ...
+
+    async def move_partition(self, partition: TopicPartition, path: str) -> None:
+        """Begin to move an open partition to another log directory, while it is used.
+
+        Asking again is no error. It goes on in the background; moving it back to where it is ends that.
+
+        Raises:
+            LogDirNotFound: `path` is no log directory.
+            StorageError: that log directory, or the partition, is offline.
+            OSError: the disk refused.
+        """
+        ...
+
+    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
+        """Take open partitions away for good; readers that hold regions are not disturbed."""
+        ...
+
+    async def close(self) -> None:
+        """Close every store, make all durable, note the clean stop, unlock."""
+        ...
+
+
+class StorageBackend(Protocol):
+    """A kind of storage, as a plugin offers it."""
+
+    @property
+    def name(self) -> str:
+        """The name that the key `storage` chooses it by."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether what it keeps outlives the process."""
+        ...
+
+    def create(self, context: StorageContext) -> Storage:
+        """A storage that is not open yet."""
+        ...

@@ -1,0 +1,63 @@
+"""Bytes of a log, as a storage hands them over: in memory, or where they lie in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+
+class WouldBlock(Exception):
+    """The bytes asked for are not in memory; ask again in a thread with `wait=True`."""
+
+
+class OpenFile(Protocol):
+    """A file that stays readable for as long as somebody holds this object, even when it was deleted."""
+
+    def fileno(self) -> int:
+        """The descriptor, for `sendfile` and `pread`."""
+        ...
+
+    def resident(self, position: int, size: int) -> bool:
+        """Whether these bytes seem to be in memory, so that sending them waits for no device; cheap."""
+        ...
+
+    def prefetch(self, position: int, size: int) -> None:
+        """Blocking: bring these bytes into memory."""
+        ...
+
+
+@attrs.frozen
+class FileRegion:
+    """`size` bytes of a file from `position` on: what `sendfile` can send without copying."""
+
+    file: OpenFile
+    position: int
+    size: int
+
+
+Region: TypeAlias = bytes | memoryview | FileRegion
+
+
+@attrs.frozen
+class LogSlice:
+    """A run of the log's bytes, as one or more regions: whole batches, but the last may be cut short.
+
+    All offsets in it are below `end_offset`, which may be further than its last batch.
+    """
+
+    regions: Sequence[Region]
+    size: int
+    end_offset: int = 0
+
+
+EMPTY_SLICE = LogSlice((), 0)
+
+
+def region_bytes(region: Region) -> bytes | memoryview:
+    """Blocking: what a region stands for."""
+    if isinstance(region, FileRegion):
+        return os.pread(region.file.fileno(), region.size, region.position)
+    return region
