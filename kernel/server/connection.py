@@ -21,7 +21,7 @@ import trio
 
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.server.look_out import Attention, LookOut
-from tidelog.kernel.server.sending import send_at_once, send_parts
+from tidelog.kernel.server.sending import is_long, send_at_once, send_parts
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class Connection:
         self.peer = peer
         self.active_since_sweep = True
         self._finishing = False
+        self._answered_at_length = False
         self._wait_scope: trio.CancelScope | None = None
         self._socket = sock
         self._warnings = warnings
@@ -94,7 +95,8 @@ class Connection:
             answered = await self._answer_all()
             if self._finishing:
                 return
-            look_out.served()
+            look_out.served(at_length=self._answered_at_length)
+            self._answered_at_length = False
             rounds += 1
             if was_quiet and answered == 1:
                 # Who says a word now and then has said it: to read on would hardly ever find anything.
@@ -135,6 +137,7 @@ class Connection:
 
     async def _send(self, parts: Parts) -> None:
         if parts:
+            self._answered_at_length = is_long(parts)
             await send_parts(self._socket, parts, self)
 
     async def _wait_for(self, answer: Awaitable[Parts], earlier: Parts) -> Parts:

@@ -4,7 +4,7 @@ To be woken up takes some ten microseconds, several times that on a virtual mach
 finds the processor's caches cold. So the event loop goes on turning for such a client, and serves everybody
 else meanwhile. One connection at a time is looked out for, during `socket.busy.poll.us` at most, and only
 while that mostly succeeds: after each time in vain it takes twice as many prompt requests until the next
-time.
+time. A client that got a long answer has something else to do first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import trio
 
 MOST_DISTRUST: Final = 64
 """Prompt requests that a client has to send, at most, before it is looked out for again."""
+_LONG_AGO: Final = float("-inf")
 
 
 class Attention:
@@ -57,17 +58,21 @@ class LookOut:
 
     def __init__(self, attention: Attention) -> None:
         self._attention = attention
-        self._served_at = 0.0
+        self._served_at = _LONG_AGO
         self._until: float | None = None
         self._prompt = 0
         self._distrust = 1
 
-    def served(self) -> None:
-        """All that has come is answered, as far as it is whole."""
+    def served(self, *, at_length: bool = False) -> None:
+        """All that has come is answered, as far as it is whole; `at_length`: the client has much to read."""
         if self._until is not None:
             self._distrust = max(1, self._distrust // 2)
             self.end()
-        self._served_at = self._attention.now()
+        if at_length:
+            self._prompt = 0
+            self._served_at = _LONG_AGO
+        else:
+            self._served_at = self._attention.now()
 
     def woken(self) -> None:
         """Something came after the connection went to sleep."""

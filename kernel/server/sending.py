@@ -15,6 +15,10 @@ SENDFILE_CHUNK_BYTES = 1024 * 1024
 """What one `sendfile` may take at most; also how far ahead a cold file is read."""
 
 
+LONG_BYTES = 64 * 1024
+"""An answer with more of a file than this keeps the peer busy for a while."""
+
+
 class Progress(Protocol):
     """Who is told that the peer takes bytes, so that only a stuck peer counts as idle."""
 
@@ -35,6 +39,11 @@ def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
     except BlockingIOError:
         return [data]
     return [] if sent == len(data) else [memoryview(data)[sent:]]  # type: ignore[arg-type]
+
+
+def is_long(parts: Parts) -> bool:
+    """Whether there is much of a file among them."""
+    return any(type(part) is FileRegion and part.size > LONG_BYTES for part in parts)
 
 
 async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:

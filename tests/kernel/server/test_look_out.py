@@ -64,6 +64,14 @@ def test_no_longer_than_it_takes_a_prompt_client(attention: Attention, clock: Cl
     assert not look_out.goes_on()
 
 
+def test_not_after_a_long_answer(attention: Attention, clock: Clock) -> None:
+    look_out = LookOut(attention)
+    look_out.served()
+    assert [request_after(look_out, clock, SOON) for _ in range(2)] == [False, True]
+    look_out.served(at_length=True)
+    assert [request_after(look_out, clock, SOON) for _ in range(3)] == [False, False, True]
+
+
 def test_who_is_prompt_only_now_and_then_is_looked_out_for_less_and_less(
     attention: Attention, clock: Clock
 ) -> None:

@@ -11,7 +11,13 @@ from typing import IO, cast
 import pytest
 import trio
 
-from tidelog.kernel.server.sending import SENDFILE_CHUNK_BYTES, send_at_once, send_parts
+from tidelog.kernel.server.sending import (
+    LONG_BYTES,
+    SENDFILE_CHUNK_BYTES,
+    is_long,
+    send_at_once,
+    send_parts,
+)
 from tidelog.kernel.storage import FileRegion
 from tidelog.kernel.wire import Parts
 
@@ -144,6 +150,12 @@ async def test_a_region_of_a_file(position: int, size: int) -> None:
     with a_file() as file:
         received = await sent([b"head", FileRegion(file, position, size), b"tail"])
     assert received == b"head" + CONTENT[position : position + size] + b"tail"
+
+
+def test_what_is_long() -> None:
+    with a_file() as file:
+        assert not is_long([b"x" * LONG_BYTES * 2, FileRegion(file, 0, LONG_BYTES)])
+        assert is_long([b"head", FileRegion(file, 0, LONG_BYTES + 1), b"tail"])
 
 
 async def test_regions_and_bytes_in_their_order() -> None:
