@@ -189,8 +189,7 @@ class Partition:
         config = self.config
         if header is None:
             header = validate_batch(batch, config, sequenced=sequenced)
-        attributes = header.attributes
-        if attributes & TRANSACTIONAL_BIT and not in_transaction:
+        if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
             raise InvalidTransactionState(
                 f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
             )
@@ -198,7 +197,7 @@ class Partition:
             sent = self.producers.check(header, sequenced=sequenced)
             if sent is not None:
                 return self._as_answered_then(sent)
-        if (attributes & CODEC_MASK or config.is_compacted) and checks is not RecordChecks.DONE:
+        if (header.attributes & CODEC_MASK or config.is_compacted) and checks is not RecordChecks.DONE:
             validate_records(batch, header, config, quick=checks is RecordChecks.QUICK)
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:

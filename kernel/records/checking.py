@@ -20,12 +20,6 @@ _Reached = tuple[int, int, int]
 """Index and position of the first record not gone through, and how many bytes it takes to go on with it."""
 
 
-def check_records(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> None:
-    """Go through `count` records at once, see `check_in_steps`."""
-    for _ in check_in_steps(pieces, count, keys_required=keys_required):
-        pass
-
-
 def check_in_steps(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> Iterator[None]:
     """Go through `count` records, which may be cut anywhere into pieces, a part of a piece at each step.
 

@@ -13,8 +13,6 @@ from tidelog.kernel.wire import Parts
 
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """What one `sendfile` may take at most; also how far ahead a cold file is read."""
-
-
 LONG_BYTES = 64 * 1024
 """An answer with more of a file than this keeps the peer busy for a while."""
 
