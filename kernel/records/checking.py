@@ -56,7 +56,7 @@ def _check_some(data: bytes, position: int, index: int, stop: int, keys_required
     """Go through records `index` to `stop`."""
     # Varints of one and two bytes are read in place: nearly all are so short, and a call for each would cost
     # more than all the rest.
-    size, start = len(data), position
+    size, start, end, length = len(data), position, 0, 0
     try:
         while index < stop and position < size:
             start = position
@@ -100,6 +100,12 @@ def _check_some(data: bytes, position: int, index: int, stop: int, keys_required
         if not _is_cut(data, start):
             raise _ill_fitting(index) from error
         return index, start, size - start + 1
+    except InvalidRecord:
+        if length & 1 or (start == 0 and end == size):
+            raise
+        # Lengths may lead into the next record, or beyond what has come: only the record's own bytes count.
+        _check_some(data[start:end], 0, index, index + 1, keys_required)
+        raise
     return index, position, 1
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Iterable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
@@ -149,6 +149,20 @@ def refusal(pieces: list[bytes], count: int) -> str | None:
     return None
 
 
+def cut_after(data: bytes, count: int, *cuts: int) -> tuple[bytes, int, list[bytes]]:
+    """The same as `cut_up`, at places that are given."""
+    pieces = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    return data, count, pieces
+
+
+KEY_BEYOND_THE_RECORD = b"\x0c\0\0\0\x08\x01\0" + b"\x0c\0\0\x02\x01\x01\0"
+"""A key that reaches into the next record, where its bytes read as -1 headers."""
+DELTA_BEYOND_THE_RECORD = b"\x02\0" + ONE
+"""A record of one byte, whose offset delta would be in the next record."""
+
+
+@example(cut_after(KEY_BEYOND_THE_RECORD, 2, 7))
+@example(cut_after(DELTA_BEYOND_THE_RECORD, 2, 2))
 @given(cut_up())
 def test_where_the_bytes_are_cut_makes_no_difference(sample: tuple[bytes, int, list[bytes]]) -> None:
     data, count, pieces = sample
