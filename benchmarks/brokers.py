@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -11,10 +12,11 @@ import attrs
 from tests.peers import KafkaDistribution, KafkaServer, ServerProcess, TidelogServer, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
 TIDELOG, KAFKA = "tidelog", "kafka"
+BASELINE = "baseline"
+"""A second tidelog: other settings, or the code of another checkout."""
 # Runs delete what they wrote; a minute's wait, the default, would pile up gigabytes in memory.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 
@@ -77,6 +79,41 @@ class TidelogKind:
 
     def describe(self) -> dict[str, object]:
         return {"title": self.title, "launcher": list(self.launcher), "settings": _SETTINGS}
+
+
+@attrs.frozen
+class BaselineKind:
+    """A tidelog that this checkout's is compared with: other settings, another checkout, or both."""
+
+    settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    checkout: Path | None = None
+    key: str = attrs.field(default=BASELINE, init=False)
+
+    @property
+    def title(self) -> str:
+        parts = [f"{key}={value}" for key, value in self.settings.items()]
+        if self.checkout is not None:
+            parts.insert(0, self.checkout.name)
+        return f"tidelog with {', '.join(parts)}"
+
+    @property
+    def _launcher(self) -> Sequence[str]:
+        if self.checkout is None:
+            return TidelogKind().launcher
+        return (str(python_of(self.checkout)), "-m", "tidelog.kernel")
+
+    def server(self, work_dir: Path) -> TidelogServer:
+        settings = {**_SETTINGS, **self.settings}
+        return TidelogServer(work_dir, settings, requested_port=free_port(), launcher=self._launcher)
+
+    def describe(self) -> dict[str, object]:
+        settings = {**_SETTINGS, **self.settings}
+        return {"title": self.title, "launcher": list(self._launcher), "settings": settings}
+
+
+def python_of(checkout: Path) -> Path:
+    """Return the interpreter of the virtual environment that `make` sets up in a checkout."""
+    return checkout / ".venv" / "bin" / "python"
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tests.peers import PeerUnavailableError, find_kafka
 
-from .brokers import KafkaKind, TidelogKind
+from .brokers import BaselineKind, KafkaKind, TidelogKind, python_of
 from .effort import SMOKE, WHOLE, Effort
 from .machine import machine_facts
 from .plan import Plan
@@ -43,6 +43,8 @@ Examples:
   python -m benchmarks --only 'produce-1KB-16KB-*' --repeat 5
   python -m benchmarks --full --json figures.json   every shape of load
   python -m benchmarks --no-tidelog                 Apache Kafka alone
+  python -m benchmarks --against-set socket.busy.poll.us=0    what a setting does
+  python -m benchmarks --against-checkout ../before           what a change does
   python -m benchmarks --list                       the names of all rows
 """
 
@@ -57,6 +59,17 @@ Examples:
 @click.option("--seconds", type=click.FloatRange(min=0.01), help="Of one throughput run.  [default: 1.2]")
 @click.option("--no-kafka", is_flag=True, help="Measure tidelog alone.")
 @click.option("--no-tidelog", is_flag=True, help="Measure Apache Kafka alone.")
+@click.option(
+    "--against-set",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Compare with tidelog under this setting, not with Apache Kafka; repeatable.",
+)
+@click.option(
+    "--against-checkout",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Compare with the tidelog of another checkout, in whose .venv `make test` has installed it.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -78,6 +91,8 @@ def main(
     seconds: float | None,
     no_kafka: bool,
     no_tidelog: bool,
+    against_set: tuple[str, ...],
+    against_checkout: Path | None,
     data_dir: Path | None,
     json_path: Path | None,
     details: bool,
@@ -96,7 +111,11 @@ def main(
         return
     console = _console()
     _end_orderly_on_signals()
-    kinds = _kinds(console, with_tidelog=not no_tidelog, with_kafka=not (no_kafka or smoke))
+    baseline = _baseline(against_set, against_checkout)
+    if baseline is not None and (no_kafka or no_tidelog or smoke):
+        raise click.UsageError("--against-* replaces Apache Kafka and goes with no --smoke and no --no-*")
+    kinds: list[BrokerKind] = [TidelogKind(), baseline] if baseline else []
+    kinds = kinds or _kinds(console, with_tidelog=not no_tidelog, with_kafka=not (no_kafka or smoke))
     started = datetime.now(UTC)
     with workspace(data_dir or default_base(_DATA_SETS_HELD * effort.most_bytes)) as folder:
         about = _about(started, effort, kinds, folder)
@@ -138,6 +157,21 @@ def _kinds(console: Console, *, with_tidelog: bool, with_kafka: bool) -> list[Br
     if not kinds:
         raise click.UsageError("that leaves no broker to measure")
     return kinds
+
+
+def _baseline(settings: Sequence[str], checkout: Path | None) -> BaselineKind | None:
+    """The tidelog to compare with, None when none is asked for."""
+    if not settings and checkout is None:
+        return None
+    pairs = dict[str, str]()
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not key or not equals:
+            raise click.UsageError(f"--against-set {setting!r} is not KEY=VALUE")
+        pairs[key] = value
+    if checkout is not None and not python_of(checkout).exists():
+        raise click.UsageError(f"{python_of(checkout)} is not there: run `make test` in {checkout} first")
+    return BaselineKind(pairs, checkout and checkout.absolute())
 
 
 def _about(started: datetime, effort: Effort, kinds: Sequence[BrokerKind], folder: Path) -> dict[str, object]:

@@ -19,9 +19,13 @@ MACHINE = "machine"
 
 @attrs.define
 class Results:
-    """Samples by row and by what was measured: a broker's key, or `machine` for its limits."""
+    """Samples by row and by what was measured: a broker's key, or `machine` for its limits.
+
+    `peer` is the key of the broker that ratios divide by.
+    """
 
     rows: Sequence[Row]
+    peer: str = KAFKA
     failures: list[str] = attrs.field(factory=list[str])
     _samples: dict[tuple[str, str], list[Sample]] = attrs.field(factory=dict[tuple[str, str], "list[Sample]"])
 
@@ -44,8 +48,8 @@ class Results:
         return Summary.of([sample.value for sample in samples]) if samples else None
 
     def ratio(self, row: str) -> float | None:
-        """tidelog's median as a multiple of Apache Kafka's; None when one is missing."""
-        ours, theirs = self.summary(row, TIDELOG), self.summary(row, KAFKA)
+        """Return tidelog's median as a multiple of the peer's; None when one is missing."""
+        ours, theirs = self.summary(row, TIDELOG), self.summary(row, self.peer)
         return ratio(ours.median, theirs.median) if ours and theirs else None
 
     def share_of_limit(self, row: Row, subject: str) -> float | None:
@@ -55,7 +59,9 @@ class Results:
         return ratio(figure.median, limit.median) if limit and figure else None
 
     def verdicts(self, row: Row) -> list[bool | None]:
-        """For each target of the row, whether it is met."""
+        """Return for each target of the row whether it is met; None without Apache Kafka to compare with."""
+        if self.peer != KAFKA:
+            return [None for _ in row.targets]
         ours = self.summary(row.name, TIDELOG)
         value = ours.median if ours else None
         return [target.is_met(value, self.ratio(row.name)) for target in row.targets]

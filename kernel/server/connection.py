@@ -3,7 +3,7 @@
 The socket is driven without trio's stream objects: a recv or send that can go ahead costs one system call and
 no trip through the scheduler, and everything a client pipelined is served in one go. `wait_readable` and
 `wait_writable` are the only places that block, and a busy connection still yields after a few rounds. For a
-client that asks one thing after the other the event loop stays awake, see `look_out`.
+client in a closed loop of small requests the event loop polls, see `busy_poll`.
 
 Nothing here has a timeout of its own: the server's sweep ends idle and stuck connections by shutting the
 socket down, which wakes whoever waits on it.
@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 import trio
 
 from tidelog.kernel.peer_warnings import PeerWarnings
-from tidelog.kernel.server.look_out import Attention, LookOut
+from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
 from tidelog.kernel.server.sending import is_long, send_at_once, send_parts
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
@@ -44,17 +44,16 @@ class Connection:
         wire: WireConnection,
         peer: Peer,
         warnings: PeerWarnings,
-        attention: Attention,
+        busy_poll: BusyPoll,
     ) -> None:
         self.peer = peer
         self.active_since_sweep = True
         self._finishing = False
-        self._answered_at_length = False
         self._wait_scope: trio.CancelScope | None = None
         self._socket = sock
         self._warnings = warnings
         self._wire = wire
-        self._look_out = LookOut(attention)
+        self._closed_loop = ClosedLoop(busy_poll)
 
     async def run(self) -> None:
         """Serve requests until the peer closes, breaks the protocol or the server shuts the socket down.
@@ -71,44 +70,40 @@ class Connection:
                 raise
             _log.debug("connection of %s ended: %s", self.peer, error)
         finally:
-            self._look_out.end()
+            self._closed_loop.stop()
             self._wire.close()
             self._socket.close()
 
     async def _serve(self) -> None:
-        sock, wire, look_out = self._socket, self._wire, self._look_out
+        sock, wire, closed_loop = self._socket, self._wire, self._closed_loop
         rounds = 0
         while True:
             try:
                 count = sock.recv_into(wire.receive_buffer())
             except BlockingIOError:
-                if look_out.goes_on():
-                    await look_out.turn()
+                if closed_loop.should_poll():
+                    await let_others_run()
                 else:
-                    await self._sleep()
+                    await trio.lowlevel.wait_readable(sock)
                 rounds = 0
                 continue
             if count == 0:
                 return
+            closed_loop.received(count)
             was_quiet, self.active_since_sweep = not self.active_since_sweep, True
             wire.bytes_received(count)
             answered = await self._answer_all()
             if self._finishing:
                 return
-            look_out.served(at_length=self._answered_at_length)
-            self._answered_at_length = False
+            closed_loop.answered(answered)
             rounds += 1
             if was_quiet and answered == 1:
                 # Who says a word now and then has said it: to read on would hardly ever find anything.
-                await self._sleep()
+                await trio.lowlevel.wait_readable(sock)
                 rounds = 0
             elif rounds >= ROUNDS_BEFORE_YIELD:
                 rounds = 0
                 await trio.lowlevel.checkpoint()
-
-    async def _sleep(self) -> None:
-        await trio.lowlevel.wait_readable(self._socket)
-        self._look_out.woken()
 
     async def _answer_all(self) -> int:
         """Serve every request that arrived whole, and tell how many were.
@@ -137,7 +132,8 @@ class Connection:
 
     async def _send(self, parts: Parts) -> None:
         if parts:
-            self._answered_at_length = is_long(parts)
+            if is_long(parts):
+                self._closed_loop.stop()
             await send_parts(self._socket, parts, self)
 
     async def _wait_for(self, answer: Awaitable[Parts], earlier: Parts) -> Parts:

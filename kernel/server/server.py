@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
-from tidelog.kernel.server.look_out import Attention
 from tidelog.kernel.wire import Peer, WireCodec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Server:
             config[keys.MAX_CONNECTIONS_PER_IP],
             limits_by_address(config[keys.MAX_CONNECTIONS_PER_IP_OVERRIDES]),
         )
-        self._attention = Attention(config[keys.SOCKET_BUSY_POLL_US] / 1e6)
+        self._busy_poll = BusyPoll(config[keys.SOCKET_BUSY_POLL_US] / 1e6, Processors())
         self._idle_sweeps: dict[Connection, int] = {}
         self._one_ended = trio.Event()
         self._stopping = False
@@ -64,6 +64,10 @@ class Server:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until cancelled; connections are ended at once then."""
+        with self._busy_poll.processors:
+            await self._serve_until_cancelled(task_status)
+
+    async def _serve_until_cancelled(self, task_status: trio.TaskStatus[None]) -> None:
         async with trio.open_nursery() as connections:
             connections.start_soon(self._sweep_forever)
             for bound in self._listeners:
@@ -123,7 +127,7 @@ class Server:
 
     def _connect(self, sock: socket.socket, peer: Peer) -> Connection:
         wire = self._codecs[peer.listener_name].connect(self._broker, peer)
-        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._attention)
+        connection = Connection(sock, wire, peer, self._broker.peer_warnings, self._busy_poll)
         self._idle_sweeps[connection] = 0
         if self._stopping:
             connection.finish()

@@ -33,6 +33,11 @@ def test_list_names_the_rows_of_the_plan() -> None:
         (["--no-tidelog", "--no-kafka"], "leaves no broker"),
         (["--repeat", "0"], "--repeat"),
         (["--seconds", "0"], "--seconds"),
+        (["--against-set", "novalue"], "'novalue' is not KEY=VALUE"),
+        (["--against-set", "a=b", "--smoke"], "--against-*"),
+        (["--against-set", "a=b", "--no-kafka"], "--against-*"),
+        (["--against-checkout", "/nowhere"], "does not exist"),
+        (["--against-checkout", "/"], "run `make test` in / first"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_reason(arguments: list[str], complaint: str) -> None:

@@ -100,7 +100,8 @@ SOCKET_BUSY_POLL_US = ConfigKey(
     name="socket.busy.poll.us",
     type=integer(0, 10_000),
     default=400,
-    documentation="How many microseconds the broker stays awake for a client that sends its next request "
-    "as soon as it has its answer: one such client at a time, while that mostly succeeds. It takes a "
-    "processor and saves the time that waking up takes. 0: the broker always sleeps.",
+    documentation="How many microseconds the broker polls for the next request of a client in a closed loop "
+    "of small requests (up to 4 KB, each sent as soon as the last is answered), instead of sleeping until it "
+    "arrives: for one such client at a time, and only while no task of the machine waits for a processor. "
+    "0: never.",
 )

@@ -1,0 +1,176 @@
+"""For whom a server polls, on a clock and with a count of runnable tasks that the test sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+from tidelog.kernel.server.busy_poll import (
+    CLOSED_LOOP_REQUESTS,
+    SMALL_BYTES,
+    BusyPoll,
+    ClosedLoop,
+    Processors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS = 400e-6
+SOON = SECONDS / 2
+LATE = SECONDS * 2
+IDLE, FULL = "2/97", "3/97"
+
+
+@attrs.define
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@attrs.define
+class Machine:
+    """Two processors whose `/proc/loadavg` the test writes."""
+
+    loadavg: Path
+
+    def run(self, tasks: str) -> None:
+        self.loadavg.write_text(f"0.18 0.32 0.17 {tasks} 7746\n")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    machine = Machine(tmp_path / "loadavg")
+    machine.run(IDLE)
+    return machine
+
+
+@pytest.fixture
+def busy_poll(clock: Clock, machine: Machine) -> Iterator[BusyPoll]:
+    with Processors(machine.loadavg, count=2) as processors:
+        yield BusyPoll(SECONDS, processors, clock)
+
+
+def serve(loop: ClosedLoop, clock: Clock, pause: float = SOON, size: int = 100, requests: int = 1) -> bool:
+    """Let `requests` arrive `pause` after the last answer; return whether the server polled for them."""
+    polled = loop.should_poll()
+    clock.now += pause
+    if polled and not loop.should_poll():
+        polled = False
+    loop.received(size)
+    loop.answered(requests)
+    return polled
+
+
+def in_closed_loop(shared: BusyPoll, clock: Clock) -> ClosedLoop:
+    loop = ClosedLoop(shared)
+    for _ in range(CLOSED_LOOP_REQUESTS + 1):  # the first one is the answer that the second one follows
+        serve(loop, clock)
+    return loop
+
+
+def test_closed_loop_is_polled_for_once_it_has_shown_itself(busy_poll: BusyPoll, clock: Clock) -> None:
+    loop = ClosedLoop(busy_poll)
+    polled = [serve(loop, clock) for _ in range(CLOSED_LOOP_REQUESTS + 4)]
+    assert polled == [False] * (CLOSED_LOOP_REQUESTS + 1) + [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("pause", "size", "requests"),
+    [
+        pytest.param(LATE, 100, 1, id="slow"),
+        pytest.param(SOON, SMALL_BYTES + 1, 1, id="large"),
+        pytest.param(SOON, 100, 2, id="pipelined"),
+        pytest.param(SOON, 100, 0, id="in pieces"),
+    ],
+)
+def test_closed_loop_ends_with_a_request_of_another_kind(
+    busy_poll: BusyPoll, clock: Clock, pause: float, size: int, requests: int
+) -> None:
+    loop = in_closed_loop(busy_poll, clock)
+    serve(loop, clock, pause, size, requests)
+    assert not any(serve(loop, clock) for _ in range(CLOSED_LOOP_REQUESTS - 1))
+    serve(loop, clock)
+    assert serve(loop, clock)
+
+
+def test_largest_small_request_and_last_prompt_moment_still_count(busy_poll: BusyPoll, clock: Clock) -> None:
+    loop = ClosedLoop(busy_poll)
+    for _ in range(CLOSED_LOOP_REQUESTS + 1):
+        serve(loop, clock, pause=SECONDS * 0.999, size=SMALL_BYTES)
+    assert serve(loop, clock)
+
+
+def test_poll_ends_after_its_time_and_not_at_once_again(busy_poll: BusyPoll, clock: Clock) -> None:
+    loop = in_closed_loop(busy_poll, clock)
+    assert loop.should_poll()
+    clock.now += LATE
+    assert not loop.should_poll()
+    serve(loop, clock)
+    assert not serve(loop, clock)
+
+
+def test_poll_ends_when_a_task_waits_for_a_processor(
+    busy_poll: BusyPoll, clock: Clock, machine: Machine
+) -> None:
+    loop = in_closed_loop(busy_poll, clock)
+    assert loop.should_poll()
+    machine.run(FULL)
+    assert not loop.should_poll()
+    machine.run(IDLE)
+    assert not loop.should_poll()
+
+
+def test_no_poll_after_a_long_answer(busy_poll: BusyPoll, clock: Clock) -> None:
+    loop = in_closed_loop(busy_poll, clock)
+    loop.stop()
+    assert not loop.should_poll()
+
+
+def test_one_connection_is_polled_for_at_a_time(busy_poll: BusyPoll, clock: Clock) -> None:
+    first, second = in_closed_loop(busy_poll, clock), in_closed_loop(busy_poll, clock)
+    first.answered(1)
+    assert first.should_poll()
+    assert not second.should_poll()
+    first.received(100)  # its request is being served: the slot is free
+    third = in_closed_loop(busy_poll, clock)
+    assert third.should_poll()
+    third.stop()
+    assert busy_poll.polled is None
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_single_processor_is_never_idle(machine: Machine, count: int) -> None:
+    machine.run("1/97")
+    with Processors(machine.loadavg, count) as processors:
+        assert not processors.one_is_idle()
+
+
+def test_processors_count_tasks_that_run(machine: Machine) -> None:
+    with Processors(machine.loadavg, count=2) as processors:
+        assert processors.one_is_idle()
+        machine.run("13/97")
+        assert not processors.one_is_idle()
+    machine.run(IDLE)
+    assert not processors.one_is_idle()
+
+
+def test_system_without_a_count_has_no_idle_processor(tmp_path: Path) -> None:
+    with Processors(tmp_path / "missing", count=2) as processors:
+        assert not processors.one_is_idle()
+
+
+def test_zero_switches_polling_off(clock: Clock, machine: Machine) -> None:
+    with Processors(machine.loadavg, count=2) as processors:
+        loop = ClosedLoop(BusyPoll(0.0, processors, clock))
+        assert not any(serve(loop, clock, pause=0.0) for _ in range(3 * CLOSED_LOOP_REQUESTS))
