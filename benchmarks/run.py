@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .brokers import TIDELOG
+from .brokers import KAFKA, TIDELOG
 from .results import MACHINE, Results
 from .scenarios import RunningBroker, idle_memory, memory_after_load, warm_up
 
@@ -44,8 +44,8 @@ class Run:
     results: Results = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        peers = [kind.key for kind in self.kinds if kind.key != TIDELOG]
-        self.results = Results(self.plan.rows, *peers[:1])
+        others = (kind.key for kind in self.kinds if kind.key != TIDELOG)
+        self.results = Results(self.plan.rows, next(others, KAFKA))
 
     def execute(self) -> Results:
         """Measure everything. What fails is noted in the results' failures, and the rest goes on.

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from benchmarks.brokers import KAFKA, TIDELOG
-from benchmarks.results import MACHINE
+from benchmarks.brokers import BASELINE, KAFKA, TIDELOG
+from benchmarks.results import MACHINE, Results
+from benchmarks.rows import Sample
 from benchmarks.summaries import Summary
 from tests.benchmarks.some_results import LIMIT, NEVER_MEASURED, PRODUCE, READY, some_results
 
@@ -28,3 +29,11 @@ def test_what_was_not_measured_has_no_figures() -> None:
     assert results.verdicts(READY) == [False]
     assert results.verdicts(NEVER_MEASURED) == []
     assert results.subjects("never") == []
+
+
+def test_ratio_to_another_tidelog_meets_no_target() -> None:
+    results = Results((PRODUCE,), BASELINE)
+    for subject, value in ((TIDELOG, 300.0), (BASELINE, 200.0), (KAFKA, 100.0)):
+        results.add(subject, [Sample("produce", value)])
+    assert results.ratio("produce") == 1.5
+    assert results.verdicts(PRODUCE) == [None]

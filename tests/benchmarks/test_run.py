@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import attrs
 import pytest
 from rich.console import Console
 
+from benchmarks.brokers import BASELINE, KAFKA, TIDELOG, BaselineKind
 from benchmarks.effort import SMOKE
 from benchmarks.plan import Plan
 from benchmarks.progress import Progress
@@ -173,3 +175,23 @@ def test_progress_tells_each_scenario_once_where_there_is_no_terminal(tmp_path: 
     lines = output.getvalue().splitlines()
     assert [line.partition(" ")[2] for line in lines] == ["limit", "start, a", "warm-up, a", "load, a"]
     assert lines[0].startswith("[1/6]")
+
+
+@pytest.mark.parametrize("peer", [KAFKA, BASELINE])
+def test_ratios_divide_by_the_broker_beside_tidelog(tmp_path: Path, peer: str) -> None:
+    events: list[str] = []
+    kinds = [FakeKind(TIDELOG, events), FakeKind(peer, events)]
+    results = a_run(tmp_path, [FakeLoad("load", events)], kinds).execute()
+    ours, theirs = (results.summary("load", key) for key in (TIDELOG, peer))
+    assert ours is not None
+    assert theirs is not None
+    assert results.ratio("load") == ours.median / theirs.median
+
+
+def test_baseline_runs_with_its_settings_and_in_its_checkout(tmp_path: Path) -> None:
+    kind = BaselineKind({"socket.busy.poll.us": "0"}, tmp_path / "before")
+    assert kind.title == "tidelog with before, socket.busy.poll.us=0"
+    command = kind.server(tmp_path).command()
+    assert command[0] == str(tmp_path / "before" / ".venv" / "bin" / "python")
+    assert "socket.busy.poll.us=0" in command
+    assert BaselineKind({"a": "b"}).server(tmp_path).command()[0] == sys.executable
