@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
@@ -57,7 +58,19 @@ EMPTY_SLICE = LogSlice((), 0)
 
 
 def region_bytes(region: Region) -> bytes | memoryview:
-    """Blocking: what a region stands for."""
-    if isinstance(region, FileRegion):
-        return os.pread(region.file.fileno(), region.size, region.position)
-    return region
+    """Blocking: what a region stands for, read whole however often the system stops short.
+
+    Raises:
+        OSError: the disk refused, or the file ends before the region does.
+    """
+    if not isinstance(region, FileRegion):
+        return region
+    fd, position, end = region.file.fileno(), region.position, region.position + region.size
+    parts: list[bytes] = []
+    while position < end:
+        part = os.pread(fd, end - position, position)
+        if not part:
+            raise OSError(errno.ENODATA, f"a file ended at byte {position}, {end - position} bytes too early")
+        parts.append(part)
+        position += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

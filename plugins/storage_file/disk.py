@@ -79,6 +79,17 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> N
         position += written
 
 
+def read_up_to(fd: int, size: int, position: int) -> bytes:
+    """Return `size` bytes from `position` on, fewer only at the file's end, however short reads stop."""
+    content = pread(fd, size, position)
+    while len(content) < size:
+        more = pread(fd, size - len(content), position + len(content))
+        if not more:
+            break
+        content += more
+    return content
+
+
 def read_file(path: str | Path) -> bytes | None:
     """A small file's content, None when it is not there."""
     try:

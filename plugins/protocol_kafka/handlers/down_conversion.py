@@ -7,14 +7,13 @@ out.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
 from tidelog.kernel.records.record import iter_records
-from tidelog.kernel.storage import FileRegion, LogSlice
+from tidelog.kernel.storage import LogSlice, Region, region_bytes
 
 FORMAT_1_SINCE = 2
 BATCHES_SINCE = 4
@@ -60,13 +59,11 @@ def _content(batches: LogSlice) -> memoryview:
     return memoryview(b"".join(map(_bytes_of, batches.regions)))
 
 
-def _bytes_of(region: bytes | memoryview | FileRegion) -> bytes | memoryview:
-    if isinstance(region, FileRegion):
-        try:
-            return os.pread(region.file.fileno(), region.size, region.position)
-        except OSError as error:
-            raise StorageError(f"batches cannot be read: {error}") from error
-    return region
+def _bytes_of(region: Region) -> bytes | memoryview:
+    try:
+        return region_bytes(region)
+    except OSError as error:
+        raise StorageError(f"batches cannot be read: {error}") from error
 
 
 def _whole_batches(batches: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:

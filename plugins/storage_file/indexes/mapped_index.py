@@ -132,9 +132,12 @@ class MappedIndex:
             return self.ENTRY.unpack_from(mapped, at)
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
-            return self.ENTRY.unpack(disk.pread(fd, self.ENTRY.size, at))
+            entry = disk.read_up_to(fd, self.ENTRY.size, at)
         finally:
             disk.close(fd)
+        if len(entry) < self.ENTRY.size:
+            raise OSError(errno.ENODATA, f"{self.path} ends before byte {at + self.ENTRY.size}")
+        return self.ENTRY.unpack(entry)
 
     def release(self) -> None:
         """Let go of the mapping; it comes back when it is needed."""

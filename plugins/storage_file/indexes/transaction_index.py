@@ -13,13 +13,14 @@ the number of entries and the last marker. Source: seed 002, "TransactionIndex, 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from struct import Struct
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.indexes import IndexPlace
-from tidelog.kernel.storage import AbortedTransaction
+from tidelog.kernel.storage import AbortedTransaction, WouldBlock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX
 from tidelog.plugins.storage_file.segments.log_file import LogFile
@@ -113,8 +114,9 @@ class TransactionIndex:
         """Add what overlaps `[from_offset, to_offset)` to `found`; whether later segments may have more.
 
         Raises:
-            WouldBlock: it is not in memory (never with `wait`).
+            WouldBlock: not all of it is in memory (never with `wait`); `found` may have some of the entries.
             FileNotFoundError: the segment was deleted meanwhile.
+            OSError: the disk refused, or the file is shorter than its entries.
         """
         file = LogFile(self.path, os.O_RDONLY)
         for aborted in self._entries_from(file, self._first_not_below(file, from_offset, wait), wait):
@@ -147,7 +149,7 @@ class TransactionIndex:
         while slot < end:
             available = file.read_into(buffer, slot * ENTRY.size, wait) // ENTRY.size
             if not available:
-                return
+                raise _short_read(file, slot, wait)
             for at in range(min(available, end - slot)):
                 _, producer_id, first, last, stable = ENTRY.unpack_from(buffer, at * ENTRY.size)
                 yield AbortedTransaction(producer_id, first, last, stable)
@@ -166,5 +168,17 @@ class TransactionIndex:
 
     def _last_offset_of(self, file: LogFile, slot: int, wait: bool) -> int:
         field = bytearray(_LAST_OFFSET_BYTES)
-        file.read_into(field, slot * ENTRY.size + _LAST_OFFSET_AT, wait)
+        if file.read_into(field, slot * ENTRY.size + _LAST_OFFSET_AT, wait) < _LAST_OFFSET_BYTES:
+            raise _short_read(file, slot, wait)
         return int.from_bytes(field, "big", signed=True)
+
+
+def _short_read(file: LogFile, slot: int, wait: bool) -> WouldBlock | OSError:
+    """Return the error for an entry that exists and was not read whole.
+
+    Without waiting the rest of it lies in a page that is not in memory; it never means that there are no more
+    entries.
+    """
+    if not wait:
+        return WouldBlock()
+    return OSError(errno.ENODATA, f"{file.path} ends before the end of entry {slot}")

@@ -6,14 +6,13 @@ those of every partition.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
-from tidelog.kernel.storage import FileRegion, LogSlice, PartitionStore, TopicPartition
+from tidelog.kernel.storage import PartitionStore, TopicPartition, region_bytes
 from tidelog.plugins.storage_file.kraft.batches import MAX_BATCH_BYTES, control_batch, data_batch
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
@@ -59,7 +58,9 @@ class MetadataLog:
         """Blocking: all batches from the one that holds `from_offset`."""
         end = self._store.log_end_offset
         while from_offset < end:
-            content = _bytes_of(self._store.read(from_offset, _READ_BYTES, end, wait=True))
+            content = b"".join(
+                map(region_bytes, self._store.read(from_offset, _READ_BYTES, end, wait=True).regions)
+            )
             position = 0
             while len(content) - position >= HEADER_BYTES:
                 header = parse_header(content, position)
@@ -118,13 +119,3 @@ class MetadataLog:
     def close(self) -> None:
         """Blocking: make durable and close."""
         self._store.close()
-
-
-def _bytes_of(found: LogSlice) -> bytes:
-    parts: list[Buffer] = []
-    for region in found.regions:
-        if isinstance(region, FileRegion):
-            parts.append(os.pread(region.file.fileno(), region.size, region.position))
-        else:
-            parts.append(region)
-    return b"".join(parts)

@@ -141,7 +141,7 @@ def snapshot_time(path: Path) -> int:
     """
     fd = disk.open_file(path, os.O_RDONLY)
     try:
-        batch = disk.pread(fd, PREAMBLE_BYTES, 0)
+        batch = disk.read_up_to(fd, PREAMBLE_BYTES, 0)
     finally:
         disk.close(fd)
     try:

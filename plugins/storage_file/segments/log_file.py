@@ -46,21 +46,35 @@ class LogFile:
         return self.fd
 
     def read_into(self, buffer: bytearray | memoryview, position: int, wait: bool) -> int:
-        """Fill `buffer` from `position` on, as far as there are bytes; how many there were.
+        """Fill `buffer` from `position` on; return the number of bytes read.
+
+        With `wait` these are fewer than asked for only at the end of the file. Without it they may also end
+        where the next page is not in memory, so a caller must not take a short read for the end.
 
         Raises:
             WouldBlock: not even the first byte is in memory (never with `wait`).
         """
+        if wait:
+            return self._fill(buffer, position)
         try:
-            return disk.preadv(self.fd, [buffer], position, 0 if wait else self._flags)
+            return disk.preadv(self.fd, [buffer], position, self._flags)
         except BlockingIOError:
             raise WouldBlock from None
         except OSError as error:
-            if wait or not self._flags or error.errno not in _CANNOT_NOWAIT:
+            if not self._flags or error.errno not in _CANNOT_NOWAIT:
                 raise
             # This file system cannot tell; memory file systems are of that kind and never wait.
             self._flags = 0
             return disk.preadv(self.fd, [buffer], position, 0)
+
+    def _fill(self, buffer: bytearray | memoryview, position: int) -> int:
+        size = len(buffer)
+        filled = disk.preadv(self.fd, [buffer], position, 0)
+        if 0 < filled < size:
+            rest = memoryview(buffer)
+            while filled < size and (count := disk.preadv(self.fd, [rest[filled:]], position + filled, 0)):
+                filled += count
+        return filled
 
     def read_exactly(self, position: int, size: int) -> bytes:
         """Blocking: `size` bytes from `position` on.
@@ -68,12 +82,9 @@ class LogFile:
         Raises:
             OSError: the file ends before.
         """
-        content = disk.pread(self.fd, size, position)
-        while len(content) < size:
-            more = disk.pread(self.fd, size - len(content), position + len(content))
-            if not more:
-                raise OSError(errno.ENODATA, f"{self.path} ends before byte {position + size}")
-            content += more
+        content = disk.read_up_to(self.fd, size, position)
+        if len(content) < size:
+            raise OSError(errno.ENODATA, f"{self.path} ends before byte {position + size}")
         return content
 
     def resident(self, position: int, size: int) -> bool:

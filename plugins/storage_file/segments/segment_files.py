@@ -94,6 +94,6 @@ def holds_batches(log_path: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return any(disk.pread(fd, HEADER_BYTES, 0))
+        return any(disk.read_up_to(fd, HEADER_BYTES, 0))
     finally:
         disk.close(fd)

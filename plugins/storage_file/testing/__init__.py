@@ -1,4 +1,4 @@
-"""What proves that files survive: a record of every operation, crashes after any of them, disks that refuse.
+"""What proves that files survive: a record of every operation, crashes after any of them, unwilling disks.
 
 All of it stands at the seam `tidelog.plugins.storage_file.disk`, so it works for everything that keeps to it.
 """
@@ -11,6 +11,7 @@ from tidelog.plugins.storage_file.testing.interposing import CHANGING, READING
 from tidelog.plugins.storage_file.testing.operations import Operation
 from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
 from tidelog.plugins.storage_file.testing.recording import Recorder
+from tidelog.plugins.storage_file.testing.short import ShortDisk
 
 __all__ = [
     "CHANGING",
@@ -24,4 +25,5 @@ __all__ = [
     "PowerCut",
     "ProcessDied",
     "Recorder",
+    "ShortDisk",
 ]

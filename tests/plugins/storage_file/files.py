@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import shutil
 import struct
 import time
@@ -59,6 +61,21 @@ class LogDirectoryScene(StorageScene):
     def names(self) -> set[str]:
         """All names in the partition's directory."""
         return {path.name for path in self.partition_dir.iterdir()}
+
+
+def evict_page(path: Path, page: int) -> None:
+    """Take one page of a file out of the system's memory, if it does so, and leave all others in it."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        # Or else reading a page reads its neighbours, too.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        for at in range(0, os.fstat(fd).st_size, mmap.PAGESIZE):
+            if at != page * mmap.PAGESIZE:
+                os.pread(fd, mmap.PAGESIZE, at)
+    finally:
+        os.close(fd)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

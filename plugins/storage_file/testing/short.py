@@ -1,0 +1,64 @@
+"""A disk whose reads and writes stop short, as the system is allowed to do at any time."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.testing.interposing import Interposer
+
+SHORTENED = frozenset({"pread", "preadv", "pwrite"})
+"""The calls that say how many bytes they moved."""
+
+
+class ShortDisk(Interposer):
+    """Moves fewer bytes than a call asked for; a read that must not wait may also find nothing in memory.
+
+    `shortened` counts the calls that moved less than they could have, `refused` those answered with EAGAIN.
+    """
+
+    def __init__(self, allow: Callable[[int], int]) -> None:
+        """`allow(size)` gives the most that a call for `size` bytes may move.
+
+        Where a call waits that is at least one byte, since 0 would mean the end of the file or a full disk.
+        """
+        super().__init__()
+        self._allow = allow
+        self.shortened = 0
+        self.refused = 0
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Perform a part of what was asked for."""
+        if name not in SHORTENED:
+            return perform(*arguments)
+        fd, what, position, *flags = arguments
+        if name == "pread":
+            content: bytes = perform(fd, self._part(what), position)
+            self._count(len(content), what)
+            return content
+        if name == "pwrite":
+            view = memoryview(what)
+            return self._count(perform(fd, view[: self._part(len(view))], position), len(view))
+        return self._preadv(perform, fd, memoryview(what[0]), position, flags[0] if flags else 0)
+
+    def _preadv(
+        self, perform: Callable[..., int], fd: int, view: memoryview, position: int, flags: int
+    ) -> int:
+        if flags & disk.NOWAIT:
+            allowed = self._allow(len(view))
+            if not allowed and view:
+                self.refused += 1
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            # Without the flag: what the fake does not hold back counts as being in memory.
+            return self._count(perform(fd, [view[:allowed]], position, 0), len(view))
+        return self._count(perform(fd, [view[: self._part(len(view))]], position, flags), len(view))
+
+    def _part(self, size: int) -> int:
+        return max(min(self._allow(size), size), min(size, 1))
+
+    def _count(self, moved: int, size: int) -> int:
+        self.shortened += 0 < moved < size
+        return moved
