@@ -1,19 +1,35 @@
-"""Which partition a group's or a transactional id's state is in, as Kafka computes it."""
+"""Which partition a group's or a transactional id's state is in, as Kafka computes it.
+
+Source: Apache Kafka 4.3's `GroupCoordinatorService.partitionFor`, `TransactionStateManager.partitionFor` and
+`Utils.abs`.
+"""
 
 from __future__ import annotations
 
-_MASK = 0x7FFFFFFF
+from typing import Final
+
+_MODULUS: Final = 2**32
+_MIN_INT: Final = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`, without its sign bit: over UTF-16 code units, modulo 2³¹."""
+    """Return Java's `String.hashCode`: over UTF-16 code units, a signed 32-bit integer."""
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(encoded), 2):
         value = value * 31 + (encoded[index] << 8 | encoded[index + 1]) & 0xFFFFFFFF
-    return value & _MASK
+    return value if value < -_MIN_INT else value - _MODULUS
+
+
+def state_hash(name: str) -> int:
+    """Return what the number of partitions divides: the absolute value, and 0 for the smallest integer.
+
+    Java's own absolute value of that one is negative, since 2³¹ does not fit.
+    """
+    hashed = java_hash(name)
+    return 0 if hashed == _MIN_INT else abs(hashed)
 
 
 def partition_for(name: str, partition_count: int) -> int:
-    """The partition of that name's state."""
-    return java_hash(name) % partition_count
+    """Return the partition of that name's state."""
+    return state_hash(name) % partition_count

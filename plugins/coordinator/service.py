@@ -16,7 +16,7 @@ from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.guard import GroupGuard
 from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
-from tidelog.plugins.coordinator.hashing import java_hash
+from tidelog.plugins.coordinator.hashing import state_hash
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as GROUP_KEY_TYPES
@@ -44,7 +44,7 @@ class CoordinatorService:
     def __init__(self, broker: Broker, group_log: StateLog, transaction_log: StateLog) -> None:
         config, clock = broker.config, broker.clock
         self._broker = broker
-        self._hash = lru_cache(REMEMBERED_HASHES)(java_hash)
+        self._hash = lru_cache(REMEMBERED_HASHES)(state_hash)
         self.group_log = group_log
         self.transaction_log = transaction_log
         self._deadlines = Deadlines()

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from tests.peers import PeerUnavailableError, find_java, resolve_jars
+from tests.peers import PeerUnavailableError, find_java, find_kafka, resolve_jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,18 @@ def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = 
 
     Raises PeerUnavailableError without a JDK or the jars, AssertionError with the stack trace when it fails.
     """
-    ended = subprocess.run(
-        java_command(program, clients, arguments),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    return _run(java_command(program, clients, arguments), stdin)
+
+
+def run_inside_kafka(program: str, arguments: Sequence[str], stdin: str = "") -> str:
+    """Return what `program` prints, run with all classes of the newest Apache Kafka; raises as `run_java`."""
+    kafka = find_kafka()
+    classes = f"{_compiled(program, kafka.jars)}:{kafka.jars}/*"
+    return _run([kafka.java, *_JVM_OPTIONS, "-cp", classes, program, *arguments], stdin)
+
+
+def _run(command: Sequence[str], stdin: str) -> str:
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout
 
