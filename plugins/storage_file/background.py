@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -49,9 +50,11 @@ class BackgroundWork:
         self._context = context
         self._directories = directories
         self._losses = losses
+        self._loop: trio.lowlevel.TrioToken | None = None
 
     def start(self, deletions: DeletionQueue, moves: Moves, metadata: KraftMetadata) -> None:
-        """Start them all."""
+        """Start them all, on the event loop."""
+        self._loop = trio.lowlevel.current_trio_token()
         self._start("log-dir-failure-handler", self._losses.take_next, 0)
         self._start("log-dir-moves", moves.run_next, 0)
         self._every(DELETION_INTERVAL_MS, "delete files", deletions.run_due)
@@ -66,7 +69,16 @@ class BackgroundWork:
         self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)
 
     def release_idle(self) -> None:
-        """Close files of partitions that were not used since the last time."""
+        """Close files of partitions that were not used since the last time; any thread may call this.
+
+        Only the event loop closes them: it appends through bare descriptors, and one that another thread
+        closed in the middle of an append would be no file any more, or somebody else's.
+        """
+        if not trio.lowlevel.in_trio_run():
+            if self._loop is not None:
+                with contextlib.suppress(trio.RunFinishedError):
+                    self._loop.run_sync_soon(self.release_idle, idempotent=True)
+            return
         for directory in self._directories:
             # A copy, since partitions are deleted in a thread.
             for store in list(directory.stores.values()):

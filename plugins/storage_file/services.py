@@ -13,7 +13,8 @@ class Services(NamedTuple):
     """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
-    `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`.
+    `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`; called
+    off the event loop, it is done there soon.
     `index_formats` are those that a topic may have. `progress` is told how far opening is.
     Of the partition's log directory: `write_recovery_points()` blocks until those of its partitions are
     written down, where they have changed; `disk_failed(error)` tells that the disk refused what it must not

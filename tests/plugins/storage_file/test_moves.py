@@ -23,6 +23,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.storage_file import disk as system
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -270,3 +271,73 @@ async def test_an_old_directory_that_cannot_be_renamed_hurts_nobody(
     async with two_directories(tmp_path) as broker:
         assert all_offsets(the_partition(broker)) == list(range(20))
         assert list((tmp_path / "a").glob("t-0.*-stray"))
+
+
+FIRST = f"/{0:020d}.log"
+
+
+class Meeting:
+    """An append on the event loop that is held up until the copy's thread has begun some segments.
+
+    That is the moment at which the descriptor of the append must not be closed.
+    """
+
+    def __init__(self, segments: int) -> None:
+        self._loop = threading.get_ident()
+        self._segments = segments
+        self._pwrite = system.pwrite
+        self._open_file = system.open_file
+        self.copying = threading.Event()
+        self.appending = threading.Event()
+        self.met = threading.Event()
+
+    def open_file(self, path: str | Path, flags: int) -> int:
+        """Count the segments that the copy rolls to, from the held up append on."""
+        rolled_to = "-future" in str(path) and str(path).endswith(".log") and not str(path).endswith(FIRST)
+        if threading.get_ident() != self._loop and rolled_to:
+            self.copying.set()
+            assert self.appending.wait(10)
+            self._segments -= 1
+            if not self._segments:
+                self.met.set()
+        return self._open_file(path, flags)
+
+    def pwrite(self, fd: int, data: bytes, position: int) -> int:
+        """Hold up the event loop's write once."""
+        if threading.get_ident() == self._loop and not self.appending.is_set():
+            self.appending.set()
+            assert self.met.wait(10)
+        return self._pwrite(fd, data, position)
+
+
+async def test_a_copy_that_wants_descriptors_closes_none_that_the_loop_appends_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each descriptor is one too many, so whoever opens a file has idle ones closed.
+    monkeypatch.setattr(system, "raise_descriptor_limit", lambda: 0)
+    async with two_directories(tmp_path) as broker:
+        append(the_partition(broker), 80, 100_000)
+        other = (await broker.topics.create(NewTopic("other", 1))).partitions[0]
+        append(other, 1)
+        meeting = Meeting(segments=5)
+        monkeypatch.setattr(system, "open_file", meeting.open_file)
+        await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+        await eventually(meeting.copying.is_set)
+        monkeypatch.setattr(system, "pwrite", meeting.pwrite)
+        append(other, 1)
+        assert meeting.met.is_set()
+        await eventually(lambda: not broker.storage.moves_under_way)  # type: ignore[attr-defined]
+        append(other, 1)
+        assert all_offsets(other) == [0, 1, 2]
+        assert not broker.storage.failed_partitions
+
+
+async def test_idle_files_are_closed_by_the_loop_whoever_asks_for_it(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        store = the_partition(broker).store
+        append(the_partition(broker), 1)
+        release = store.services.release_idle  # type: ignore[attr-defined]
+        segment = store.segment_list.active  # type: ignore[attr-defined]
+        await trio.to_thread.run_sync(release)
+        await trio.to_thread.run_sync(release)
+        await eventually(lambda: segment.log is None)
