@@ -9,6 +9,7 @@ import pytest
 
 from tests.crash.core import Core
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.testing import DataFate, Device, NameFate, PowerCut, Recorder
@@ -122,3 +123,27 @@ async def test_a_cut_waits_for_the_flush_under_way(core: Core, monkeypatch: pyte
     cut.join()
     assert store.durable_offset <= store.log_end_offset == 2
     core.abandon()
+
+
+async def test_a_roll_brings_the_old_segment_and_the_snapshot_of_its_producers_to_the_device(
+    core: Core, tmp_path: Path
+) -> None:
+    recorder = Recorder(core.data)
+    with recorder.installed():
+        await core.open()
+        partition = (await core.create("t", 1)).partitions[0]
+        while len(partition.store.segments()) < 2:
+            append(partition, 1, producer_id=7)
+        core.tasks.run_jobs()
+        core.abandon()
+    rolled_at = partition.store.segments()[-1].base_offset
+    (before,) = (core.data / "t-0").glob(f"{0:020d}.log")
+    again = await after_power_cut(recorder, tmp_path / "again")
+    partition = again.topics.get("t").partitions[0]
+    # Below the recovery point nothing is read again, so log, indexes and names had to be there.
+    assert partition.log_end_offset == rolled_at
+    assert (again.data / "t-0" / before.name).read_bytes() == before.read_bytes()
+    snapshot = partition.store.read_side_file(snapshot_name(rolled_at))
+    assert snapshot is not None
+    assert decode_snapshot(snapshot)[7].last_sequence == rolled_at - 1
+    again.abandon()

@@ -99,7 +99,7 @@ class Recorded:
     promises: Promises
 
 
-async def record_a_move(place: Path, *, flushing: bool = True) -> Recorded:
+async def record_a_move(place: Path, *, writing: bool = True, flushing: bool = True) -> Recorded:
     core = TwoDirectories(place)
     for name in "ab":
         (core.data / name).mkdir(parents=True)
@@ -114,15 +114,24 @@ async def record_a_move(place: Path, *, flushing: bool = True) -> Recorded:
         begins = len(recorder.operations)
         promises.appended.append((begins, BATCHES))
         promises.flushed.append((begins, BATCHES))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_writing, core, recorder, promises, flushing)
-            with core.decided_after(BATCHES + 4):
-                await core.move_to("b")
-            nursery.cancel_scope.cancel()
+        if writing:
+            await move_while_writing(core, recorder, promises, flushing)
+        else:
+            await core.move_to("b")
         recorder.catch_up()
     assert core.place_of() == ["b"]
     core.abandon()
     return Recorded(recorder.start, recorder.operations, begins, promises)
+
+
+async def move_while_writing(
+    core: TwoDirectories, recorder: Recorder, promises: Promises, flushing: bool
+) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_writing, core, recorder, promises, flushing)
+        with core.decided_after(BATCHES + 4):
+            await core.move_to("b")
+        nursery.cancel_scope.cancel()
 
 
 async def keep_writing(core: Core, recorder: Recorder, promises: Promises, flushing: bool) -> None:
@@ -186,3 +195,16 @@ async def test_the_power_may_fail_at_any_step_of_a_move(place: Path, cut: PowerC
             continue
         promised = at(recorded.promises.flushed, done)
         await check(device, cut, place / str(done), promised, f"after {done}: {operation!r:.200}")
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: f"{cut.data.name}-{cut.names.name}")
+async def test_a_log_that_nobody_flushes_meanwhile_is_durable_where_it_moves_to(
+    place: Path, cut: PowerCut
+) -> None:
+    """Without rolls and flushes, only the move itself can bring the end of the copy to the device."""
+    recorded = await record_a_move(place / "recorded", writing=False)
+    device = copy.deepcopy(recorded.start)
+    for done, operation in enumerate(recorded.operations, 1):
+        device.apply(operation)
+        if done >= recorded.begins:
+            await check(device, cut, place / str(done), BATCHES, f"after {done}: {operation!r:.200}")

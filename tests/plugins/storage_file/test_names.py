@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.testing.storage.scene import append_many, read_all
+from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import (
     base_offset_of,
     delete_directory,
+    future_directory,
+    parse_future_directory,
     parse_partition_directory,
     partition_directory,
     segment_file,
+    stray_directory,
 )
 
 
@@ -53,11 +63,99 @@ def test_other_directories_are_no_partitions(name: str) -> None:
     assert parse_partition_directory(name) is None
 
 
-def test_a_directory_to_delete_has_a_fresh_name_that_fits_a_file_system() -> None:
-    partition = TopicPartition("t" * 249, 17)
-    names = {delete_directory(partition) for _ in range(10)}
+@pytest.mark.parametrize(
+    ("name_of", "mark"),
+    [(delete_directory, "delete"), (stray_directory, "stray"), (future_directory, "future")],
+)
+def test_a_marked_directory_has_a_fresh_name(name_of: Callable[[TopicPartition], str], mark: str) -> None:
+    names = {name_of(TopicPartition("orders", 17)) for _ in range(10)}
     assert len(names) == 10
     for name in names:
-        assert re.fullmatch(r"t+-17\.[0-9a-f]{32}-delete", name)
-        assert len(name) <= 255
+        assert re.fullmatch(rf"orders-17\.[0-9a-f]{{32}}-{mark}", name)
         assert parse_partition_directory(name) is None
+        assert (parse_future_directory(name) is not None) == (mark == "future")
+
+
+@pytest.mark.parametrize("name_of", [delete_directory, stray_directory])
+def test_a_marked_directory_has_a_name_that_fits_a_file_system(
+    name_of: Callable[[TopicPartition], str],
+) -> None:
+    name = name_of(TopicPartition("t" * 249, 17))
+    assert name.startswith("t" * 200)
+    assert len(name) == 255
+
+
+def test_a_copy_whose_topic_could_not_be_read_back_from_its_name_is_refused() -> None:
+    longest = 255 - len(f"-17.{'0' * 32}-future")
+    partition = TopicPartition("t" * longest, 17)
+    assert parse_future_directory(future_directory(partition)) == partition
+    with pytest.raises(InvalidTopic, match="too long to move"):
+        future_directory(TopicPartition("t" * (longest + 1), 17))
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("orders-2.0123456789abcdef0123456789abcdef-future", TopicPartition("orders", 2)),
+        ("a.b-1-0.0123456789abcdef0123456789abcdef-future", TopicPartition("a.b-1", 0)),
+        ("orders-2-future", None),
+        ("orders-2.0123456789abcdef0123456789abcdef-delete", None),
+        ("orders.0123456789abcdef0123456789abcdef-future", None),
+        ("orders-2", None),
+    ],
+)
+def test_a_copy_tells_its_partition(name: str, partition: TopicPartition | None) -> None:
+    assert parse_future_directory(name) == partition
+
+
+async def test_files_of_a_replacement_bear_the_marks_of_apache_kafka(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=500)
+    append_many(store, 4, 300)
+    draft = store.draft_segment(0)
+    assert {path.name for path in scene.partition_dir.glob("*.cleaned")} >= {f"{0:020d}.log.cleaned"}
+    renamed: list[str] = []
+    rename = disk.rename
+
+    def noting(path: str, new_path: str) -> None:
+        renamed.append(Path(new_path).name)
+        rename(path, new_path)
+
+    with mock.patch.object(disk, "rename", noting):
+        store.replace_segments([draft], [0, 1])
+    first = f"{0:020d}.log"
+    order = [renamed.index(f"{first}{mark}") for mark in (".swap", ".deleted", "")]
+    assert order == sorted(order)
+
+
+async def test_marks_that_apache_kafka_left_are_understood(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=500)
+    batches = append_many(store, 4, 300)
+    await scene.storage.close()
+    directory, first, second = scene.partition_dir, f"{0:020d}.log", f"{1:020d}.log"
+    # Of 0 a rewriting had only begun; 1 was decided to be replaced by something without its batch.
+    (directory / f"{first}.cleaned").write_bytes(b"half a ba")
+    (directory / f"{second}.deleted").write_bytes(b"long gone")
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    store = await scene.open_store(segment_bytes=500)
+    assert read_all(store) == b"".join(batches)
+    assert not {name for name in scene.names() if name.endswith((".cleaned", ".deleted"))}
+    await scene.storage.close()
+    (directory / f"{second}.swap").write_bytes(b"")
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    assert read_all(await scene.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
+
+
+async def test_directories_are_set_aside_under_the_marks_of_apache_kafka(scene: LogDirectoryScene) -> None:
+    unknown = scene.log_dir / "gone-3"
+    unknown.mkdir()
+    (unknown / f"{0:020d}.log").write_bytes(b"something")
+    copy = scene.log_dir / "gone-4.0123456789abcdef0123456789abcdef-future"
+    copy.mkdir()
+    await scene.reopen()
+    await scene.storage.set_strays_aside()
+    names = sorted(path.name.split(".")[0] + path.name[-6:] for path in scene.log_dir.glob("gone-*"))
+    assert names == ["gone-3-stray", "gone-4-stray"]
+    await scene.reopen()
+    assert len(list(scene.log_dir.glob("gone-*-stray"))) == 2
