@@ -7,6 +7,9 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
 PYTEST_WORKERS ?= 2
+# Tools of single targets, fetched when they are first asked for: most people never need them.
+TOOLS := .tools
+JOBS ?= 1
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -18,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke docs news clean
+.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +61,9 @@ bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 	$(BIN)/python -m benchmarks --smoke
 
+mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/waiters.py: do tests fail? (JOBS=1 UPDATE=)
+	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
+
 docs: $(INSTALLED) ## write docs/configuration.md from the configuration keys
 	@$(BIN)/python -m tidelog.kernel.config.docs > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
@@ -66,7 +72,7 @@ news: $(DEV_INSTALLED) ## show the next release's changelog
 	$(BIN)/towncrier build --draft
 
 clean: ## remove what the targets made, but no data
-	rm -rf $(VENV) build tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TOOLS) build tidelog.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@scripts/make_venv.sh $(VENV)
@@ -80,3 +86,8 @@ $(DEV_INSTALLED): pyproject.toml | $(BIN)/python
 	@echo "Installing tidelog and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(INSTALLED) $@
+
+# MIT-licensed both; of cosmic-ray only the operators, which need nothing but a parser.
+$(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
+	@echo "Fetching cosmic-ray into $@"
+	@$(BIN)/python -m pip install --quiet --no-deps --target $@ cosmic-ray==8.7.0 parso==0.8.7

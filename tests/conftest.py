@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.peers import PeerUnavailableError
 
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 # Machines differ in speed and may be shared: how long an example takes proves nothing.
 # A check on one change must not fail for what another run could have found: there the examples are fixed.
 settings.register_profile("any speed", settings(), deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("any speed")
+# A mutant is killed by the first example that fails; the smallest one interests nobody.
+settings.register_profile(
+    "mutants", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate], print_blob=False
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
 
 
 def only_cause(error: BaseException) -> BaseException:

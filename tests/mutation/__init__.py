@@ -1,0 +1,1 @@
+"""Mutation testing: change one thing in a module at a time, and see whether its quick tests notice."""

@@ -1,0 +1,156 @@
+"""Runs the quick tests of a module against each of its mutants, in copies of the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+import attrs
+
+from tests.mutation.mutants import Mutant
+from tests.mutation.targets import SLOW_TESTS
+from tests.mutation.worker import TIMED_OUT, Outcome, Run
+
+_COPIED = (
+    "kernel",
+    "plugins",
+    "tests",
+    "benchmarks",
+    "docs",
+    "scripts",
+    "pyproject.toml",
+    "Makefile",
+    "README.md",
+)
+# A mutant may take so many times as long as the module itself, and so many seconds more.
+_PATIENCE = 4
+_PATIENCE_SECONDS = 10.0
+_WALL_PATIENCE = 20
+_TESTS_FAILED = 1
+_NO_TESTS = 5
+
+
+class BrokenBaselineError(Exception):
+    """The tests fail, or there are none, without any mutant: nothing can be said about mutants."""
+
+
+@attrs.frozen
+class Result:
+    """What became of one mutant. `killed` also if it ran too long or could not be imported."""
+
+    mutant: Mutant
+    killed: bool
+    timed_out: bool
+    killed_by: str
+
+
+class Worker:
+    """One copy of the checkout with a process that runs tests in it. The checkout itself is never touched."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._folder = folder
+        for name in _COPIED:
+            if (root / name).is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "node_modules", ".hypothesis")
+                shutil.copytree(root / name, folder / name, symlinks=True, ignore=ignored)
+            elif (root / name).exists():
+                shutil.copy2(root / name, folder / name)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutation.worker"],
+            cwd=folder,
+            env=_environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, run: Run) -> Outcome:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(attrs.asdict(run)) + "\n")
+        self._process.stdin.flush()
+        return Outcome(**json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The copy's packages come before the installed ones; hypothesis' examples are fixed and not shrunk."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDELOG_")}
+    return {
+        **inherited,
+        "CI": "true",
+        "HYPOTHESIS_PROFILE": "mutants",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(folder / "tests" / "import_root"),
+    }
+
+
+@contextmanager
+def workers(root: Path, number: int) -> Generator[list[Worker]]:
+    """So many copies, removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tidelog-mutants-") as name:
+        made: list[Worker] = []
+        try:
+            for index in range(number):
+                folder = Path(name) / str(index)
+                folder.mkdir()
+                made.append(Worker(root, folder))
+            yield made
+        finally:
+            for worker in made:
+                worker.close()
+
+
+def run_module(
+    module: Path, mutants: Sequence[Mutant], tests: Sequence[str], crew: Sequence[Worker]
+) -> Iterator[Result]:
+    """Yield the results in the order of the mutants.
+
+    Raises:
+        BrokenBaselineError: the tests do not pass without a mutant.
+    """
+    text = Path(module).read_text()
+    plain = Run(str(module), text, list(tests), list(SLOW_TESTS), 600, 600)
+    baseline = crew[0].run(plain)
+    if baseline.code != 0:
+        raise BrokenBaselineError(f"{module}: {' '.join(tests)} failed without a mutant:\n{baseline.output}")
+    patient = attrs.evolve(
+        plain,
+        cpu_seconds=_PATIENCE * baseline.cpu_seconds + _PATIENCE_SECONDS,
+        wall_seconds=_WALL_PATIENCE * baseline.seconds + 3 * _PATIENCE_SECONDS,
+    )
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    for worker in crew:
+        idle.put(worker)
+
+    def try_one(mutant: Mutant) -> Result:
+        worker = idle.get()
+        try:
+            return _result(mutant, worker.run(attrs.evolve(patient, text=mutant.text)))
+        finally:
+            idle.put(worker)
+
+    with ThreadPoolExecutor(len(crew)) as pool:
+        yield from pool.map(try_one, mutants)
+
+
+def _result(mutant: Mutant, outcome: Outcome) -> Result:
+    failed = [line for line in outcome.output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return Result(
+        mutant,
+        killed=outcome.code != 0,
+        timed_out=outcome.code == TIMED_OUT,
+        killed_by=failed[0] if failed else "",
+    )

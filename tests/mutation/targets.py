@@ -1,0 +1,47 @@
+"""Which quick tests belong to a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# Beyond the mirrored folder: prefix of the module's path, and the tests that prove it as well.
+EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("kernel/cluster.py", ("tests/plugins/protocol_kafka/handlers/test_metadata.py",)),
+    ("kernel/partition/", ("tests/plugins/storage_memory", "tests/plugins/storage_file/test_recovery.py")),
+    ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
+    ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
+    ("plugins/storage_file/kraft/", ("tests/plugins/storage_file/kraft",)),
+)
+
+# They start other servers or Java, or whole processes: what they prove, quick tests have to prove as well.
+SLOW_TESTS = (
+    "*change_of_hands*",
+    "*change_hands*",
+    "*handing_over*",
+    "*dump_log*",
+    "*test_real_brokers*",
+    "*test_kill.py",
+    "*/tests/peers/*",
+    "*/tests/clients/*",
+    "*/tests/scale/*",
+)
+
+
+def modules_under(path: Path, root: Path) -> list[Path]:
+    """Return the modules of a folder, or the one module, relative to the root of the checkout."""
+    found = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return [module.resolve().relative_to(root) for module in found]
+
+
+def quick_tests(module: Path, root: Path) -> list[str]:
+    """Return a module's test paths: the file that mirrors it first, its folder, what the table adds."""
+    folder = root / "tests" / module.parent
+    while not folder.is_dir():
+        folder = folder.parent
+    mirrored = folder / f"test_{module.stem}.py"
+    first = [str(mirrored.relative_to(root))] if mirrored.is_file() else []
+    extra = [test for prefix, tests in EXTRA_TESTS if str(module).startswith(prefix) for test in tests]
+    return [
+        *first,
+        *dict.fromkeys([str(folder.relative_to(root)), *(test for test in extra if (root / test).exists())]),
+    ]

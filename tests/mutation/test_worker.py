@@ -1,0 +1,63 @@
+"""The process that runs tests against changed modules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutation.worker import TIMED_OUT
+
+ROOT = Path(__file__).parents[2]
+MODULE = "def double(x):\n    return x + x\n"
+TEST = """
+import sys
+sys.path.insert(0, ".")
+from module import double
+def test_double():
+    assert double(3) == 6
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "test_module.py").write_text(TEST)
+    return tmp_path
+
+
+def outcomes(copy: Path, *texts: str) -> list[dict[str, Any]]:
+    limits = {"cpu_seconds": 2, "wall_seconds": 60}
+    runs = [
+        {"module": "module.py", "text": text, "tests": ["test_module.py"], "ignored": [], **limits}
+        for text in texts
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutation.worker"],
+        cwd=copy,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        input="".join(json.dumps(run) + "\n" for run in runs),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_each_run_sees_its_own_text_and_the_module_is_put_back(copy: Path) -> None:
+    # Same size, within one tick of the file's clock: bytecode of the one before must not be believed.
+    texts = [MODULE, MODULE.replace("+", "-"), MODULE, MODULE.replace("+", "*")]
+
+    assert [outcome["code"] for outcome in outcomes(copy, *texts)] == [0, 1, 0, 1]
+    assert (copy / "module.py").read_text() == MODULE
+
+
+def test_a_mutant_that_never_ends_is_stopped(copy: Path) -> None:
+    endless = MODULE.replace("return", "while True: pass\n    return")
+
+    assert [outcome["code"] for outcome in outcomes(copy, endless, MODULE)] == [TIMED_OUT, 0]
