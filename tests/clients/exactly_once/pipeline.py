@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 from confluent_kafka import (
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from tests.clients.brokers import Broker
-
-INPUT, OUTPUT, GROUP = "orders", "invoices", "workers"
 PARTITIONS = 4
 WORKERS = 2
 AT_ONCE = 60
@@ -35,13 +32,23 @@ CALM_S = (0.2, 1.2)
 TIMEOUT_S = 60.0
 
 
+class RestartableBroker(Protocol):
+    """A broker that keeps its address when it is started again."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 @attrs.define
 class Pipeline:
-    """`command` gives the command line of a worker with these arguments."""
+    """`command` gives a worker's command line with these arguments; `name` is that of the input topic."""
 
-    broker: Broker
+    broker: RestartableBroker
     command: Callable[[Sequence[str]], Sequence[str]]
     folder: Path
+    name: str = "orders"
     produced: list[bytes] = attrs.field(factory=list[bytes])
     kills: int = 0
     _workers: list[subprocess.Popen[bytes]] = attrs.field(factory=list[subprocess.Popen[bytes]])
@@ -49,10 +56,12 @@ class Pipeline:
 
     def __enter__(self) -> Pipeline:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
-        topics = [NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)]
+        topics = [NewTopic(topic, PARTITIONS, 1) for topic in (self.name, self.output_topic)]
         for created in admin.create_topics(topics).values():
             created.result(TIMEOUT_S)
-        self._producer = Producer({"bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True})
+        self._producer = Producer(
+            {"bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
         self._workers = [self._start(number) for number in range(WORKERS)]
         return self
 
@@ -62,28 +71,43 @@ class Pipeline:
         for worker in self._workers:
             _kill(worker)
 
+    @property
+    def output_topic(self) -> str:
+        """Where the workers write."""
+        return f"{self.name}-done"
+
+    @property
+    def group(self) -> str:
+        """The workers' group."""
+        return f"workers-of-{self.name}"
+
     def suffer(self, seconds: float, chance: random.Random) -> None:
         """Produce inputs for a while, and kill what moves."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            self._produce()
+            self.produce()
             time.sleep(chance.uniform(*CALM_S))
             victim = chance.randrange(WORKERS + 1)
-            self.kills += 1
             if victim < WORKERS:
-                _kill(self._workers[victim])
-                self._workers[victim] = self._start(victim)
+                self.kill_worker(victim)
             else:
                 self.broker.kill()
                 self.broker.start()
-            self._replace_ended()
+                self.kills += 1
+            self.replace_ended()
+
+    def kill_worker(self, number: int) -> None:
+        """`kill -9` a worker, and start another one with its transactional id."""
+        self.kills += 1
+        _kill(self._workers[number])
+        self._workers[number] = self._start(number)
 
     def finish(self) -> None:
         """Wait until every input is done, and have the workers end."""
-        self._produce()
+        self.produce()
         deadline = time.monotonic() + TIMEOUT_S
         while sum(self._committed()) < len(self.produced):
-            self._replace_ended()
+            self.replace_ended()
             assert time.monotonic() < deadline, f"{self._committed()} of {len(self.produced)} are done"
             time.sleep(0.1)
         for worker in self._workers:
@@ -102,7 +126,9 @@ class Pipeline:
                 "isolation.level": "read_committed",
             }
         )
-        consumer.assign([TopicPartition(OUTPUT, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
+        consumer.assign(
+            [TopicPartition(self.output_topic, index, OFFSET_BEGINNING) for index in range(PARTITIONS)]
+        )
         values, ended = list[bytes](), set[int | None]()
         while len(ended) < PARTITIONS:
             message = consumer.poll(TIMEOUT_S)
@@ -116,18 +142,21 @@ class Pipeline:
         consumer.close()
         return values
 
-    def _produce(self) -> None:
+    def produce(self) -> None:
+        """Produce some inputs, acknowledged."""
         for _ in range(AT_ONCE):
             value = b"%d" % len(self.produced)
-            self._producer.produce(INPUT, value, partition=len(self.produced) % PARTITIONS)
+            self._producer.produce(self.name, value, partition=len(self.produced) % PARTITIONS)
             self.produced.append(value)
         assert self._producer.flush(TIMEOUT_S) == 0
 
     def _committed(self) -> list[int]:
         """How far the group has come in each partition of the input."""
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
-        asked = [TopicPartition(INPUT, index) for index in range(PARTITIONS)]
-        told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP, asked)])[GROUP]
+        asked = [TopicPartition(self.name, index) for index in range(PARTITIONS)]
+        told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group, asked)])[
+            self.group
+        ]
         try:
             return [max(each.offset, 0) for each in told.result(TIMEOUT_S).topic_partitions or []]
         except KafkaException as error:
@@ -136,7 +165,7 @@ class Pipeline:
                 return []
             raise
 
-    def _replace_ended(self) -> None:
+    def replace_ended(self) -> None:
         """A worker gives up when it was fenced or lost its broker for long: somebody starts it again."""
         for number, worker in enumerate(self._workers):
             if worker.poll() is not None:
@@ -144,8 +173,14 @@ class Pipeline:
                 self._workers[number] = self._start(number)
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        words = [self.broker.bootstrap, INPUT, OUTPUT, GROUP, f"worker-{number}"]
-        with (self.folder / f"worker-{number}.log").open("ab") as log:
+        words = [
+            self.broker.bootstrap,
+            self.name,
+            self.output_topic,
+            self.group,
+            f"{self.name}-{number}",
+        ]
+        with (self.folder / f"{self.name}-{number}.log").open("ab") as log:
             return subprocess.Popen(self.command(words), stdin=subprocess.PIPE, stderr=log)
 
 

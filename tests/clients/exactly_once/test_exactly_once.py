@@ -27,15 +27,15 @@ SEED = int(os.environ.get("EXACTLY_ONCE_SEED", "0"))
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500"}
 
 
-def _confluent(words: Sequence[str]) -> Sequence[str]:
+def confluent_worker(words: Sequence[str]) -> Sequence[str]:
     return [sys.executable, "-m", "tests.clients.exactly_once.confluent_worker", *words]
 
 
-def _java(words: Sequence[str]) -> Sequence[str]:
+def java_worker(words: Sequence[str]) -> Sequence[str]:
     return java_command("Worker", NEWEST_KAFKA, words)
 
 
-@pytest.mark.parametrize("command", [_confluent, _java], ids=["confluent_kafka", "java"])
+@pytest.mark.parametrize("command", [confluent_worker, java_worker], ids=["confluent_kafka", "java"])
 def test_each_input_comes_out_once(command: Callable[[Sequence[str]], Sequence[str]], tmp_path: Path) -> None:
     with running_broker(tmp_path, SETTINGS) as broker, Pipeline(broker, command, tmp_path) as pipeline:
         pipeline.suffer(SECONDS, random.Random(SEED))
