@@ -114,8 +114,10 @@ class Soak:
         while (left := deadline - time.monotonic()) > 0:
             (event,) = self._choose.choices([each for each, _ in events], [weight for _, weight in events])
             self._perform(event, left)
-            for each in (*self._readers, *self._pipelines):
-                each.replace_ended()
+            for readers in self._readers:
+                readers.replace_ended()
+            for pipeline in self._pipelines:
+                pipeline.replace_ended()
             time.sleep(self._choose.uniform(*PAUSE_S))
 
     def _perform(self, event: Callable[[], str], left_s: float) -> None:
