@@ -16,6 +16,7 @@ import errno
 import logging
 import socket
 from collections.abc import Awaitable
+from typing import Final
 
 import trio
 
@@ -31,6 +32,9 @@ ROUNDS_BEFORE_YIELD = 8
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
+TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
+"""The socket option whose first byte is the connection's state (Linux: tcp(7), `tcpi_state`)."""
+TCP_ESTABLISHED: Final = b"\x01"
 REQUESTS_BEFORE_YIELD = 64
 """Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
 
@@ -49,6 +53,8 @@ class Connection:
         self.peer = peer
         self.active_since_sweep = True
         self._finishing = False
+        self._peer_left = False
+        self._aborted = False
         self._wait_scope: trio.CancelScope | None = None
         self._socket = sock
         self._warnings = warnings
@@ -126,12 +132,12 @@ class Connection:
                 if served % REQUESTS_BEFORE_YIELD == 0:
                     await trio.lowlevel.checkpoint()
         finally:
-            if pending and (rest := send_at_once(self._socket, pending)):
+            if pending and not self._peer_left and (rest := send_at_once(self._socket, pending)):
                 await self._send(rest)
         return served
 
     async def _send(self, parts: Parts) -> None:
-        if parts:
+        if parts and not self._peer_left:
             if is_long(parts):
                 self._closed_loop.stop()
             await send_parts(self._socket, parts, self)
@@ -149,15 +155,21 @@ class Connection:
                 return await answer
             finally:
                 self._wait_scope = None
-        raise BrokenPipeError("the peer left while it was waited for")
+        if self._aborted:
+            raise BrokenPipeError("the connection was ended while a request of it waited")
+        # The peer is gone and has sent more requests before: as in Kafka they are still carried out.
+        return []
 
     def sweep(self) -> bool:
-        """Called about once a second; whether the connection did anything since the last call."""
-        if self._wait_scope is not None:
-            # While it finishes, its own end of the socket is shut, which looks as if the peer had left.
-            if not self._finishing and _has_hung_up(self._socket):
-                self._wait_scope.cancel()
-            return True
+        """Report whether the connection did anything since the last call, about a second ago.
+
+        A request that waits is no activity: as in Kafka a connection is idle if nothing moves on it. The wait
+        is cancelled when the peer is gone.
+        """
+        # While it finishes, its own end of the socket is shut, which may look as if the peer had left.
+        if self._wait_scope is not None and not self._finishing and has_left(self._socket):
+            self._peer_left = True
+            self._wait_scope.cancel()
         was_active, self.active_since_sweep = self.active_since_sweep, False
         return was_active
 
@@ -172,7 +184,10 @@ class Connection:
 
     def abort(self) -> None:
         """End at once, whatever is under way."""
+        self._aborted = True
         _shutdown(self._socket, socket.SHUT_RDWR)
+        if self._wait_scope is not None:
+            self._wait_scope.cancel()
 
 
 def _is_about_the_peer(error: OSError) -> bool:
@@ -180,8 +195,14 @@ def _is_about_the_peer(error: OSError) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or error.errno in UNREACHABLE
 
 
-def _has_hung_up(sock: socket.socket) -> bool:
+def has_left(sock: socket.socket) -> bool:
+    """Return whether the peer closed its end, or reset the connection, however much of it is still unread.
+
+    Where the system does not report the state of a TCP connection, unread bytes hide the end behind them.
+    """
     try:
+        if TCP_STATE is not None:
+            return sock.getsockopt(socket.IPPROTO_TCP, TCP_STATE, 1) != TCP_ESTABLISHED
         return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except BlockingIOError:
         return False

@@ -95,6 +95,8 @@ def _bind(listener: Listener, config: Config) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
+        # As in Kafka: a machine that vanished is noticed in the end, also where idle clients are not closed.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
         _set_buffer(sock, socket.SO_RCVBUF, config[keys.SOCKET_RECEIVE_BUFFER_BYTES])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
+SWEPT_BEFORE_YIELD = 1000
+"""Connections looked at in a row before others have their turn: about 2 ms."""
 RELEASE_MEMORY_AFTER_SECONDS = 10
 
 
@@ -136,8 +138,11 @@ class Server:
     async def _sweep_forever(self) -> None:
         while True:
             await trio.sleep(SWEEP_SECONDS)
-            for connection in tuple(self._idle_sweeps):
-                self._sweep(connection)
+            for swept, connection in enumerate(tuple(self._idle_sweeps), 1):
+                if connection in self._idle_sweeps:
+                    self._sweep(connection)
+                if swept % SWEPT_BEFORE_YIELD == 0:
+                    await trio.lowlevel.checkpoint()
 
     def _sweep(self, connection: Connection) -> None:
         if connection.sweep():

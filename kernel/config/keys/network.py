@@ -93,8 +93,8 @@ CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
     type=long(-1),
     default=600000,
-    documentation="A connection without traffic is closed after this many milliseconds; -1 keeps it open "
-    "for ever.",
+    documentation="A connection without traffic is closed after this many milliseconds, also while a request "
+    "of it waits; -1 keeps it open for ever. No fetch waits longer for records than that.",
 )
 SOCKET_BUSY_POLL_US = ConfigKey(
     name="socket.busy.poll.us",

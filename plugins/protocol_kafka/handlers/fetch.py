@@ -56,7 +56,7 @@ async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
 
 
 async def _wait_and_read(read: _Read, request: FetchRequest, response: FetchResponse) -> FetchResponse:
-    deadline = trio.current_time() + request.max_wait_ms / 1000
+    deadline = trio.current_time() + read.max_wait_seconds
     while read.is_outdated(response):  # something came before anybody waited for it
         response = await _read_again(read)
         if read.is_enough():
@@ -86,7 +86,8 @@ class _Read:
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         self._topics = context.broker.topics
-        self._max_bytes = min(request.max_bytes, context.broker.config[keys.FETCH_MAX_BYTES])
+        self._config = context.broker.config
+        self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])
         self._version = context.api_version
         self._request = request
         self.isolation = isolation_of(request.isolation_level)
@@ -104,6 +105,13 @@ class _Read:
             or not self.partitions
             or self._topics.closing
         )
+
+    @property
+    def max_wait_seconds(self) -> float:
+        """How long to wait: what is asked for, and no longer than a connection may idle, as it would end."""
+        idle_ms = self._config[keys.CONNECTIONS_MAX_IDLE_MS]
+        wait_ms = self._request.max_wait_ms
+        return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000
 
     def is_outdated(self, response: FetchResponse) -> bool:
         """Whether another pass would give more than the last one, whose outcome `response` is."""

@@ -70,3 +70,12 @@ async def test_buffers_are_as_large_as_configured() -> None:
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 40_000
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 60_000
     small.close()
+
+
+async def test_accepted_sockets_keep_the_connection_alive() -> None:
+    listening = bound("PLAINTEXT://127.0.0.1:0")
+    with socket.create_connection((listening.host, listening.port)):
+        accepted, _ = listening._socket.accept()  # pyright: ignore[reportPrivateUsage]
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    listening.close()

@@ -220,10 +220,22 @@ async def test_a_busy_connection_is_not_idle(clock: MockClock) -> None:
             assert await ask(client, f"echo {number}") == str(number)
 
 
-async def test_a_connection_that_waits_for_its_answer_is_not_idle(clock: MockClock) -> None:
+async def test_a_connection_that_waits_for_its_answer_is_closed_as_idle(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as client:
         await client.send_all(b"wait\n")
-        await trio.sleep(60)
+        await trio.sleep(2)
+        assert scene.toy.waiting == 1
+        start = trio.current_time()
+        assert await is_closed(client)
+        assert trio.current_time() - start < 4
+        await scene.wait_connections(0)
+        assert scene.toy.waiting == 0
+
+
+async def test_a_connection_that_is_never_idle_waits_without_end(clock: MockClock) -> None:
+    async with running(connections_max_idle_ms=-1) as scene, await scene.connect() as client:
+        await client.send_all(b"wait\n")
+        await trio.sleep(100)
         scene.toy.gate.set()
         assert await line_from(client) == b"done\n"
 
@@ -255,15 +267,18 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
         assert connection.released == 2
 
 
+@pytest.mark.parametrize("behind", [b"", b"x", b"echo whole\n", b"echo whole\n" * 5000])
 @pytest.mark.parametrize("leave", [trio.SocketStream.aclose, reset])
-async def test_one_who_leaves_while_waiting_is_noticed(
-    clock: MockClock, leave: Callable[[trio.SocketStream], object]
+async def test_a_peer_that_leaves_while_waiting_is_noticed(
+    clock: MockClock, leave: Callable[[trio.SocketStream], object], behind: bytes
 ) -> None:
+    """Whatever it sent behind the request that waits, and however much of that is unread."""
     async with running() as scene:
         client = await scene.connect()
         await client.send_all(b"wait\n")
         await trio.sleep(3)
         assert scene.toy.waiting == 1
+        await client.send_all(behind)
         start = trio.current_time()
         if leave is reset:
             reset(client)
@@ -272,6 +287,35 @@ async def test_one_who_leaves_while_waiting_is_noticed(
         await scene.wait_connections(0)
         assert trio.current_time() - start < 1.5
         assert scene.toy.waiting == 0
+
+
+async def test_requests_before_the_end_of_a_peer_that_left_are_carried_out(clock: MockClock) -> None:
+    async with running() as scene:
+        client = await scene.connect()
+        await client.send_all(b"wait\n")
+        await trio.sleep(3)
+        await client.send_all(b"silent\necho one\nwait\nsilent\n")
+        await client.aclose()
+        await scene.wait_connections(0)
+        assert scene.toy.served == 5
+        assert scene.toy.waiting == 0
+
+
+async def test_a_peer_that_left_with_many_requests_is_ended_as_idle(clock: MockClock) -> None:
+    async with running(connections_max_idle_ms=5000) as scene:
+        client = await scene.connect()
+        await client.send_all(b"wait\n" * 1000)
+        await client.aclose()
+        start = trio.current_time()
+        await scene.wait_connections(0)
+        assert trio.current_time() - start < 8
+
+
+async def test_no_answer_is_sent_behind_one_that_was_cancelled(clock: MockClock) -> None:
+    async with running() as scene, await scene.connect() as client:
+        await client.send_all(b"wait\necho behind\n")
+        await client.send_eof()
+        assert await is_closed(client)
 
 
 async def test_one_who_leaves_while_being_answered_is_noticed() -> None:

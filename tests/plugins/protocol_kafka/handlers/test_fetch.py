@@ -338,6 +338,18 @@ async def test_waiting_for_enough(
     assert offsets_of(part) == [0]
 
 
+@pytest.mark.parametrize(("idle_ms", "waited"), [(5000, 5000), (-1, 60_000), (90_000, 60_000)])
+async def test_no_fetch_waits_longer_than_a_connection_may_idle(
+    autojump_clock: MockClock, idle_ms: int, waited: int
+) -> None:
+    async with running_broker({"connections.max.idle.ms": idle_ms}) as broker:
+        topic = await new_topic(broker)
+        watch = Stopwatch()
+        request = fetch(topic, {0: 0}, max_wait_ms=60_000)
+        (part,) = parts_of(await Client(broker).ask(FETCH, 12, request))
+        assert (watch.ms(), offsets_of(part)) == (waited, [])
+
+
 async def test_one_partition_with_an_error_is_told_at_once(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
