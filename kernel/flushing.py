@@ -47,5 +47,5 @@ def timed_flush_task(config: Config, topics: Topics, clock: Clock) -> PeriodicTa
     """The background task that flushes by time."""
     interval = config[keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]
     every = DEFAULT_LOOK_MS if interval == LONG_MAX else interval
-    delay = min(every, config[keys.LOG_INITIAL_TASK_DELAY_MS])
+    delay = config[keys.LOG_INITIAL_TASK_DELAY_MS]
     return PeriodicTask("log-flusher", TimedFlush(topics, clock).run, every, delay)

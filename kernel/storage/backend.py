@@ -120,6 +120,13 @@ class Storage(Protocol):
         """Take open partitions away for good; readers that hold regions are not disturbed."""
         ...
 
+    async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
+        """Run the blocking jobs that close open partitions, as many at once as is good for their places.
+
+        No job raises. All are done on return.
+        """
+        ...
+
     async def close(self) -> None:
         """Close every store, make all durable, note the clean stop, unlock."""
         ...

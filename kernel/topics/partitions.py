@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
@@ -18,8 +19,6 @@ from tidelog.kernel.tasks import BackgroundTasks
 _log = logging.getLogger(__name__)
 
 LOADS_PER_THREAD_HOP = 64
-THREADS_TO_CLOSE = 8
-"""Closing waits for the disk, once for each partition that has something new."""
 
 
 class PartitionKeeper:
@@ -61,6 +60,12 @@ class PartitionKeeper:
             chunk = partitions[start : start + LOADS_PER_THREAD_HOP]
             await trio.to_thread.run_sync(_load_all, chunk, clean)
 
+    async def close(self, partitions: Sequence[Partition]) -> None:
+        """Close partitions; the state of those that the disk does not refuse is on it afterwards."""
+        await self._storage.close_partitions(
+            [(partition.topic_partition, partial(_close, partition)) for partition in partitions]
+        )
+
     async def discard(self, name: str, partitions: Sequence[Partition]) -> None:
         """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
         for partition in partitions:
@@ -71,13 +76,6 @@ class PartitionKeeper:
             )
         except (OSError, StorageError) as error:
             _log.error("partitions of topic %s are left on the disk: %s", name, error)
-
-
-async def close_partitions(partitions: Sequence[Partition]) -> None:
-    """Close them; the state of those that the disk does not refuse is on it afterwards."""
-    async with trio.open_nursery() as closing:
-        for share in range(THREADS_TO_CLOSE):
-            closing.start_soon(trio.to_thread.run_sync, _close_all, partitions[share::THREADS_TO_CLOSE])
 
 
 def partition_specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
@@ -94,9 +92,8 @@ def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
             load_partition(partition, clean_start=clean_start)
 
 
-def _close_all(partitions: Sequence[Partition]) -> None:
-    for partition in partitions:
-        try:
-            partition.close()
-        except (OSError, StorageError) as error:
-            _log.error("%s could not be closed properly: %s", partition.topic_partition, error)
+def _close(partition: Partition) -> None:
+    try:
+        partition.close()
+    except (OSError, StorageError) as error:
+        _log.error("%s could not be closed properly: %s", partition.topic_partition, error)

@@ -34,7 +34,7 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name
-from tidelog.kernel.topics.partitions import PartitionKeeper, close_partitions, partition_specs
+from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 from tidelog.kernel.topics.topic import NewTopic, Topic, record_of
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class Topics:
         self._closed_at = self.high_watermarks()
         self._by_name.clear()
         self._by_id.clear()
-        await close_partitions(partitions)
+        await self._keeper.close(partitions)
 
     def _add(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> Topic:
         topic = Topic(record.name, record.topic_id, record.config, config, partitions, record.adopted)

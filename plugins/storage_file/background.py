@@ -14,7 +14,6 @@ from tidelog.kernel.storage import StorageContext
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
-from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.losses import Losses
@@ -52,19 +51,22 @@ class BackgroundWork:
         self._losses = losses
         self._loop: trio.lowlevel.TrioToken | None = None
 
-    def start(self, deletions: DeletionQueue, moves: Moves, metadata: KraftMetadata) -> None:
+    def start(self, moves: Moves, metadata: KraftMetadata) -> None:
         """Start them all, on the event loop."""
         self._loop = trio.lowlevel.current_trio_token()
         self._start("log-dir-failure-handler", self._losses.take_next, 0)
         self._start("log-dir-moves", moves.run_next, 0)
-        self._every(DELETION_INTERVAL_MS, "delete files", deletions.run_due)
+        self._every(DELETION_INTERVAL_MS, "delete segment files", self._remove_files)
         self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
         self._every(METADATA_INTERVAL_MS, "metadata snapshots", metadata.keep_house)
         config = self._context.config
+        # As in Apache Kafka: deleted partitions wait for it, files of deleted segments do not.
+        initial_delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
+        self._start("delete partitions", self._remove_partitions, DELETION_INTERVAL_MS, initial_delay_ms)
         for key, name, write in _CHECKPOINTS:
             if config[key]:
                 task = partial(self._in_each_directory, write)
-                self._start(name, task, config[key], config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS])
+                self._start(name, task, config[key], initial_delay_ms)
         interval_ms = max(config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS], 1)
         self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)
 
@@ -91,6 +93,14 @@ class BackgroundWork:
 
     def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._start(name, run, interval_ms, interval_ms)
+
+    async def _remove_files(self) -> None:
+        for directory in self._directories:
+            await directory.deletions.remove_files()
+
+    async def _remove_partitions(self) -> None:
+        for directory in self._directories:
+            await directory.deletions.remove_partitions()
 
     async def _check_idle(self) -> None:
         self.release_idle()

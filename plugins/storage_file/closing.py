@@ -6,8 +6,9 @@ Each step tells what failed instead of raising, so that the rest is closed all t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -17,19 +18,44 @@ if TYPE_CHECKING:
     from tidelog.kernel.storage import TopicPartition
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
     from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+    from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+Job: TypeAlias = Callable[[], None]
 
 
-def close_stores(directories: Sequence[LogDirectory]) -> list[str]:
-    """Blocking: close every partition, however many of them fail; what failed."""
+async def run_by_directory(jobs: Iterable[tuple[LogDirectory | None, Job]], threads: int) -> None:
+    """Run blocking jobs, at most `threads` at once for each directory, and as many for those without one."""
+    by_directory: dict[LogDirectory | None, list[Job]] = {}
+    for directory, job in jobs:
+        by_directory.setdefault(directory, []).append(job)
+    async with trio.open_nursery() as nursery:
+        for mine in by_directory.values():
+            # Not the threads that everything else shares: those are few, and may be busy.
+            limiter = trio.CapacityLimiter(threads)
+            for number in range(min(threads, len(mine))):
+                share = mine[number::threads]
+                nursery.start_soon(partial(trio.to_thread.run_sync, _run_all, share, limiter=limiter))
+
+
+def _run_all(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job()
+
+
+async def close_stores(directories: Sequence[LogDirectory], threads: int) -> list[str]:
+    """Close every partition, however many of them fail; what failed."""
     errors: list[str] = []
-    for directory in directories:
-        for store in directory.stores.values():
-            try:
-                store.close()
-            except OSError as error:
-                directory.failed = True
-                errors.append(f"{store.directory}: {error}")
-    return errors
+
+    def close(directory: LogDirectory, store: FilePartitionStore) -> None:
+        try:
+            store.close()
+        except OSError as error:
+            directory.failed = True
+            errors.append(f"{store.directory}: {error}")
+
+    stores = ((each, store) for each in directories for store in each.stores.values())
+    await run_by_directory([(each, partial(close, each, store)) for each, store in stores], threads)
+    return sorted(errors)
 
 
 async def close_metadata(metadata: KraftMetadata, *, stopped_clean: bool) -> list[str]:

@@ -28,7 +28,10 @@ NUM_RECOVERY_THREADS_PER_DATA_DIR = ConfigKey(
     name="num.recovery.threads.per.data.dir",
     type=integer(1),
     default=2,
-    documentation="Threads per data directory that open, and recover if need be, the partitions at start.",
+    documentation=(
+        "Threads per data directory that open, and recover if need be, the partitions at start, and that "
+        "close them at a stop."
+    ),
     only_with=("storage", "file"),
 )
 LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(

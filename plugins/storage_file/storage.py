@@ -22,8 +22,7 @@ from tidelog.kernel.storage import (
 )
 from tidelog.plugins.storage_file import disk, keys
 from tidelog.plugins.storage_file.background import BackgroundWork
-from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean
-from tidelog.plugins.storage_file.directories.deletion import DeletionQueue, remove_all
+from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean, run_by_directory
 from tidelog.plugins.storage_file.directories.description import view_of
 from tidelog.plugins.storage_file.directories.ids import new_id
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
@@ -68,7 +67,6 @@ class FileStorage:
         self._metadata: KraftMetadata | None = None
         self._known = NOTHING_KNOWN
         self._clean_start = False
-        self._deletions = DeletionQueue()
         self._registered: frozenset[UUID] = frozenset()
         self._moves: Moves | None = None
         self._specs: dict[TopicPartition, PartitionSpec] = {}
@@ -79,7 +77,7 @@ class FileStorage:
         return Services(
             self._context.now_ms,
             self._context.tasks.in_thread,
-            self._deletions.add,
+            directory.deletions.add,
             self._background.release_idle,
             self._descriptor_budget,
             directory.write_recovery_points,
@@ -124,9 +122,8 @@ class FileStorage:
             self.abandon()
             raise
         for directory in self._directories:
-            if directory.leftovers:
-                self._context.tasks.in_thread("remove leftovers", partial(remove_all, directory.leftovers))
-        self._background.start(self._deletions, self._opened_moves, self._opened_metadata)
+            directory.deletions.add(directory.leftovers, 0)
+        self._background.start(self._opened_moves, self._opened_metadata)
 
     def _open(self, paths: Sequence[Path]) -> None:
         self._index_formats.check(self._context.config)
@@ -194,8 +191,7 @@ class FileStorage:
         directories = self._directories
         placing = Placing(directories.in_service, directories.offline, self._known, self._registered)
         placements, offline = placing.place(specs)
-        threads = self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
-        opening = ParallelOpening(self._registered, threads, progress)
+        opening = ParallelOpening(self._registered, self._threads_per_directory, progress)
         await opening.run(placements)
         for directory, error in opening.lost.items():
             offline.update(await self._lose_while_opening(directory, error, placements))
@@ -315,6 +311,15 @@ class FileStorage:
                 # Or else, after a loss of power, a new topic of that name would find the records of this one.
                 disk.sync_directory(directory.path)
 
+    @property
+    def _threads_per_directory(self) -> int:
+        return self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
+
+    async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
+        """See `Storage.close_partitions`."""
+        places = {key: directory for directory in self._directories for key in directory.stores}
+        await run_by_directory([(places.get(key), job) for key, job in jobs], self._threads_per_directory)
+
     async def close(self) -> None:
         """See `Storage.close`.
 
@@ -327,13 +332,18 @@ class FileStorage:
         held = self._directories.with_home()
         directories, self._directories.in_service = self._directories.in_service, []
         try:
-            errors = await trio.to_thread.run_sync(close_stores, directories)
+            errors = await close_stores(directories, self._threads_per_directory)
             if self._metadata is not None:
                 errors += await close_metadata(self._metadata, stopped_clean=not errors)
                 known, epoch = self._context.high_watermarks, self._metadata.broker_epoch
                 errors += await trio.to_thread.run_sync(mark_clean, directories, known, epoch)
         finally:
-            for directory in held:
-                directory.release()
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_release_all, held)
         if errors:
             raise StorageError("not everything could be closed properly: " + "; ".join(errors))
+
+
+def _release_all(directories: Sequence[LogDirectory]) -> None:
+    for directory in directories:
+        directory.release()

@@ -114,6 +114,11 @@ class MemoryStorage:
         """Forget them; their bytes go once no region holds them."""
         self._open.difference_update(partition for partition, _ in partitions)
 
+    async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
+        """See `Storage.close_partitions`; none of them waits for anything."""
+        for _, job in jobs:
+            job()
+
     async def close(self) -> None:
         """Nothing is kept."""
         self._open.clear()

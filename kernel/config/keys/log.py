@@ -128,7 +128,8 @@ LOG_INITIAL_TASK_DELAY_MS = ConfigKey(
     name="log.initial.task.delay.ms",
     type=long(0),
     default=30000,
-    documentation="How long background work on logs waits after the start, in milliseconds.",
+    documentation="How long flushing by time, checkpoints and the removal of deleted partitions wait after "
+    "the start, in milliseconds.",
 )
 LOG_INDEX_FORMAT = ConfigKey(
     name="log.index.format",

@@ -1,4 +1,4 @@
-"""Removing files some time after they were renamed, so that whoever still opens them by name gets done.
+"""Removing files some time after they were renamed, so that readers that still open them by name can finish.
 
 Source: seed 001, "Two-phase `.deleted` removal".
 """
@@ -6,41 +6,76 @@ Source: seed 001, "Two-phase `.deleted` removal".
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
 
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 
 _log = logging.getLogger(__name__)
 
 INTERVAL_MS = 1000
-"""How often it is looked whether something is due."""
+"""How often it is checked whether something is due."""
 
 
 class DeletionQueue:
-    """Files and directories that wait for their removal; what still waits at the end goes next time."""
+    """Files and directories of one log directory that wait for their removal.
+
+    What still waits when the queue is closed is removed at the next start, by its name.
+    """
 
     def __init__(self) -> None:
         self._arrived: deque[tuple[Sequence[str], int]] = deque()
-        self._waiting: list[tuple[float, Sequence[str]]] = []
+        self._waiting: list[tuple[float, str]] = []
+        self._removing = threading.Lock()
+        self._closed = False
 
     def add(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove `paths` after `delay_ms`; any thread may call this."""
         self._arrived.append((paths, delay_ms))
 
-    async def run_due(self) -> None:
-        """Remove what is due."""
+    async def remove_files(self) -> None:
+        """Remove the segments' files that are due."""
+        await self._run_due(_is_segment_file)
+
+    async def remove_partitions(self) -> None:
+        """Remove the directories of partitions that are due."""
+        await self._run_due(lambda path: not _is_segment_file(path))
+
+    async def _run_due(self, concerns: Callable[[str], bool]) -> None:
         now = trio.current_time()
         while self._arrived:
             paths, delay_ms = self._arrived.popleft()
-            self._waiting.append((now + delay_ms / 1000, paths))
-        due = [path for when, paths in self._waiting if when <= now for path in paths]
-        self._waiting = [item for item in self._waiting if item[0] > now]
+            self._waiting += [(now + delay_ms / 1000, path) for path in paths]
+        due = [path for when, path in self._waiting if when <= now and concerns(path)]
         if due:
-            await trio.to_thread.run_sync(remove_all, due)
+            self._waiting = [(when, path) for when, path in self._waiting if when > now or not concerns(path)]
+            await trio.to_thread.run_sync(self._remove, due)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with self._removing:
+                if self._closed:
+                    return
+                remove_all([path])
+
+    def close(self) -> None:
+        """Blocking: remove nothing any more, after the removal that is under way.
+
+        Only then may the directory's lock be released: another broker may give its own files the same names.
+        """
+        # First the flag: the thread that removes could otherwise take the lock again before this one does.
+        self._closed = True
+        with self._removing:
+            pass
+
+
+def _is_segment_file(path: str) -> bool:
+    return path.endswith(DELETED_SUFFIX)
 
 
 def remove_all(paths: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from tidelog.plugins.storage_file.directories.checkpoints import (
     write_checkpoint,
 )
 from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark, take_clean_mark
+from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
 from tidelog.plugins.storage_file.directories.ids import decode_uuid, new_id
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.meta_properties import (
@@ -50,7 +51,8 @@ class LogDirectory:
 
     `stores` are its open partitions, `folders` all partitions that have a directory here, open or not,
     `futures` the copies in it that are to replace a partition in another directory, by name.
-    `id_bytes` is the directory's id, `services` are for its partitions. `failed`: not everything in it could
+    `id_bytes` is the directory's id, `services` are for its partitions, `deletions` what waits to be removed
+    from it. `failed`: not everything in it could
     be closed properly.
     """
 
@@ -76,6 +78,7 @@ class LogDirectory:
         self.futures: dict[TopicPartition, str] = {}
         self.services: Services
         self.leftovers: list[str] = []
+        self.deletions = DeletionQueue()
         self.clean = False
         self.failed = False
         self._arriving: dict[TopicPartition, FilePartitionStore] = {}
@@ -255,7 +258,8 @@ class LogDirectory:
         put_clean_mark(self.path, broker_epoch)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Blocking: give the lock back; from then on nothing in the directory is written or removed."""
+        self.deletions.close()
         with self._writing:
             self._released = True
             self._lock.release()

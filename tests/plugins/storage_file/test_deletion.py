@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from pathlib import Path
 
 import attrs
@@ -12,11 +14,16 @@ from trio.testing import MockClock
 
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.storage import TopicRecord
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.directories.lock import DirectoryLock
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 
 DELAY_S = 60
+INITIAL_DELAY_S = 30
+"""`log.initial.task.delay.ms` as it is by default."""
 
 
 @pytest.fixture
@@ -74,7 +81,10 @@ async def test_without_a_delay_the_next_round_removes(scene: LogDirectoryScene, 
     await eventually(lambda: not deleted(scene))
 
 
-async def test_what_was_not_removed_in_time_goes_at_the_next_start(scene: LogDirectoryScene) -> None:
+async def test_what_was_not_removed_in_time_goes_at_the_next_start(
+    scene: LogDirectoryScene, clock: MockClock
+) -> None:
+    del clock
     store = await scene.open_store(segment_bytes=1000)
     append_many(store, 6, 600)
     store.delete_segments_before(2)
@@ -83,6 +93,7 @@ async def test_what_was_not_removed_in_time_goes_at_the_next_start(scene: LogDir
     assert len(list(scene.log_dir.glob("*-delete"))) == 1
     await scene.reopen()
     store = await scene.open_store(segment_bytes=1000)
+    await trio.sleep(INITIAL_DELAY_S + 2)
     await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
     assert deleted(scene) == set()
     assert store.log_start_offset == 2
@@ -153,3 +164,93 @@ async def test_a_deleted_partition_is_not_flushed_any_more(scene: LogDirectorySc
     await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
     store.flush()
     await scene.storage.close()
+
+
+async def test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_not(
+    scene: LogDirectoryScene, clock: MockClock
+) -> None:
+    del clock
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    append_many(store, 3, 600)
+    store.delete_segments_before(1)
+    spec = scene.spec("other", config=attrs.evolve(TopicConfig(), file_delete_delay_ms=0))
+    (other,) = await scene.storage.open_partitions([spec])
+    await scene.storage.delete_partitions([(spec.topic_partition, other)])
+    await trio.sleep(2)
+    await eventually(lambda: not deleted(scene))
+    await trio.sleep(INITIAL_DELAY_S - 4)
+    assert list(scene.log_dir.glob("*-delete"))
+    await trio.sleep(4)
+    await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
+
+
+class Unlinking:
+    """`disk.unlink` that stops before the first removal of a `.deleted` file until it is let go."""
+
+    def __init__(self) -> None:
+        self._unlink = disk.unlink
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.unlinked: list[str] = []
+
+    def __call__(self, path: str | Path) -> None:
+        """Wait, then unlink."""
+        if str(path).endswith(".deleted"):
+            self.begun.set()
+            assert self.go_on.wait(10)
+            self.unlinked.append(Path(path).name)
+        self._unlink(path)
+
+
+async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_begins(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlinking = Unlinking()
+    monkeypatch.setattr(disk, "unlink", unlinking)
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
+    append_many(store, 6, 600)
+    store.delete_segments_before(4)
+    await eventually(unlinking.begun.is_set)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.storage.close)
+        for _ in range(20):
+            await trio.to_thread.run_sync(time.sleep, 0.01)
+            with pytest.raises(ConfigError, match="in use by another broker"):
+                DirectoryLock(scene.log_dir)
+        unlinking.go_on.set()
+    DirectoryLock(scene.log_dir).release()
+    await trio.sleep(1.5)
+    assert len(unlinking.unlinked) == 1
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+
+
+async def test_files_of_the_next_broker_are_not_removed(scene: LogDirectoryScene, clock: MockClock) -> None:
+    del clock
+    store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=5000)
+    append_many(store, 6, 600)
+    store.delete_segments_before(2)
+    await trio.sleep(2)
+    old = deleted(scene)
+    await scene.reopen()
+    await scene.open_store(segment_bytes=1000)
+    assert not deleted(scene)
+    # What the next one deletes has the same names, and its readers may still open it.
+    for name in old:
+        (scene.partition_dir / name).write_bytes(b"of the next broker")
+    await trio.sleep(DELAY_S)
+    await wait_for_threads()
+    assert deleted(scene) == old
+
+
+async def test_a_directory_that_went_offline_keeps_what_waits_for_removal(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path / "data")
+    (tmp_path / "data" / "0.log.deleted").touch()
+    directory.deletions.add([str(tmp_path / "data" / "0.log.deleted")], 0)
+    await trio.to_thread.run_sync(directory.release)
+    await directory.deletions.remove_files()
+    assert (tmp_path / "data" / "0.log.deleted").exists()
+
+
+async def wait_for_threads() -> None:
+    """Give jobs that were begun in threads the time to end."""
+    await trio.to_thread.run_sync(time.sleep, 0.1)

@@ -45,6 +45,7 @@ async def two_directories(place: Path) -> AsyncGenerator[Broker]:
         "log.dirs": f"{place / 'a'},{place / 'b'}",
         "metadata.log.dir": str(place / "meta"),
         "log.segment.delete.delay.ms": 0,
+        "log.initial.task.delay.ms": 0,
     }
     async with running_broker(values) as broker:
         if broker.topics.find("t") is None:

@@ -1,0 +1,109 @@
+"""Each key is read somewhere, or says that it has no effect yet."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tidelog.kernel.config import Config, ConfigKey, keys
+from tidelog.kernel.coordination.assignors import PartitionAssignor
+from tidelog.kernel.errors import ConfigError
+from tidelog.plugins.coordinator.assignors.range import RangeAssignor
+from tidelog.plugins.coordinator.assignors.uniform import UniformAssignor
+from tidelog.plugins.coordinator.consumer_groups import keys as consumer_groups
+
+ROOT = Path(__file__).parents[3]
+KEY_MODULES = sorted(
+    path
+    for folder in ("kernel", "plugins")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name == "keys.py" or path.parent.name == "keys"
+)
+ONLY_ALLOWED_VALUE = {"default.replication.factor": "a single broker takes no value but 1"}
+BOUNDS_OF_OTHER_KEYS = {
+    f"group.consumer.{bound}.{what}": f"group.consumer.{what} is refused at start outside of it"
+    for bound in ("min", "max")
+    for what in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
+}
+
+
+def declared() -> dict[str, tuple[str, ConfigKey[object]]]:
+    """Each key's constant and the key itself, by the key's name."""
+    found: dict[str, tuple[str, ConfigKey[object]]] = {}
+    for path in KEY_MODULES:
+        module = _imported(path)
+        for constant, value in vars(module).items():
+            if isinstance(value, ConfigKey) and constant.isupper():
+                found[value.name] = constant, value
+    return found
+
+
+def _imported(path: Path) -> ModuleType:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return importlib.import_module(".".join(("tidelog", *parts)).removesuffix(".__init__"))
+
+
+@cache
+def names_in_use() -> frozenset[str]:
+    """Every name and attribute that is read outside of the modules that declare keys."""
+    return frozenset(
+        name
+        for folder in ("kernel", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
+        if path not in KEY_MODULES and "testing" not in path.parts
+        for name in _names_read(ast.parse(path.read_text()))
+    )
+
+
+def _names_read(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+
+
+ASSIGNORS: dict[str, PartitionAssignor] = {"uniform": UniformAssignor(), "range": RangeAssignor()}
+KEYS = declared()
+GIVES_DEFAULT_OF = {default.key.name: key for _, key in KEYS.values() for default in key.broker_defaults}
+
+
+def is_read(name: str) -> bool:
+    """Whether the code reads a key: by its constant, as a field of `TopicConfig`, or as a topic's default."""
+    constant, key = KEYS[name]
+    topic_key = GIVES_DEFAULT_OF.get(name)
+    return (
+        constant in names_in_use()
+        or (key.scope == "topic" and name.replace(".", "_") in names_in_use())
+        or (topic_key is not None and is_read(topic_key.name))
+    )
+
+
+def test_all_declarations_are_looked_at() -> None:
+    assert len(KEYS) > 90
+    assert {"log.dirs", "flush.ms", "group.max.size", "metadata.max.retention.ms"} <= set(KEYS)
+    assert keys.LOG_INITIAL_TASK_DELAY_MS.name in KEYS
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDS_OF_OTHER_KEYS))
+def test_a_bound_refuses_another_keys_value(name: str) -> None:
+    bounded = KEYS[name.replace(".min.", ".").replace(".max.", ".")][1].default
+    assert isinstance(bounded, int)
+    beyond = bounded + (1 if ".min." in name else -1)
+    consumer_groups.check(Config.from_mapping({name: bounded}, consumer_groups.ALL), ASSIGNORS)
+    with pytest.raises(ConfigError, match=name):
+        consumer_groups.check(Config.from_mapping({name: beyond}, consumer_groups.ALL), ASSIGNORS)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(KEYS.keys() - ONLY_ALLOWED_VALUE.keys() - BOUNDS_OF_OTHER_KEYS.keys())
+)
+def test_a_key_is_read_unless_it_says_that_it_has_no_effect_yet(name: str) -> None:
+    _, key = KEYS[name]
+    assert is_read(name) or key.not_yet, f"{name} is declared as in effect, and nothing reads it"

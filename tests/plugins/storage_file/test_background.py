@@ -1,0 +1,48 @@
+"""When the periodic tasks on logs run for the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.flushing import timed_flush_task
+from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
+
+
+class StartedTasks(BackgroundTasks):
+    """Notes which tasks are started, and runs none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_name: dict[str, PeriodicTask] = {}
+
+    def start(self, task: PeriodicTask) -> None:
+        """Note it."""
+        self.by_name[task.name] = task
+
+
+@pytest.mark.parametrize("delay_ms", [0, 45_000])
+async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path, delay_ms: int) -> None:
+    tasks = StartedTasks()
+    scene = LogDirectoryScene(tmp_path, tasks, {"log.initial.task.delay.ms": delay_ms})
+    await scene.storage.open()
+    tasks.start(timed_flush_task(scene.config, None, scene.clock))  # type: ignore[arg-type]
+    await scene.close()
+    # As Apache Kafka's LogManager schedules them; the two that Kafka schedules otherwise do not wait for it.
+    waiting = {"log-flusher", "checkpoint recovery points", "checkpoint log starts", "delete partitions"}
+    assert {tasks.by_name[name].initial_delay_ms for name in waiting} == {delay_ms}
+    assert tasks.by_name["delete segment files"].initial_delay_ms == 1000
+    assert tasks.by_name["checkpoint high watermarks"].initial_delay_ms == 0
+
+
+@pytest.mark.parametrize(
+    "key", ["log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"]
+)
+async def test_a_checkpoint_without_an_interval_is_written_at_a_stop_only(tmp_path: Path, key: str) -> None:
+    tasks = StartedTasks()
+    scene = LogDirectoryScene(tmp_path, tasks, {key: 0})
+    await scene.storage.open()
+    await scene.close()
+    assert sum(name.startswith("checkpoint") for name in tasks.by_name) == 2

@@ -1,0 +1,110 @@
+"""Closing: as many threads for each log directory as `num.recovery.threads.per.data.dir` says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.storage import PartitionStore, TopicPartition
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.storage.scene import append
+from tidelog.plugins.storage_file import disk
+
+DIRECTORIES = 2
+PARTITIONS = 12
+
+
+class Rendezvous:
+    """Jobs that meet: each waits until as many as are expected run at the same time."""
+
+    def __init__(self, parties: int) -> None:
+        self._barrier = threading.Barrier(parties)
+        self._lock = threading.Lock()
+        self._running: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    def meet(self, place: str) -> None:
+        """Note how many are at that place, and wait for the others."""
+        with self._lock:
+            self._running[place] = self._running.get(place, 0) + 1
+            self.most[place] = max(self.most.get(place, 0), self._running[place])
+        self._barrier.wait(10)
+        with self._lock:
+            self._running[place] -= 1
+
+
+async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDirectoryScene:
+    """A storage with several directories."""
+    scene = LogDirectoryScene(
+        tmp_path,
+        tasks,
+        {
+            "log.dirs": ",".join(str(tmp_path / str(number)) for number in range(DIRECTORIES)),
+            "num.recovery.threads.per.data.dir": threads,
+        },
+    )
+    await scene.storage.open()
+    return scene
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+async def test_the_kernels_closing_runs_in_so_many_threads_of_each_directory(
+    tmp_path: Path, tasks: BackgroundTasks, threads: int
+) -> None:
+    scene = await opened(tmp_path, tasks, threads)
+    specs = [scene.spec(partition=number) for number in range(PARTITIONS)]
+    stores = await scene.storage.open_partitions(specs)
+    meeting = Rendezvous(threads * DIRECTORIES)
+
+    def close(store: PartitionStore, place: str) -> None:
+        meeting.meet(place)
+        store.close()
+
+    place_of = {
+        each.topic_partition: view.path
+        for view in await scene.storage.log_directories()
+        for each in view.partitions
+    }
+    jobs: list[tuple[TopicPartition, Callable[[], None]]] = [
+        (spec.topic_partition, partial(close, store, place_of[spec.topic_partition]))
+        for spec, store in zip(specs, stores, strict=True)
+    ]
+    await scene.storage.close_partitions(jobs)
+    assert meeting.most == {str(tmp_path / str(number)): threads for number in range(DIRECTORIES)}
+    await scene.close()
+
+
+class Meeting:
+    """Flushes of logs that meet."""
+
+    def __init__(self, parties: int) -> None:
+        self.meeting = Rendezvous(parties)
+
+    def sync(self, perform: Callable[[int], None], fd: int) -> None:
+        """Flush together with others."""
+        if (path := Path(f"/proc/self/fd/{fd}").readlink()).suffix == ".log":
+            self.meeting.meet(str(path.parent.parent))
+        perform(fd)
+
+
+async def test_the_storages_own_closing_runs_in_so_many_threads(
+    tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await opened(tmp_path, tasks, 2)
+    for store in await scene.storage.open_partitions(
+        [scene.spec(partition=number) for number in range(PARTITIONS)]
+    ):
+        append(store)
+    meeting = Meeting(2 * DIRECTORIES)
+    monkeypatch.setattr(disk, "sync_data", partial(meeting.sync, disk.sync_data))
+    await scene.storage.close()
+    monkeypatch.undo()
+    assert set(meeting.meeting.most.values()) == {2}
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    await scene.close()
