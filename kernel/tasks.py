@@ -55,7 +55,7 @@ class BackgroundTasks:
         self._nursery: trio.Nursery | None = None
         self._limiter: trio.CapacityLimiter | None = None
         self._statistics: dict[str, TaskStatistics] = {}
-        self._waiting: list[tuple[str, Callable[[], object]]] = []
+        self._waiting: list[tuple[str, Callable[[], Awaitable[object]]]] = []
         self._unfinished_jobs = 0
         self._jobs_done = trio.Event()
 
@@ -99,6 +99,18 @@ class BackgroundTasks:
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
+
+        async def run() -> None:
+            await trio.to_thread.run_sync(job, limiter=self._limiter)
+
+        self.run_shielded(name, run)
+
+    def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        """Run `job` on the event loop, soon; it is never cancelled, and waited for when the broker stops.
+
+        For what has to be done whether or not the request that caused it is still there. Its error is
+        logged.
+        """
         self._unfinished_jobs += 1
         if self._limiter is None:
             self._waiting.append((name, job))
@@ -106,7 +118,7 @@ class BackgroundTasks:
             self._jobs.start_soon(self._run_job, name, job)
 
     async def wait_for_jobs(self) -> None:
-        """Wait until no job is left that was given to `in_thread`."""
+        """Wait until no job is left that was given to `in_thread` or `run_shielded`."""
         while self._unfinished_jobs:
             await self._jobs_done.wait()
 
@@ -114,10 +126,10 @@ class BackgroundTasks:
         """Name → what that task did so far."""
         return dict(self._statistics)
 
-    async def _run_job(self, name: str, job: Callable[[], object]) -> None:
+    async def _run_job(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         with trio.CancelScope(shield=True):
             try:
-                await trio.to_thread.run_sync(job, limiter=self._limiter)
+                await job()
             except OSError as error:
                 _log.error("background job %s failed: %s", name, error)
             except Exception:

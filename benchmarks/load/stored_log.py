@@ -77,7 +77,11 @@ def partition_of(store: PartitionStore) -> Partition:
     """The kernel's part above a store, whose background jobs are not run."""
     topic_config = configure({})[0].default_topic_config
     partition = TopicPartition("log", 0)
-    return Partition(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, lambda _name, _job: None)
+
+    def never(_name: str, _job: object) -> None:
+        pass
+
+    return Partition(partition, _TOPIC_ID, store, topic_config, wall_clock_ms, never, never)
 
 
 def batch_of(batch_bytes: int) -> bytearray:

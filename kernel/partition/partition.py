@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -113,8 +114,13 @@ class Partition:
         config: TopicConfig,
         clock: Clock,
         in_thread: Callable[[str, Callable[[], object]], None],
+        run_shielded: Callable[[str, Callable[[], Awaitable[None]]], None],
     ) -> None:
-        """Take over an opened store; `in_thread(name, job)` runs a blocking job soon, off the event loop."""
+        """Take over an opened store.
+
+        `in_thread(name, job)` runs a blocking job soon, off the event loop; `run_shielded(name, job)` runs
+        one on the event loop that no request can cancel.
+        """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.store = store
@@ -130,7 +136,12 @@ class Partition:
         self.offline: BrokerError | None = None
         self._clock = clock
         self._in_thread = in_thread
-        self.commit = GroupCommit(store.durable_offset, store.flush)
+        self.commit = GroupCommit(
+            store.durable_offset,
+            store.flush,
+            partial(run_shielded, f"flush {topic_partition}"),
+            partial(flushing.flush_ended, self),
+        )
         # A topic that was deleted meanwhile may already have a successor of its name.
         self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
 
@@ -264,6 +275,7 @@ class Partition:
         stamp_offset(batch, base_offset, self.leader_epoch)
         self.write(batch, header, base_offset, last_offset, self.leader_epoch, marker)
         if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:
+            self.commit.begin()
             return AppendResult(base_offset, last_offset, append_time, flush_due=True)
         self.watermarks.advance(last_offset + 1)
         return AppendResult(base_offset, last_offset, append_time)
@@ -299,7 +311,9 @@ class Partition:
         self.watermarks.unseen_bytes += len(batch)
 
     async def wait_flushed(self, offset: int) -> None:
-        """Wait until `flush.messages` allows to acknowledge the record at `offset`; then readers see it.
+        """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then.
+
+        Cancelling this wait cancels nothing else: the append has begun the flush.
 
         Raises:
             StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
@@ -342,7 +356,10 @@ class Partition:
 
     def advance_high_watermark(self, offset: int) -> None:
         """Let readers see what lies below `offset`, which the leader calls committed; it never goes back."""
-        self.watermarks.advance(min(offset, self.log_end_offset))
+        if offset < self.log_end_offset:
+            self.watermarks.advance_partly(offset)
+        else:
+            self.watermarks.advance(self.log_end_offset)
 
     def raise_log_start(self, offset: int) -> None:
         """Let the log begin at `offset` (DeleteRecords); where it begins behind that already, it stays.

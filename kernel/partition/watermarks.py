@@ -52,6 +52,16 @@ class Watermarks:
         if self.waiters:
             _wake(self.waiters, size)
 
+    def advance_partly(self, offset: int) -> None:
+        """Like `advance`, where readers do not see all that was appended.
+
+        How many of the unseen bytes lie below `offset` only the log knows. Waiters count all of them, now and
+        again when the rest is shown: waking early does no harm, not waking would.
+        """
+        unseen_bytes = self.unseen_bytes
+        self.advance(offset)
+        self.unseen_bytes = unseen_bytes
+
     def raise_log_start(self, offset: int) -> None:
         """The log begins at `offset` now: what lies below it is undecided for nobody."""
         self._log_start = offset

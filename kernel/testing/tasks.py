@@ -1,20 +1,26 @@
-"""Background work that happens when a test says so, in the test's own thread."""
+"""Background work that happens when a test says so, in the test's own thread; shielded jobs run at once."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+import trio
 
 from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
 
 
 class ManualTasks(BackgroundTasks):
-    """Periodic tasks wait for `run`, jobs for `run_jobs`; whoever waits for the jobs does them himself."""
+    """Periodic tasks wait for `run`, jobs in threads for `run_jobs`; `wait_for_jobs` runs them.
+
+    Shielded jobs run as soon as the test awaits something, unless they are dropped before.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.periodic: dict[str, PeriodicTask] = {}
         self.jobs: deque[tuple[str, Callable[[], object]]] = deque()
+        self._dropped = False
 
     def start(self, task: PeriodicTask) -> None:
         """Keep a task; it takes the place of an earlier one of its name."""
@@ -23,6 +29,21 @@ class ManualTasks(BackgroundTasks):
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Keep a job."""
         self.jobs.append((name, job))
+
+    def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
+        """See `BackgroundTasks.run_shielded`."""
+
+        async def run() -> None:
+            if not self._dropped:
+                await self._run_job(name, job)
+
+        self._unfinished_jobs += 1
+        trio.lowlevel.spawn_system_task(run, name=name)
+
+    def drop_jobs(self) -> None:
+        """Never run what has not begun yet, as if the process had ended."""
+        self._dropped = True
+        self.jobs.clear()
 
     async def run(self, name: str) -> None:
         """Run a periodic task once."""
@@ -36,3 +57,4 @@ class ManualTasks(BackgroundTasks):
     async def wait_for_jobs(self) -> None:
         """See `BackgroundTasks.wait_for_jobs`."""
         self.run_jobs()
+        await super().wait_for_jobs()

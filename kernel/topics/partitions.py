@@ -41,8 +41,15 @@ class PartitionKeeper:
         return [self._partition(spec, store) for spec, store in zip(specs, stores, strict=True)]
 
     def _partition(self, spec: PartitionSpec, store: PartitionStore) -> Partition:
+        tasks = self._tasks
         partition = Partition(
-            spec.topic_partition, spec.topic_id, store, spec.config, self._clock, self._tasks.in_thread
+            spec.topic_partition,
+            spec.topic_id,
+            store,
+            spec.config,
+            self._clock,
+            tasks.in_thread,
+            tasks.run_shielded,
         )
         reason = self._storage.failed_partitions.get(spec.topic_partition)
         if reason is not None:

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, cast
 
+import trio
+
 from tidelog.kernel.config import keys
 from tidelog.kernel.storage import FileRegion, Region
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation
@@ -80,7 +82,9 @@ class KafkaConnection:
 
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
-    done = await response
+    # What a request changes must not depend on whether its client is still there to hear of it.
+    with trio.CancelScope(shield=not route.abandonable):
+        done = await response
     return [] if done is None else _encode(route, correlation_id, done)
 
 

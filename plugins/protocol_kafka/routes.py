@@ -23,28 +23,33 @@ Handler: TypeAlias = Callable[[RequestContext, Any], object]
 
 
 class Served(NamedTuple):
-    """An API that is served: versions and the module in `handlers` that has its `handle` function."""
+    """An API that is served: versions and the module in `handlers` that has its `handle` function.
+
+    With `abandonable` a request that waits ends when its client has left: it only reads, or waits for other
+    clients. All others are completed, as in Kafka, since a part of their work may be done by then.
+    """
 
     key: int
     min_version: int
     max_version: int
     module: str
+    abandonable: bool = False
 
 
 SERVED: dict[int, Served] = {
     served.key: served
     for served in (
         Served(0, 0, 13, "produce"),
-        Served(1, 0, 18, "fetch"),
-        Served(2, 0, 11, "list_offsets"),
+        Served(1, 0, 18, "fetch", abandonable=True),
+        Served(2, 0, 11, "list_offsets", abandonable=True),
         Served(3, 0, 13, "metadata"),
         Served(8, 0, 10, "offset_commit"),
         Served(9, 0, 10, "offset_fetch"),
         Served(10, 0, 6, "find_coordinator"),
-        Served(11, 0, 9, "join_group"),
+        Served(11, 0, 9, "join_group", abandonable=True),
         Served(12, 0, 4, "heartbeat"),
         Served(13, 0, 5, "leave_group"),
-        Served(14, 0, 5, "sync_group"),
+        Served(14, 0, 5, "sync_group", abandonable=True),
         Served(15, 0, 6, "describe_groups"),
         Served(16, 0, 5, "list_groups"),
         Served(18, 0, 5, "api_versions"),
@@ -61,7 +66,7 @@ SERVED: dict[int, Served] = {
         Served(32, 0, 4, "describe_configs"),
         Served(33, 0, 2, "alter_configs"),
         Served(34, 0, 2, "alter_replica_log_dirs"),
-        Served(35, 0, 5, "describe_log_dirs"),
+        Served(35, 0, 5, "describe_log_dirs", abandonable=True),
         Served(37, 0, 3, "create_partitions"),
         Served(42, 0, 3, "delete_groups"),
         Served(44, 0, 1, "incremental_alter_configs"),
@@ -70,7 +75,7 @@ SERVED: dict[int, Served] = {
         Served(47, 0, 0, "offset_delete"),
         Served(61, 0, 0, "describe_producers"),
         Served(65, 0, 0, "describe_transactions"),
-        Served(66, 0, 2, "list_transactions"),
+        Served(66, 0, 2, "list_transactions", abandonable=True),
         Served(68, 0, 1, "consumer_group_heartbeat"),
         Served(69, 0, 1, "consumer_group_describe"),
     )
@@ -87,6 +92,7 @@ class Route(NamedTuple):
     response_class: type[object]
     encode: Callable[[Any, list[Region]], None]
     header_tags: bytes
+    abandonable: bool
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -123,7 +129,8 @@ def find_route(api_key: int, version: int) -> Route:
             f"version {version} of {api.name} is not served here, "
             f"versions {served.min_version} to {served.max_version} are"
         )
-    return _route(api, version, decoder(api.request_class, version), _handler(served.module, "handle"))
+    decode, handle = decoder(api.request_class, version), _handler(served.module, "handle")
+    return _route(api, version, decode, handle, abandonable=served.abandonable)
 
 
 def _unsupported_api_versions(api: Api, served: Served) -> Route:
@@ -133,11 +140,17 @@ def _unsupported_api_versions(api: Api, served: Served) -> Route:
 
 
 def _route(
-    api: Api, version: int, decode: Callable[[memoryview, int], tuple[object, int]], handle: Handler
+    api: Api,
+    version: int,
+    decode: Callable[[memoryview, int], tuple[object, int]],
+    handle: Handler,
+    *,
+    abandonable: bool = False,
 ) -> Route:
     response_class = api.response_class
     tags = NO_TAGGED_FIELDS if api.response_header_version(version) else b""
-    return Route(api.name, version, decode, handle, response_class, encoder(response_class, version), tags)
+    encode = encoder(response_class, version)
+    return Route(api.name, version, decode, handle, response_class, encode, tags, abandonable)
 
 
 def _handler(module: str, function: str) -> Handler:

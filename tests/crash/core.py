@@ -63,12 +63,13 @@ class Core:
 
     async def close(self) -> None:
         """A clean stop, in the order of a broker's."""
-        self.tasks.run_jobs()
+        await self.tasks.wait_for_jobs()
         await self.topics.close()
         await self.storage.close()
 
     def abandon(self) -> None:
         """Let go of the files as the end of the process would."""
+        self.tasks.drop_jobs()
         self.storage.abandon()
 
 

@@ -8,11 +8,21 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.crash.core import Core
-from tidelog.kernel.partition import Isolation
+from tests.plugins.protocol_kafka.handlers.client import framed
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
+from tidelog.plugins.protocol_kafka.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from tidelog.plugins.storage_file import disk
 
 LONGEST_WAIT_S = 10.0
@@ -68,3 +78,50 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
         flushes.may_go_on.set()
     assert sorted(acknowledged) == [0, 1, 2, 3, 4]
     await core.close()
+
+
+def produce_without_answer(topic: str) -> bytes:
+    """A request with acks 0 that carries one record."""
+    data = PartitionProduceData(index=0, records=memoryview(make_batch([b"x"])))
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return framed(PRODUCE, 9, ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics))
+
+
+async def send_and_leave(broker: Broker, data: bytes) -> None:
+    """Be a client that asks for no answer and closes its connection."""
+    host, port = broker.listeners["PLAINTEXT"].split(":")
+    client = await trio.open_tcp_stream(host, int(port))
+    await client.send_all(data)
+    await client.aclose()
+
+
+async def reaches(partition: Partition, high_watermark: int) -> bool:
+    """Whether readers see up to there before long, woken as a long poll is; not by the clock of the test."""
+    while partition.high_watermark < high_watermark:
+        grown = threading.Event()
+        waiter = AppendWaiter(1, grown.set)
+        partition.add_waiter(waiter)
+        if not await trio.to_thread.run_sync(grown.wait, LONGEST_WAIT_S):
+            return False
+        partition.remove_waiter(waiter)
+    return True
+
+
+async def test_what_a_client_sent_that_left_is_flushed_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """The server notices that it has left while the disk is still busy with what came before."""
+    settings = {"storage": "file", "log.dirs": str(tmp_path)}
+    async with running_broker(settings) as broker:
+        topic = await broker.topics.create(NewTopic("safe", 1, config={"flush.messages": "1"}))
+        (partition,) = topic.partitions
+        flushes = HangingFlushes("safe-0")
+        flushes.install(monkeypatch)
+        await send_and_leave(broker, produce_without_answer("safe"))
+        assert await trio.to_thread.run_sync(flushes.reached.wait, LONGEST_WAIT_S)
+        await send_and_leave(broker, produce_without_answer("safe") * 3)
+        # The sweep that looks for peers that left comes once a second.
+        await trio.sleep(5)
+        flushes.may_go_on.set()
+        assert await reaches(partition, 4)
+        assert partition.commit.durable_offset == 4

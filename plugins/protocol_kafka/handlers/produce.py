@@ -127,10 +127,8 @@ async def _answer_later(
     context: RequestContext, request: ProduceRequest, response: ProduceResponse, waiting: Waiting
 ) -> ProduceResponse | None:
     """Append what had to be checked before; acknowledge nothing that `flush.messages` wants on disk first."""
-    # A client that asks for no answer may have left; what it sent is appended all the same.
-    with trio.CancelScope(shield=True):
-        for batch in waiting.to_check:
-            await _check_and_append(context, batch, waiting)
+    for batch in waiting.to_check:
+        await _check_and_append(context, batch, waiting)
     async with trio.open_nursery() as flushes:
         for flush in waiting.due:
             flushes.start_soon(_flush, context, flush)

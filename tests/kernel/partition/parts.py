@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from uuid import UUID
+
+import trio
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
@@ -48,6 +50,11 @@ def run_at_once(name: str, job: Callable[[], object]) -> None:
     job()
 
 
+def run_in_a_task(name: str, job: Callable[[], Awaitable[object]]) -> None:
+    """A shielded job as a broker's background tasks run it."""
+    trio.lowlevel.spawn_system_task(job, name=name)
+
+
 def new_store(config: TopicConfig | None = None, clock: FakeClock | None = None) -> MemoryPartitionStore:
     """An empty log in memory."""
     return MemoryPartitionStore(config or TopicConfig(), clock or FakeClock())
@@ -59,12 +66,14 @@ def open_partition(
     clock: FakeClock | None = None,
     *,
     clean_start: bool = True,
+    leader_epoch: int = 0,
     in_thread: Callable[[str, Callable[[], object]], None] = run_at_once,
 ) -> Partition:
     """A partition, loaded from its store as at a start of the broker."""
     config, clock = config or TopicConfig(), clock or FakeClock()
     store = new_store(config, clock) if store is None else store
-    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread)
+    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread, run_in_a_task)
+    partition.leader_epoch = leader_epoch
     load_partition(partition, clean_start=clean_start)
     return partition
 

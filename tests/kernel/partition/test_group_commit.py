@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.kernel.partition.parts import batch_of, new_store, open_partition
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.partition.group_commit import GroupCommit
+from tidelog.kernel.partition.waiters import AppendWaiter
+
+NEVER_FLUSHED = TopicConfig()
 
 
 class Disk:
@@ -20,7 +24,7 @@ class Disk:
 
     def __init__(self, end: Callable[[], int]) -> None:
         self.flushes = 0
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None
         self.may_end = threading.Semaphore(0)
         self.begun = threading.Event()
         self._end = end
@@ -34,12 +38,38 @@ class Disk:
             raise self.failure
         return end
 
+    async def wait_begun(self) -> None:
+        """Wait until a flush has begun that did not when this was last called."""
+        assert await trio.to_thread.run_sync(self.begun.wait, 10)
+        self.begun.clear()
+
 
 def partition_on(flush_messages: int) -> tuple[Partition, Disk]:
-    partition = open_partition(new_store(), TopicConfig(flush_messages=flush_messages))
-    disk = Disk(lambda: partition.log_end_offset)
-    partition.commit = GroupCommit(0, disk.flush)
-    return partition, disk
+    store = new_store()
+    disk = Disk(lambda: store.log_end_offset)
+    store.flush = disk.flush  # type: ignore[method-assign]
+    return open_partition(store, TopicConfig(flush_messages=flush_messages)), disk
+
+
+async def wait_visible(partition: Partition, end_offset: int) -> None:
+    """As a long poll does: wait until the high watermark is at `end_offset`."""
+    with trio.fail_after(5):
+        while partition.high_watermark < end_offset:
+            grown = trio.Event()
+            waiter = AppendWaiter(1, grown.set)
+            partition.add_waiter(waiter)
+            await grown.wait()
+            partition.remove_waiter(waiter)
+
+
+@asynccontextmanager
+async def producer_that_leaves(partition: Partition, count: int = 1) -> AsyncGenerator[trio.CancelScope]:
+    """One that waits for what it appended, until it is cancelled."""
+    async with trio.open_nursery() as producer:
+        for _ in range(count):
+            producer.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+        await wait_all_tasks_blocked()
+        yield producer.cancel_scope
 
 
 def test_without_flush_messages_nothing_waits() -> None:
@@ -65,13 +95,22 @@ async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
-        await trio.to_thread.run_sync(disk.begun.wait, 10)
+        await disk.wait_begun()
         for _ in range(20):  # these come while the first flush is under way, which cannot hold them
             nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         disk.may_end.release(2)
     assert disk.flushes == 2
     assert partition.high_watermark == 21
+
+
+async def test_one_flush_serves_all_that_is_appended_before_the_loop_gets_its_turn() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    for _ in range(10):
+        last = partition.append(batch_of(1)).last_offset
+    disk.may_end.release()
+    await partition.wait_flushed(last)
+    assert (disk.flushes, partition.high_watermark) == (1, 10)
 
 
 async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
@@ -82,6 +121,84 @@ async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
     await partition.wait_flushed(2)
     assert partition.high_watermark == 3
     assert not partition.append(batch_of(1)).flush_due
+
+
+# Whoever waits may leave
+
+
+async def test_an_append_is_flushed_and_shown_though_nobody_waits_for_it() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    partition.append(batch_of(1))
+    disk.may_end.release()
+    await wait_visible(partition, 1)
+    assert partition.commit.durable_offset == 1
+
+
+async def test_a_producer_that_leaves_while_the_disk_is_busy_leaves_nothing_unseen() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    partition.append(batch_of(1))
+    await disk.wait_begun()
+    async with producer_that_leaves(partition, 3) as leaving:
+        leaving.cancel()
+    assert partition.high_watermark == 0
+    disk.may_end.release(2)
+    await wait_visible(partition, 4)
+    assert disk.flushes == 2
+
+
+async def test_a_producer_that_leaves_takes_nobody_else_with_it() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    async with trio.open_nursery() as others:
+        async with producer_that_leaves(partition) as leaving:
+            others.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+            await wait_all_tasks_blocked()
+            leaving.cancel()
+        disk.may_end.release(2)
+    assert partition.high_watermark == 2
+
+
+async def test_committed_readers_see_a_marker_whose_coordinator_does_not_wait() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    partition.append_marker(7, 0, 0, commit=True)
+    disk.may_end.release()
+    await wait_visible(partition, 1)
+    assert partition.last_stable_offset == 1
+
+
+async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> None:
+    """`flush.messages` was raised while the disk was busy."""
+    partition, disk = partition_on(flush_messages=1)
+    partition.append(batch_of(1))
+    await disk.wait_begun()
+    partition.append(batch_of(1))
+    partition.configure(NEVER_FLUSHED)
+    disk.may_end.release()
+    await wait_visible(partition, 2)
+    assert (disk.flushes, partition.commit.durable_offset) == (1, 1)
+
+
+async def test_a_truncation_ends_the_wait_for_what_it_cut() -> None:
+    partition, disk = partition_on(flush_messages=100)
+    partition.append(batch_of(5))
+    partition.follows = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partition.flush)
+        await disk.wait_begun()
+        partition.truncate_to(0)
+        partition.append(batch_of(2))
+        disk.may_end.release(3)
+    assert disk.flushes <= 2
+
+
+async def test_a_flush_moves_no_high_watermark_where_another_broker_leads() -> None:
+    partition, disk = partition_on(flush_messages=100)
+    partition.append_as_follower(batch_of(5))
+    disk.may_end.release()
+    await partition.flush()
+    assert (partition.commit.durable_offset, partition.high_watermark) == (5, 0)
+
+
+# Failure
 
 
 async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
@@ -100,7 +217,8 @@ async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
     assert disk.flushes == 1
 
 
-async def test_all_who_wait_learn_of_the_failure() -> None:
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), ValueError("a mistake of ours")])
+async def test_all_who_wait_learn_of_the_failure(failure: Exception) -> None:
     partition, disk = partition_on(flush_messages=1)
     failures: list[str] = []
 
@@ -113,7 +231,20 @@ async def test_all_who_wait_learn_of_the_failure() -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(wait, partition.append(batch_of(1)).last_offset)
-        await trio.testing.wait_all_tasks_blocked()
-        disk.failure = OSError(28, "No space left on device")
+        await wait_all_tasks_blocked()
+        disk.failure = failure
         disk.may_end.release()
-    assert len(failures) == 3
+    assert failures == [f"the disk refused to flush: {failure}"] * 3
+
+
+async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    woken = trio.Event()
+    partition.add_waiter(AppendWaiter(1, woken.set))
+    partition.append(batch_of(1))
+    disk.failure = OSError(5, "Input/output error")
+    disk.may_end.release()
+    with trio.fail_after(5):
+        await woken.wait()
+    assert isinstance(partition.offline, StorageError)
+    assert partition.high_watermark == 0

@@ -12,21 +12,17 @@ from hypothesis import strategies as st
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import OutOfOrderSequence
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID
-from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 from .parts import (
-    TOPIC_ID,
-    TOPIC_PARTITION,
     batch_of,
     new_store,
     offsets_in,
     open_partition,
-    run_at_once,
     sent,
 )
 
@@ -298,9 +294,7 @@ def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) 
     """Nothing of it is in the log or in the checkpoint, but clients may have seen records of it."""
     store = new_store()
     used(store)
-    partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, TopicConfig(), FakeClock(), run_at_once)
-    partition.leader_epoch = wanted
-    load_partition(partition, clean_start=False)
+    partition = open_partition(store, clean_start=False, leader_epoch=wanted)
     assert partition.leader_epoch == wanted + 1
     assert partition.epochs.entries() == [(0, 0), (wanted + 1, 24)]
 

@@ -28,7 +28,9 @@ def partition(tasks: ManualTasks) -> Partition:
     clock = FakeClock()
     config = attrs.evolve(TopicConfig(), segment_bytes=1000)
     store = MemoryPartitionStore(config, clock)
-    return Partition(TopicPartition("t", 0), uuid4(), store, config, clock, tasks.in_thread)
+    return Partition(
+        TopicPartition("t", 0), uuid4(), store, config, clock, tasks.in_thread, tasks.run_shielded
+    )
 
 
 def append(partition: Partition, count: int, size: int = 200) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.partition import AppendWaiter, Partition
+from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, open_partition
 
@@ -110,4 +111,21 @@ def test_a_retry_that_is_not_appended_wakes_nobody() -> None:
     partition.append(sent(1, 0, 0))
     waiting = Waiting(1, partition)
     partition.append(sent(1, 0, 0))
+    assert waiting.woken == 0
+
+
+def test_a_high_watermark_that_moves_in_two_steps_wakes_at_each_of_them() -> None:
+    """A flush, or a leader, commits a part of what was appended; the rest wakes who waits for it."""
+    partition = open_partition()
+    partition.follows = True
+    for _ in range(3):
+        partition.append_as_follower(make_batch([b"value"], base_offset=partition.log_end_offset))
+    for committed in (1, 2, 3):
+        waiting = Waiting(BATCH_BYTES, partition)
+        partition.advance_high_watermark(committed)
+        assert waiting.woken == 1
+        partition.remove_waiter(waiting.waiter)
+    waiting = Waiting(BATCH_BYTES + 1, partition)
+    partition.append_as_follower(make_batch([b"value"], base_offset=3))
+    partition.advance_high_watermark(4)
     assert waiting.woken == 0
