@@ -9,15 +9,11 @@ from tidelog.kernel.partition.keeping import write_epochs_soon
 from tidelog.kernel.partition.snapshots import remove_snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidelog.kernel.partition.partition import Partition
 
-    InThread = Callable[[str, Callable[[], object]], None]
 
-
-def begin_at(partition: Partition, offset: int, in_thread: InThread) -> None:
-    """See `Partition.raise_log_start`; `in_thread(name, job)` runs a blocking job soon."""
+def begin_at(partition: Partition, offset: int) -> None:
+    """See `Partition.raise_log_start`."""
     if not 0 <= offset <= partition.high_watermark:
         raise OffsetOutOfRange(
             f"{partition.topic_partition}: the log cannot begin at {offset}, its high watermark is "
@@ -29,6 +25,6 @@ def begin_at(partition: Partition, offset: int, in_thread: InThread) -> None:
     partition.watermarks.raise_log_start(offset)
     if partition.epochs.truncate_from_start(offset):
         write_epochs_soon(partition)
-    in_thread(
+    partition.side_writes.run_soon(
         f"snapshots {partition.topic_partition}", lambda: remove_snapshots(partition.store, below=offset)
     )

@@ -90,7 +90,6 @@ class Partition:
 
     __slots__ = (
         "_clock",
-        "_in_thread",
         "commit",
         "config",
         "epochs",
@@ -135,7 +134,6 @@ class Partition:
         )
         self.offline: BrokerError | None = None
         self._clock = clock
-        self._in_thread = in_thread
         self.commit = GroupCommit(
             store.durable_offset,
             store.flush,
@@ -367,7 +365,7 @@ class Partition:
         Raises:
             OffsetOutOfRange: the offset is above the high watermark.
         """
-        begin_at(self, offset, self._in_thread)
+        begin_at(self, offset)
 
     def delete_records_before(self, offset: int) -> None:
         """Like `raise_log_start`, and let go of the segments that hold nothing else, in the background.
@@ -377,7 +375,9 @@ class Partition:
         """
         self.raise_log_start(offset)
         start = self.log_start_offset
-        self._in_thread(f"delete {self.topic_partition}", lambda: self.store.delete_segments_before(start))
+        self.side_writes.run_soon(
+            f"delete {self.topic_partition}", lambda: self.store.delete_segments_before(start)
+        )
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
         """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.

@@ -1,7 +1,8 @@
-"""Writing files beside a log in the background: snapshots of producers, the lineage of leader epochs.
+"""Background work on a partition's files: snapshots, the lineage of leader epochs, deletion of old segments.
 
 Jobs run in any order, in several threads, and some time later. Of two writes of one file the newer content
-stays, and what a truncation has made untrue is not written any more.
+stays, and what a truncation has made untrue is not written any more. A partition that is deleted ends this
+work first: its directory is renamed then, and a new topic of the same name may get one of the old name.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tidelog.kernel.storage import PartitionStore
 
 
 class SideWrites:
-    """The writes of one partition; `soon` never waits for a disk."""
+    """The background work of one partition; `soon` and `run_soon` never wait for a disk."""
 
-    __slots__ = ("_in_thread", "_naming", "_newest", "_numbers", "_store", "_wanted", "_writing")
+    __slots__ = ("_closed", "_in_thread", "_naming", "_newest", "_numbers", "_store", "_wanted", "_writing")
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class SideWrites:
         self._naming = threading.Lock()
         self._numbers = itertools.count()
         self._newest: dict[str, int] = {}
+        self._closed = False
 
     def soon(self, job: str, name: str, content: bytes) -> None:
         """Replace a file's content soon; `job` is what the background work is called."""
@@ -40,13 +42,22 @@ class SideWrites:
             self._newest[name] = number
         self._in_thread(job, lambda: self._write(name, content, number))
 
+    def run_soon(self, job: str, change: Callable[[], object]) -> None:
+        """Change files of the partition soon; `job` is what the background work is called."""
+        self._in_thread(job, lambda: self._run(change))
+
+    def _run(self, change: Callable[[], object]) -> None:
+        with self._writing:
+            if not self._closed and self._wanted():
+                change()
+
     def _write(self, name: str, content: bytes, number: int) -> None:
         with self._writing:
             with self._naming:
                 if self._newest.get(name) != number:
                     return
                 del self._newest[name]
-            if self._wanted():
+            if not self._closed and self._wanted():
                 self._store.write_side_file(name, content)
 
     def forget(self) -> Collection[str]:
@@ -54,3 +65,13 @@ class SideWrites:
         with self._writing, self._naming:
             waiting, self._newest = self._newest, {}
         return waiting
+
+    def close(self) -> bool:
+        """Begin no change any more; return whether one is under way, which `wait_closed` waits for."""
+        self._closed = True
+        return self._writing.locked()
+
+    def wait_closed(self) -> None:
+        """Blocking: wait for the change under way."""
+        with self._writing:
+            pass

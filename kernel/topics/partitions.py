@@ -13,6 +13,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 
@@ -77,6 +78,10 @@ class PartitionKeeper:
         """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
         for partition in partitions:
             partition.take_offline()
+        # Or else they would go on in a directory that is renamed, or in that of a new topic of the same name.
+        busy = [partition.side_writes for partition in partitions if partition.side_writes.close()]
+        if busy:
+            await trio.to_thread.run_sync(_wait_closed, busy)
         try:
             await self._storage.delete_partitions(
                 [(partition.topic_partition, partition.store) for partition in partitions]
@@ -97,6 +102,11 @@ def _load_all(partitions: Sequence[Partition], clean_start: bool) -> None:
     for partition in partitions:
         if partition.offline is None:
             load_partition(partition, clean_start=clean_start)
+
+
+def _wait_closed(works: Sequence[SideWrites]) -> None:
+    for work in works:
+        work.wait_closed()
 
 
 def _close(partition: Partition) -> None:

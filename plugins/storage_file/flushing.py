@@ -112,9 +112,19 @@ class Durability:
             if self._retired or not segments:
                 return self._durable_offset
             target = segments[-1].next_offset
-            self._sync(segments, directory, growing)
-            self._durable_offset = max(self._durable_offset, target)
+            if self._sync_unless_retired(segments, directory, growing):
+                self._durable_offset = max(self._durable_offset, target)
             return self._durable_offset
+
+    def _sync_unless_retired(self, segments: Sequence[Segment], directory: str, growing: bool) -> bool:
+        try:
+            self._sync(segments, directory, growing)
+        except FileNotFoundError:
+            # A partition that is deleted meanwhile has its directory renamed.
+            if not self._retired:
+                raise
+            return False
+        return True
 
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
         if self._parent_changed:
