@@ -1,18 +1,20 @@
 """Offsets by time: the record that a timestamp points to (ListOffsets). Blocking, for a thread.
 
 The store finds the batch by its index and header; the record inside it is found by reading the batch's
-records, which is the one place where the broker decodes records for a client.
+records, which is the one place where the broker decodes records for a client. A header only bounds its
+records: compaction leaves batches without any, and batches whose max timestamp no record has. Control records
+count as others do, as in Kafka. Source: seed 003, "ListOffsets"; KIP-734 for the largest timestamp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.partition.partition import Partition
-from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.storage import SegmentView, region_bytes
 
@@ -26,39 +28,37 @@ class TimestampOffset(NamedTuple):
 
 
 def offset_for_timestamp(partition: Partition, timestamp_ms: int) -> TimestampOffset | None:
-    """The first record whose timestamp is `timestamp_ms` or later, None without one.
+    """Return the first record whose timestamp is `timestamp_ms` or later, None without one.
 
     Raises:
         StorageError: the disk refused.
     """
-    with _told_as_storage_error(partition):
+    with _disk_errors_as_storage_errors(partition):
         batch = partition.store.batch_at_timestamp(timestamp_ms)
         if batch is None:
             return None
-        start = partition.log_start_offset
-        return _record_in(batch, timestamp_ms, start) or _search_from(partition, timestamp_ms, start)
+        header, start = parse_header(batch), partition.log_start_offset
+        found = _first_at(_records_in(batch, header, start), timestamp_ms)
+        return found or _search_from(partition, timestamp_ms, max(header.next_offset, start))
 
 
 def offset_of_max_timestamp(partition: Partition) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log, None in an empty log.
+    """Return the first record that has the largest timestamp of the log, None in a log without records.
 
     Raises:
         StorageError: the disk refused.
     """
-    with _told_as_storage_error(partition):
-        store, start = partition.store, partition.log_start_offset
-        batch = store.batch_of_max_timestamp()
+    with _disk_errors_as_storage_errors(partition):
+        batch = partition.store.batch_of_max_timestamp()
         if batch is None:
             return None
-        found = _record_in(batch, parse_header(batch).max_timestamp, start)
-        if found is not None:
-            return found
-        newest = max((header.max_timestamp for header in store.headers(start)), default=None)
-        return None if newest is None else _search_from(partition, newest, start)
+        header, start = parse_header(batch), partition.log_start_offset
+        found = _first_at(_records_in(batch, header, start), header.max_timestamp)
+        return found or _search_newest(partition, start)
 
 
 @contextmanager
-def _told_as_storage_error(partition: Partition) -> Generator[None]:
+def _disk_errors_as_storage_errors(partition: Partition) -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -77,30 +77,80 @@ def _changed_ms(segment: SegmentView) -> int:
 
 
 def _search_from(partition: Partition, timestamp_ms: int, start: int) -> TimestampOffset | None:
-    """The same without the index: for when what the index led to lies below the log's start."""
-    store = partition.store
-    for header in store.headers(start):
-        if header.max_timestamp >= timestamp_ms:
-            log = store.read(max(header.base_offset, start), 1, header.next_offset, wait=True)
-            found = _record_in(b"".join(map(region_bytes, log.regions)), timestamp_ms, start)
-            if found is not None:
-                return found
+    """Search all batches from `start` on, where the one that the index led to has no such record."""
+    for segment in partition.store.segments():
+        if segment.next_offset <= start or segment.max_timestamp < timestamp_ms:
+            continue
+        for header in _headers_in(partition, segment, start):
+            if header.max_timestamp >= timestamp_ms and header.record_count:
+                batch = _read_batch(partition, header, start)
+                found = _first_at(_records_in(batch, header, start), timestamp_ms)
+                if found is not None:
+                    return found
     return None
 
 
-def _record_in(batch: bytes, timestamp_ms: int, start: int) -> TimestampOffset | None:
-    """The batch's first record from `start` on that is of that time or later, None without one there."""
-    header = parse_header(batch)
-    if header.last_offset < start:
-        return None
-    as_a_whole = TimestampOffset(header.max_timestamp, max(header.base_offset, start), header.leader_epoch)
-    if header.is_append_time:
-        return as_a_whole
+def _search_newest(partition: Partition, start: int) -> TimestampOffset | None:
+    """Search for the largest timestamp where no record has that of the largest header.
+
+    What promises the most is read first: what promises less than was found need not be.
+    """
+    newest: TimestampOffset | None = None
+    for segment in sorted(partition.store.segments(), key=_largest_timestamp_first):
+        if newest is not None and segment.max_timestamp < newest.timestamp_ms:
+            break
+        headers = [header for header in _headers_in(partition, segment, start) if header.record_count]
+        for header in sorted(headers, key=_largest_timestamp_first):
+            if newest is not None and header.max_timestamp < newest.timestamp_ms:
+                break
+            for record in _records_in(_read_batch(partition, header, start), header, start):
+                if newest is None or _largest_timestamp_first(record) < _largest_timestamp_first(newest):
+                    newest = record
+    return newest
+
+
+def _largest_timestamp_first(of: SegmentView | BatchHeader | TimestampOffset) -> tuple[int, int]:
+    if isinstance(of, TimestampOffset):
+        return -of.timestamp_ms, of.offset
+    return -of.max_timestamp, of.base_offset
+
+
+def _headers_in(partition: Partition, segment: SegmentView, start: int) -> Iterator[BatchHeader]:
+    """Headers of the segment's batches that hold `start` or a later offset."""
+    for header in partition.store.headers(max(segment.base_offset, start)):
+        if header.base_offset >= segment.next_offset:
+            return
+        if header.last_offset >= start:
+            yield header
+
+
+def _read_batch(partition: Partition, header: BatchHeader, start: int) -> bytes:
+    found = partition.store.read(max(header.base_offset, start), 1, header.next_offset, wait=True)
+    return b"".join(map(region_bytes, found.regions))
+
+
+def _first_at(records: Iterable[TimestampOffset], timestamp_ms: int) -> TimestampOffset | None:
+    return next((record for record in records if record.timestamp_ms >= timestamp_ms), None)
+
+
+def _records_in(batch: bytes, header: BatchHeader, start: int) -> Iterator[TimestampOffset]:
+    """The batch's records from `start` on, as far as they can be decoded.
+
+    One that cannot be stands for itself and all behind it, with the header's timestamp: whoever reads there
+    gets the error.
+    """
+    epoch = header.leader_epoch
+    next_offset = max(header.base_offset, start)
+    if header.is_append_time and header.record_count == header.last_offset_delta + 1:
+        # None is missing, and all have the same time.
+        if next_offset <= header.last_offset:
+            yield TimestampOffset(header.max_timestamp, next_offset, epoch)
+        return
     try:
         for offset, timestamp in iter_timestamps(batch, header):
-            if offset >= start and timestamp >= timestamp_ms:
-                return TimestampOffset(timestamp, offset, header.leader_epoch)
+            if offset >= start:
+                yield TimestampOffset(timestamp, offset, epoch)
+                next_offset = offset + 1
     except BrokerError:
-        # Records that cannot be decoded are still addressed by their batch: the reader will be told why.
-        return as_a_whole
-    return None if header.base_offset < start else as_a_whole
+        if next_offset <= header.last_offset:
+            yield TimestampOffset(header.max_timestamp, next_offset, epoch)

@@ -18,6 +18,7 @@ from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 
+from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_compaction
 from .parts import batch_of, compressed, open_partition
 
 BASE = 1_600_000_000_000
@@ -151,7 +152,53 @@ def test_a_header_that_promises_more_than_its_records_hold() -> None:
     header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))
     records = make_batch([b"v"] * 3, timestamps=BASE)[HEADER_BYTES:]
     partition.append(pack_batch(header._replace(max_timestamp=BASE + 99), records))
-    assert offset_for_timestamp(partition, BASE + 50) == TimestampOffset(BASE + 99, 0, 0)
+    assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 0, 0)
+    assert offset_for_timestamp(partition, BASE + 50) is None
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 0, 0)
+    partition.append(make_batch([b"v"], timestamps=BASE + 60))
+    assert offset_for_timestamp(partition, BASE + 50) == TimestampOffset(BASE + 60, 3, 0)
+
+
+# What compaction leaves
+
+
+@pytest.mark.parametrize("kind", LEFT_KINDS)
+def test_a_batch_that_lost_all_its_records_is_passed_over(kind: LeftKind) -> None:
+    emptied = LeftBatch(kind, codec=0, spans=3, left={}, promised=BASE + 50)
+    partition, _ = left_by_compaction([emptied, emptied])
+    assert offset_for_timestamp(partition, BASE) is None
+    assert offset_of_max_timestamp(partition) is None
+    record = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 10}, promised=BASE + 10)
+    partition, _ = left_by_compaction([emptied, record, emptied])
+    assert offset_for_timestamp(partition, BASE + 5) == TimestampOffset(BASE + 10, 3, 0)
+    assert offset_for_timestamp(partition, BASE + 11) is None
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 10, 3, 0)
+
+
+def test_the_first_record_of_a_batch_is_not_always_at_its_base_offset() -> None:
+    partition, _ = left_by_compaction([LeftBatch("append time", 0, 5, {3: BASE, 4: BASE}, BASE)])
+    assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 3, 0)
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 3, 0)
+
+
+left_batches = st.builds(
+    LeftBatch,
+    kind=st.sampled_from(LEFT_KINDS),
+    codec=st.integers(0, 4),
+    spans=st.just(5),
+    left=st.dictionaries(st.integers(0, 4), st.integers(BASE, BASE + 50), max_size=5),
+    promised=st.integers(BASE, BASE + 60),
+)
+
+
+@given(st.lists(left_batches, max_size=8), st.integers(-2, 62), st.floats(0, 1))
+def test_whatever_compaction_left_the_record_is_the_first_one(
+    history: list[LeftBatch], time: int, share: float
+) -> None:
+    """Against a search of every record, with a log start anywhere."""
+    partition, records = left_by_compaction(history)
+    partition.store.raise_log_start(int(partition.log_end_offset * share))
+    check_lookups(partition, records, BASE + time)
 
 
 def test_segments_before_a_time() -> None:
