@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidelog.plugins.coordinator.log import LoadedBatch
+from tidelog.plugins.coordinator.records.offsets import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord, describe_key
 
 _log = logging.getLogger(__name__)
 
+MAX_LOGGED: Final = 20
+"""How many unreadable records of a partition are logged one by one: a damaged log may have millions."""
+_TYPE_BYTES: Final = 2
+_OFFSET_KINDS: Final = frozenset(kind.to_bytes(_TYPE_BYTES, "big") for kind in OFFSET_KEY_TYPES)
+
 ReplayRecord: TypeAlias = Callable[[int, bytes, bytes | None], None]
-"""Takes one record into memory: the number of its partition, its key and its value, None for a tombstone."""
-ReplayTransactional: TypeAlias = Callable[[int, int, int, bytes, bytes | None], None]
-"""The same for a record of a transaction, with the producer's id and the record's offset after the partition.
+"""Takes one record into memory: the number of its partition, its key and its value, None for a tombstone.
+
+Raises UnreadableRecord.
 """
+ReplayTransactional: TypeAlias = Callable[[int, int, int, bytes, bytes], None]
+"""The same for an offset in a transaction; after the partition come the producer's id and the offset of the
+record."""
 EndTransaction: TypeAlias = Callable[[int, int, bool], None]
 """A transaction of a producer (its id) has ended in that partition; True when it was committed."""
 
 
 class GroupReplay:
-    """The `LogReader` of `__consumer_offsets`. A key begins with its type (int16)."""
+    """The `LogReader` of `__consumer_offsets`. A key begins with its type (int16).
+
+    Only offsets wait for the end of a transaction. Whatever else is in one counts at once, as in Kafka, and
+    so does a tombstone of an offset.
+    """
 
     def __init__(self, transactional: ReplayTransactional, end: EndTransaction) -> None:
         self._by_type: dict[bytes, ReplayRecord] = {}
@@ -30,11 +45,12 @@ class GroupReplay:
         self._on_loaded: list[Callable[[int], None]] = []
         self._on_forget: list[Callable[[int], None]] = []
         self._unknown: set[bytes] = set()
+        self._left_out: Counter[int] = Counter()
 
     def register(self, key_types: Iterable[int], replay: ReplayRecord) -> None:
         """Records whose keys are of these types go to `replay`."""
         for key_type in key_types:
-            self._by_type[key_type.to_bytes(2, "big")] = replay
+            self._by_type[key_type.to_bytes(_TYPE_BYTES, "big")] = replay
 
     def on_settle(self, listener: Callable[[int], Iterator[None]]) -> None:
         """Have `listener` do, in steps, what each partition needs that was read to its end."""
@@ -55,6 +71,9 @@ class GroupReplay:
 
     def loaded(self, partition: int) -> None:
         """See `LogReader`."""
+        more = self._left_out.pop(partition, 0) - MAX_LOGGED
+        if more > 0:
+            _log.error("__consumer_offsets-%d has %d more records that cannot be read", partition, more)
         for listener in self._on_loaded:
             listener(partition)
 
@@ -67,20 +86,41 @@ class GroupReplay:
         """See `LogReader`."""
         if batch.marker is not None:
             self._end(partition, batch.producer_id, batch.marker.commit)
-        elif batch.is_transactional:
-            for offset, (key, value) in enumerate(batch.records, batch.base_offset):
-                self._transactional(partition, batch.producer_id, offset, key, value)
-        else:
-            by_type = self._by_type
-            for key, value in batch.records:
-                replay = by_type.get(key[:2])
+            return
+        by_type, in_transaction = self._by_type, batch.is_transactional
+        for index, (key, value) in enumerate(batch.records):
+            kind = key[:_TYPE_BYTES]
+            replay = by_type.get(kind)
+            try:
                 if replay is None:
-                    self._tell_unknown(partition, key)
+                    self._log_unknown(partition, kind)
+                elif in_transaction and value is not None and kind in _OFFSET_KINDS:
+                    offset = batch.offset_of(index)
+                    self._transactional(partition, batch.producer_id, offset, key, value)
                 else:
                     replay(partition, key, value)
+            except UnreadableRecord as error:
+                self._leave_out(partition, batch.offset_of(index), key, error)
 
-    def _tell_unknown(self, partition: int, key: bytes) -> None:
-        kind = key[:2]
+    def _leave_out(self, partition: int, offset: int, key: bytes, error: UnreadableRecord) -> None:
+        self._left_out[partition] += 1
+        if self._left_out[partition] <= MAX_LOGGED:
+            _log.error(
+                "the record at offset %d of __consumer_offsets-%d cannot be read and is left out (%s): %s",
+                offset,
+                partition,
+                describe_key(key),
+                error,
+            )
+
+    def _log_unknown(self, partition: int, kind: bytes) -> None:
+        """Log a type of key the first time it is seen.
+
+        Raises:
+            UnreadableRecord: the key is too short to have a type.
+        """
+        if len(kind) < _TYPE_BYTES:
+            raise UnreadableRecord(f"a key of {len(kind)} byte(s) has no type")
         if kind not in self._unknown:
             self._unknown.add(kind)
             _log.warning(

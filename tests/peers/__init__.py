@@ -7,6 +7,7 @@ Development only, never part of the wheel. Everything fetched lives in one cache
 from .cache import CACHE_VARIABLE, peers_cache
 from .java import find_java
 from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
+from .kafka_messages import ask_kafka_messages
 from .kafka_server import KafkaServer, running_kafka
 from .maven import resolve_jars
 from .ports import LOOPBACK, free_port, free_ports
@@ -27,6 +28,7 @@ __all__ = [
     "ServerProcess",
     "TidelogServer",
     "answers_api_versions",
+    "ask_kafka_messages",
     "find_java",
     "find_kafka",
     "free_port",

@@ -19,7 +19,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.migration import removal
 from tidelog.plugins.coordinator.consumer_groups.neighbours import ClassicGroups
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record
-from tidelog.plugins.coordinator.consumer_groups.restoring import UnreadableRecord, from_record
+from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
 from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
 from tidelog.plugins.coordinator.deadlines import Deadlines
@@ -115,12 +115,12 @@ class Registry:
             self.timers.stop_all(group_id, member_id)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Take over a record that was read back; one that cannot be read is told and left out."""
-        try:
-            group_id, change = from_record(key, value)
-        except UnreadableRecord as error:
-            _log.error("partition %d of the log has what cannot be read: %s", partition, error)
-            return
+        """Take over a record that was read back.
+
+        Raises:
+            UnreadableRecord: as `from_record`.
+        """
+        group_id, change = from_record(key, value)
         group = self._groups.get(group_id)
         if group is None:
             if value is None:

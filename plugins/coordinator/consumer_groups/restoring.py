@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from tidelog.kernel.errors import StorageError
 from tidelog.plugins.coordinator.consumer_groups import changes, key_types
 from tidelog.plugins.coordinator.consumer_groups.changes import Change, ResolvedRegex
 from tidelog.plugins.coordinator.consumer_groups.key_types import VALUE_VERSION, key_type
@@ -17,12 +16,12 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     OwnedPartitions,
 )
 from tidelog.plugins.coordinator.records import consumer_groups as records
-from tidelog.plugins.protocol_kafka.codecs import decode
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.protocol_kafka.codecs import decoder
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
-
-class UnreadableRecord(StorageError):
-    """A record of a group that this broker cannot make sense of."""
+_PREFIX_BYTES: Final = 2
+"""The type of a key, the version of a value."""
 
 
 def from_record(key: bytes, value: bytes | None) -> tuple[str, Change]:
@@ -35,10 +34,10 @@ def from_record(key: bytes, value: bytes | None) -> tuple[str, Change]:
     if value is not None and value[:2] != VALUE_VERSION:
         raise UnreadableRecord(f"a record of type {key_type(key)} has version {value[:2].hex()}, not 0")
     try:
-        named = decode(reader.key_class, 0, key[2:])
+        named, _ = decoder(reader.key_class, 0)(key, _PREFIX_BYTES)
         if value is None:
             return named.group_id, reader.removed(named)
-        told = None if reader.value_class is None else decode(reader.value_class, 0, value[2:])
+        told = None if reader.value_class is None else decoder(reader.value_class, 0)(value, _PREFIX_BYTES)[0]
     except CodecError as error:
         raise UnreadableRecord(f"a record of type {key_type(key)} cannot be decoded: {error}") from None
     return named.group_id, reader.told(named, told)
@@ -59,7 +58,8 @@ def _read_member(value: records.ConsumerGroupMemberMetadataValue) -> MemberMetad
 
 
 def _read_classic(value: records.ClassicMemberMetadata | None) -> ClassicProtocol | None:
-    if value is None:
+    # Earlier versions of this broker left the tag out for a member of the consumer protocol.
+    if value is None or not value.supported_protocols:
         return None
     protocols = tuple((protocol.name, protocol.metadata) for protocol in value.supported_protocols)
     return ClassicProtocol(value.session_timeout_ms, protocols)

@@ -71,8 +71,7 @@ class ConsumerGroups:
         answer, draft = heartbeats.heartbeat(upgraded.group, request, context)
         if draft is not None:
             draft.changes[:0] = upgraded.changes
-        before = registry.around.classic.tombstones(group_id) if classic is not None else ()
-        result = registry.carry_out(draft or upgraded, before)
+        result = registry.carry_out(draft or upgraded, registry.around.classic.tombstones(group_id))
         registry.around.classic.displace(group_id)
         for member in registry.get(group_id).members.values():
             registry.timers.follow_session(group_id, member)

@@ -30,6 +30,7 @@ from tidelog.plugins.coordinator.records.group_metadata import (
     read_group_metadata_key,
     read_group_metadata_value,
 )
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _log = logging.getLogger(__name__)
@@ -79,7 +80,6 @@ class GroupDriver:
             write.failed(_told(error))
             return None
         _log.debug("group %r: generation %d", entry.group_id, write.image.generation)
-        entry.recorded = True
         entry.state_timestamp_ms = now_ms
         durable = partial(self.log.committed, entry.partition, result) if result.flush_due else None
         write.written(durable)
@@ -88,10 +88,19 @@ class GroupDriver:
     def look_after(self, entry: ClassicEntry) -> None:
         """See to it that the group is woken in time, and that one that came to nothing is forgotten."""
         group = entry.group
-        if group.alarm_ms != math.inf:
-            self._deadlines.schedule_by(_key(entry), int(group.alarm_ms), partial(self._wake, entry))
-        elif not group.generation and entry.is_idle() and not self.offsets.holds(group.group_id):
+        self._schedule(entry)
+        if (
+            group.alarm_ms == math.inf
+            and not group.generation
+            and entry.is_idle()
+            and not self.offsets.holds(group.group_id)
+        ):
             self.directory.remove(entry)
+
+    def _schedule(self, entry: ClassicEntry) -> None:
+        alarm_ms = entry.group.alarm_ms
+        if alarm_ms != math.inf:
+            self._deadlines.schedule_by(_key(entry), int(alarm_ms), partial(self._wake, entry))
 
     def _wake(self, entry: ClassicEntry) -> None:
         if self._closed or self.directory.get(entry.group_id) is not entry:
@@ -107,10 +116,14 @@ class GroupDriver:
         self.look_after(entry)
 
     def adopt(self, entry: ClassicEntry, *, rebalance: bool = False) -> None:
-        """Take over a group whose members have a whole session to show that they are alive."""
+        """Take over a group whose members have a whole session to show that they are alive.
+
+        A group that is in the log stays even without members and offsets, until it expires: only then is
+        its tombstone written.
+        """
         self.directory.put(entry)
         self.carry_out(entry, begin_sessions(entry.group, self.now_ms(), rebalance=rebalance))
-        self.look_after(entry)
+        self._schedule(entry)
 
     def give_up(self, entry: ClassicEntry, reason: BrokerError) -> None:
         """A group is not looked after here any more; whoever waits for it is told why."""
@@ -119,18 +132,21 @@ class GroupDriver:
         self.directory.remove(entry)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """A record of a classic group was read back."""
+        """A record of a classic group was read back.
+
+        Raises:
+            UnreadableRecord: it is malformed, or newer than this broker.
+        """
         try:
             group_id = read_group_metadata_key(key)
             told = None if value is None else read_group_metadata_value(value)
         except CodecError as error:
-            _log.error("a group in partition %d of the log cannot be read: %s", partition, error)
-            return
+            raise UnreadableRecord(str(error)) from None
         entry = self.directory.get(group_id)
         if told is not None:
             group = restored(group_id, told, self.settings)
             since_ms = told.current_state_timestamp
-            self.directory.put(ClassicEntry(group, partition, True, since_ms if since_ms >= 0 else None))
+            self.directory.put(ClassicEntry(group, partition, since_ms if since_ms >= 0 else None))
         elif entry is not None:
             self.directory.remove(entry)
 

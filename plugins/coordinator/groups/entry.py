@@ -29,12 +29,11 @@ from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 @attrs.define(eq=False)
 class ClassicEntry:
-    """A group, the partition of the log that it is in, whether it has a record there, and since when (by the
-    wall clock) it is in the state that the record tells; None if nobody knows."""
+    """A group, the partition of the log that it is in, and since when (by the wall clock) it is in the state
+    that its record there has; None if that is not known, or without a record."""
 
     group: ClassicGroup
     partition: int
-    recorded: bool = False
     state_timestamp_ms: int | None = None
 
     @property
@@ -123,8 +122,12 @@ class ClassicEntry:
         return None
 
     def tombstones(self) -> Sequence[StateRecord]:
-        """What takes its record away."""
-        return [tombstone_of(self.group_id)] if self.recorded else []
+        """Return what takes the group out of the log.
+
+        That is a tombstone also of a group without a record: to Kafka the records of its offsets begin a
+        group, which their own tombstones do not end.
+        """
+        return [tombstone_of(self.group_id)]
 
     def _subscribed_topics(self) -> set[str] | None:
         group = self.group

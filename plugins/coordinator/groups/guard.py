@@ -10,6 +10,7 @@ from tidelog.plugins.coordinator.groups.directory import GroupDirectory
 from tidelog.plugins.coordinator.groups.entry import ClassicEntry
 from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
 from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard
+from tidelog.plugins.coordinator.groups.recording import tombstone_of
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 
@@ -100,7 +101,7 @@ class GroupGuard:
             return others.tombstones(group_id)
         entry = self._directory.get(group_id)
         if entry is None:
-            return []
+            return [tombstone_of(group_id)]
         return entry.tombstones() if entry.is_idle() else None
 
     def forget(self, group_id: str) -> None:

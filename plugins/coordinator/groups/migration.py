@@ -54,7 +54,7 @@ class MigratingGroups:
         """It is a classic group now: its members go on, and rebalance."""
         group = self._group(classic)
         partition = self._driver.partition_for(group.group_id)
-        entry = ClassicEntry(group, partition, recorded=True, state_timestamp_ms=self._driver.clock())
+        entry = ClassicEntry(group, partition, state_timestamp_ms=self._driver.clock())
         self._driver.adopt(entry, rebalance=True)
 
     def _group(self, classic: migration.ClassicGroup) -> ClassicGroup:

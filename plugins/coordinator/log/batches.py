@@ -24,7 +24,7 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.control import decode_marker
-from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_records
 from tidelog.kernel.records.unpacking import decompress
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 from tidelog.plugins.coordinator.log.state_log import LoadedBatch, StateRecord
@@ -110,8 +110,17 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
         records = _decode_records(data, header.record_count)
     except IndexError:
         raise CorruptBatch(f"a record of the batch at offset {header.base_offset} is cut off") from None
+    offsets: tuple[int, ...] = ()
+    if len(records) <= header.last_offset_delta:
+        # Compaction took some of them, or some have no key.
+        offsets = tuple(record.offset for record in iter_records(batch, header) if record.key is not None)
     return LoadedBatch(
-        header.base_offset, records, header.producer_id, header.producer_epoch, header.is_transactional
+        header.base_offset,
+        records,
+        header.producer_id,
+        header.producer_epoch,
+        header.is_transactional,
+        offsets=offsets,
     )
 
 

@@ -20,7 +20,8 @@ class StateRecord(NamedTuple):
 class LoadedBatch(NamedTuple):
     """A batch that was read back. A control batch has a `marker` and no records.
 
-    `producer_id` is -1 outside transactions. Records without a key are left out: they mean nothing.
+    `producer_id` is -1 outside transactions. Records without a key are left out: they mean nothing. `offsets`
+    are those of the records, empty if they follow each other from `base_offset` on.
     """
 
     base_offset: int
@@ -29,6 +30,11 @@ class LoadedBatch(NamedTuple):
     producer_epoch: int = -1
     is_transactional: bool = False
     marker: EndMarker | None = None
+    offsets: Sequence[int] = ()
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of the record at that index of `records`."""
+        return self.offsets[index] if self.offsets else self.base_offset + index
 
 
 class LogReader(Protocol):

@@ -5,7 +5,6 @@ Source: seed 003, "Offset Commit/Fetch API"; KIP-211, KIP-447, KIP-496.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -47,9 +46,8 @@ from tidelog.plugins.coordinator.records.offsets import (
     read_offset_key,
     read_offset_value,
 )
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
-
-_log = logging.getLogger(__name__)
 
 BEHIND_ALL: Final = 2**63
 """A record that is written now stands behind every other in the log."""
@@ -189,31 +187,35 @@ class Offsets:
         self.table.drop_if_empty(partition, group_id)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Take a record that was read back into memory."""
+        """Take a record that was read back into memory.
+
+        Raises:
+            UnreadableRecord: it is malformed, or newer than this broker. A value is only looked at closely
+                when somebody asks for its group.
+        """
         try:
             group_id = self.table.load(partition, key, value)
             if self.pending:
                 self._replay_over_pending(key, value)
-        except (CodecError, UnicodeDecodeError, IndexError) as error:
-            _log.warning("__consumer_offsets-%d has a malformed record, left aside: %s", partition, error)
-            return
+        except CodecError as error:
+            raise UnreadableRecord(str(error)) from None
         if group_id is not None:
             self._guard.begin_simple(group_id)
 
     def replay_transactional(
-        self, partition: int, producer_id: int, record_offset: int, key: bytes, value: bytes | None
+        self, partition: int, producer_id: int, record_offset: int, key: bytes, value: bytes
     ) -> None:
-        """Take a record of a transaction that was read back into memory."""
+        """Take an offset of a transaction that was read back into memory; a tombstone goes to `replay`.
+
+        Raises:
+            UnreadableRecord: it is malformed, or newer than this broker.
+        """
         try:
             read = read_offset_key(key)
-            committed = None if value is None else read_offset_value(value)
+            committed = read_offset_value(value)
         except CodecError as error:
-            _log.warning("__consumer_offsets-%d has a malformed record, left aside: %s", partition, error)
-            return
+            raise UnreadableRecord(str(error)) from None
         place = read.topic, read.partition
-        if committed is None:
-            self.remove(read.group, [place])
-            return
         self.pending.add(partition, producer_id, read.group, place, PendingOffset(record_offset, committed))
         self._guard.begin_simple(read.group)
 

@@ -11,7 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.records.offsets import TYPE_BYTES, read_offset_value
+from tidelog.plugins.coordinator.records.offsets import (
+    TYPE_BYTES,
+    check_offset_value,
+    read_offset_key,
+    read_offset_value,
+)
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _log = logging.getLogger(__name__)
@@ -21,6 +26,7 @@ Place: TypeAlias = tuple[str, int]
 
 _LENGTH_BYTES = 2
 _PARTITION_BYTES = 4
+PLACE_BYTES = _LENGTH_BYTES + _PARTITION_BYTES
 KEY_HEAD_BYTES = TYPE_BYTES + _LENGTH_BYTES
 
 
@@ -94,9 +100,18 @@ class OffsetTable:
         """Take over a record of the log; the group's id when it is the first of that group.
 
         Raises:
-            UnicodeDecodeError, IndexError: the key is malformed.
+            CodecError: the key is malformed, or the value of a version that is not known or cut off.
         """
-        end = KEY_HEAD_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
+        try:
+            end = KEY_HEAD_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
+            if len(key) != end + PLACE_BYTES + (key[end] << 8 | key[end + 1]):
+                raise IndexError
+        except IndexError:
+            # The reference codec knows what is wrong with it.
+            read_offset_key(key)
+            raise
+        if value is not None:
+            check_offset_value(value)
         name = key[KEY_HEAD_BYTES:end]
         group = self._being_loaded.get(name)
         group_id = None

@@ -69,17 +69,21 @@ class ClassicProtocolValue:
     metadata: bytes = byte_string()
 
 
-@struct()
+@struct(frozen=True)
 class ClassicMemberMetadata:
     """What is known of a member because it speaks the classic protocol."""
 
-    session_timeout_ms: int = int32()
-    supported_protocols: list[ClassicProtocolValue] = array(ClassicProtocolValue)
+    session_timeout_ms: int = int32(default=0)
+    supported_protocols: list[ClassicProtocolValue] = array(ClassicProtocolValue, factory=list)
 
 
 @struct(_VALUE)
 class ConsumerGroupMemberMetadataValue:
-    """Type 5: what a member wants."""
+    """Type 5: what a member wants.
+
+    A member that speaks the consumer protocol has null as its classic metadata, which is written: to Kafka a
+    record without that tag is of a classic member that has no protocols.
+    """
 
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
@@ -90,7 +94,7 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
     classic_member_metadata: ClassicMemberMetadata | None = nested(
-        ClassicMemberMetadata, nullable="0+", tag=0, default=None
+        ClassicMemberMetadata, nullable="0+", tag=0, default=ClassicMemberMetadata()
     )
 
 
@@ -119,11 +123,11 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @struct()
 class CurrentPartitions:
-    """Some partitions of a topic; null epochs were written before there were any."""
+    """Some partitions of a topic; brokers before KIP-1251 wrote no epochs."""
 
     topic_id: Uuid = uuid()
     partitions: list[int] = array(INT32)
-    assignment_epochs: list[int] | None = array(INT32, nullable="0+", tag=0, default=None)
+    assignment_epochs: list[int] | None = array(INT32, nullable="0+", tag=0, factory=list)
 
 
 @struct(_VALUE)

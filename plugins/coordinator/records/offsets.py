@@ -9,8 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode, encode
-from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, int64, string, struct, uuid
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode
+from tidelog.plugins.protocol_kafka.codecs.declare import (
+    VersionSpan,
+    int32,
+    int64,
+    string,
+    struct,
+    uuid,
+    versions_of,
+)
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 
@@ -24,6 +32,13 @@ EXPIRING_VERSION: Final = 1
 CURRENT_VERSION: Final = 4
 TYPE_BYTES: Final = 2
 _KEY_PREFIX: Final = KEY_TYPE.to_bytes(TYPE_BYTES, "big")
+_V4: Final = b"\0\4"
+_V4_METADATA_AT: Final = 14
+"""Where the length of the metadata is in a value of version 4."""
+_TIME_BYTES: Final = 8
+_TOPIC_ID_TAG: Final = b"\1\0\x10"
+"""One tagged field, tag 0, 16 bytes."""
+_TOPIC_ID_BYTES: Final = 3 + 16
 _VERSION_PREFIXES: Final = tuple(
     version.to_bytes(TYPE_BYTES, "big") for version in range(CURRENT_VERSION + 1)
 )
@@ -79,16 +94,34 @@ def read_offset_key(key: bytes) -> OffsetCommitKey:
     return message
 
 
+def check_offset_value(value: bytes) -> None:
+    """Check that a value can be read, except that its metadata is UTF-8; much cheaper than to read it.
+
+    What brokers write is known by its length: version 4, short metadata, no tagged field but the topic id.
+
+    Raises:
+        DecodeError: it is malformed, or of a version that is not known.
+    """
+    if len(value) > _V4_METADATA_AT and value.startswith(_V4):
+        end = _V4_METADATA_AT + value[_V4_METADATA_AT] + _TIME_BYTES
+        tags = len(value) - end
+        if tags == 1 and not value[end]:
+            return
+        if tags == _TOPIC_ID_BYTES and value.startswith(_TOPIC_ID_TAG, end):
+            return
+    read_offset_value(value)
+
+
 def read_offset_value(value: bytes) -> CommittedOffset:
     """What a value of any version says.
 
     Raises:
         DecodeError: it is malformed, or of a version that is not known.
     """
-    version = int.from_bytes(value[:TYPE_BYTES], "big")
-    if version > CURRENT_VERSION:
+    version = int.from_bytes(value[:TYPE_BYTES], "big", signed=True)
+    if len(value) < TYPE_BYTES or not versions_of(OffsetCommitValue).covers(version):
         raise DecodeError("OffsetCommitValue", version, "", f"the newest known version is {CURRENT_VERSION}")
-    message: OffsetCommitValue = decode(OffsetCommitValue, version, value[TYPE_BYTES:])
+    message, _ = decoder(OffsetCommitValue, version)(value, TYPE_BYTES)
     return CommittedOffset(
         message.offset,
         message.leader_epoch,

@@ -16,7 +16,7 @@ from tidelog.kernel.coordination.transactions import TransactionState
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode, encode
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,
     array,
@@ -113,19 +113,22 @@ def decode_key(key: bytes) -> str | None:
         raise CorruptBatch(f"a key of the transaction log is malformed: {error}") from None
 
 
-def decode_value(transactional_id: str, value: bytes) -> Transaction | None:
-    """The transaction in a value, None for a version that is newer than this broker.
+def decode_value(transactional_id: str, value: bytes) -> Transaction:
+    """The transaction in a value.
 
     Raises:
-        CorruptBatch: it is malformed, or in a state that does not exist.
+        CorruptBatch: it is malformed, newer than this broker, or in a state that does not exist.
     """
     if len(value) < _VERSION.size:
         raise CorruptBatch(f"the transaction log has {len(value)} byte(s) for {transactional_id!r}")
     (version,) = _VERSION.unpack_from(value)
     if not 0 <= version <= NEWEST_VALUE_VERSION:
-        return None
+        raise CorruptBatch(
+            f"the transaction log's entry for {transactional_id!r} has version {version}; "
+            f"this broker knows versions up to {NEWEST_VALUE_VERSION}"
+        )
     try:
-        found = decode(TransactionLogValue, version, value[_VERSION.size :])
+        found, _ = decoder(TransactionLogValue, version)(value, _VERSION.size)
         state = TransactionState(found.transaction_status)
     except (CodecError, ValueError) as error:
         raise CorruptBatch(f"the transaction log's entry for {transactional_id!r}: {error}") from None

@@ -22,6 +22,7 @@ from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
 _log = logging.getLogger(__name__)
 
+_SHOWN_BYTES: Final = 64
 _NEEDED_AT_ONCE: Final = frozenset({ONGOING, *PREPARED})
 
 
@@ -98,7 +99,7 @@ class TransactionTable:
             self._let_go(transaction)
 
     def _read(self, partition: int, key: bytes) -> Transaction | None:
-        """Look at what was read back; what is malformed, or newer than this broker, is left aside."""
+        """Decode what was read back. What is malformed or newer than this broker is logged and left out."""
         value = self._unread.get(partition, {}).pop(key, None)
         if value is None:
             return None
@@ -106,7 +107,12 @@ class TransactionTable:
             transactional_id = decode_key(key)
             found = None if transactional_id is None else decode_value(transactional_id, value)
         except CorruptBatch as error:
-            _log.warning("__transaction_state-%d has a malformed record, left aside: %s", partition, error)
+            _log.error(
+                "a record of __transaction_state-%d cannot be read and is left out (key %s): %s",
+                partition,
+                key[:_SHOWN_BYTES].hex(),
+                error,
+            )
             return None
         if found is not None:
             self.put(partition, found)

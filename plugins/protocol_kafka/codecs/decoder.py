@@ -155,7 +155,18 @@ class _DecoderWriter:
         present = self.source.fresh("n")
         self._pending.append(("b", present))
         self._flush()
-        with self.source.indented(f"if {present} < 0:"):
+        self._struct_unless(f"{present} < 0", layout, kind, target)
+
+    def _tagged_value(self, layout: Layout, field: Field, target: str) -> None:
+        if not (isinstance(field.kind, Struct) and field.nullable):
+            self._value(layout, field.kind, target, nullable=field.nullable)
+            return
+        present = self.source.fresh("n")
+        self._uvarint(present)
+        self._struct_unless(f"{present} == 0", layout, field.kind, target)
+
+    def _struct_unless(self, condition: str, layout: Layout, kind: Struct, target: str) -> None:
+        with self.source.indented(f"if {condition}:"):
             self.source.line(f"{target} = None")
         with self.source.indented("else:"):
             self.struct(layout.nested(kind), target)
@@ -238,7 +249,7 @@ class _DecoderWriter:
             with self.source.indented(
                 f"{'if' if field is layout.tagged[0] else 'elif'} {tag} == {field.tag}:"
             ):
-                self._value(layout, field.kind, targets[field.name], nullable=field.nullable)
+                self._tagged_value(layout, field, targets[field.name])
                 self._flush()
                 self._refuse_if(f"pos != {stop}")
         with self.source.indented("else:"):

@@ -141,7 +141,10 @@ class _EncoderWriter:
             self._refuse_if(f"len({value}) != 16")
         self._pending.append((kind.code, value))
 
-    def _nested(self, layout: Layout, kind: Struct, value: str, *, nullable: bool) -> None:
+    def _nested(
+        self, layout: Layout, kind: Struct, value: str, *, nullable: bool, null: bytes = b"\xff"
+    ) -> None:
+        """A structure; a nullable one has a byte in front: 1, or `null` for none."""
         name = self.source.fresh("s")
         self.source.line(f"{name} = {value}")
         if not nullable:
@@ -149,7 +152,7 @@ class _EncoderWriter:
             return
         self.flush()
         with self.source.indented(f"if {name} is None:"):
-            self._append(repr(b"\xff"))
+            self._append(repr(null))
         with self.source.indented("else:"):
             self._pending.append(("b", "1"))
             self.struct(layout.nested(kind), name)
@@ -248,7 +251,10 @@ class _EncoderWriter:
         """Encode a field into bytes of its own, as its size comes before it; the variable that holds them."""
         outer, self._out = self._out, self.source.fresh("o")
         self.source.line(f"{self._out} = []")
-        self._value(layout, field.kind, f"{value}.{field.name}", nullable=field.nullable)
+        if isinstance(field.kind, Struct) and field.nullable:
+            self._nested(layout, field.kind, f"{value}.{field.name}", nullable=True, null=b"\0")
+        else:
+            self._value(layout, field.kind, f"{value}.{field.name}", nullable=field.nullable)
         self.flush()
         inner, self._out = self._out, outer
         content = self.source.fresh("c")

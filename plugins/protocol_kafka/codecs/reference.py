@@ -4,7 +4,8 @@ It defines what the compiled codec has to do (tests compare the two), and it tel
 values that the compiled codec refused without saying why.
 
 Null is -1 as a length or count, stored as it is in versions that are not flexible; flexible versions store
-length + 1 as an unsigned varint, hence 0 for null.
+length + 1 as an unsigned varint, hence 0 for null. In front of a nullable structure stands an int8, negative
+for null; if the field has a tag it is an unsigned varint, 0 for null.
 """
 
 from __future__ import annotations
@@ -173,9 +174,14 @@ class _Reader:
                 continue
             with self.path.at(field.name):
                 end = self.position + size
-                values[field.name] = self.value(layout, field.kind, field.nullable)
+                values[field.name] = self.tagged_value(layout, field)
                 if self.position != end:
                     self.fail(f"the tagged field says it ends at byte {end}, but its value ends")
+
+    def tagged_value(self, layout: Layout, field: Field) -> Any:
+        if isinstance(field.kind, Struct) and field.nullable:
+            return self.struct(layout.nested(field.kind)) if self.uvarint() else None
+        return self.value(layout, field.kind, field.nullable)
 
     def value(self, layout: Layout, kind: Kind, nullable: bool) -> Any:
         if isinstance(kind, Struct):
@@ -254,8 +260,16 @@ class _Writer:
             inner = _Writer(self.message, self.version)
             inner.path = self.path
             with self.path.at(field.name):
-                inner.value(layout, field.kind, getattr(message, field.name), field.nullable)
+                inner.tagged_value(layout, field, getattr(message, field.name))
             self.out += uvarint(field.tag or 0) + uvarint(len(inner.out)) + inner.out
+
+    def tagged_value(self, layout: Layout, field: Field, value: Any) -> None:
+        if isinstance(field.kind, Struct) and field.nullable:
+            self.out += uvarint(0 if value is None else 1)
+            if value is not None:
+                self.struct(layout.nested(field.kind), value)
+        else:
+            self.value(layout, field.kind, value, field.nullable)
 
     def value(self, layout: Layout, kind: Kind, value: Any, nullable: bool) -> None:
         if value is None and not nullable:

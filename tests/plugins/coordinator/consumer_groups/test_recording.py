@@ -14,7 +14,8 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberState,
 )
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record
-from tidelog.plugins.coordinator.consumer_groups.restoring import UnreadableRecord, from_record
+from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 
 TOPIC = bytes(range(16))
 MEMBER = MemberMetadata(
@@ -65,6 +66,22 @@ def test_records_are_laid_out_as_kafka_lays_them_out() -> None:
     target = to_record("g", changes.TargetSet("m", {TOPIC: frozenset((0, 1))}))
     assert target.key == bytes.fromhex("0007 0001 67 0001 6d")
     assert target.value == bytes.fromhex("0000 02") + TOPIC + bytes.fromhex("03 00000000 00000001 00 00")
+
+
+def test_a_member_of_the_consumer_protocol_has_null_as_its_classic_metadata() -> None:
+    member = to_record("g", changes.MemberSet("m", MemberMetadata(client_id="c", rebalance_timeout_ms=5)))
+    body = "0000 00 00 02 63 01 01 00 00000005 00"
+    assert member.value == bytes.fromhex(body + "01 00 01 00")
+    # What earlier versions of this broker wrote: to Kafka that would be a classic member without protocols.
+    assert from_record(member.key, bytes.fromhex(body + "00")) == from_record(member.key, member.value)
+
+
+def test_fields_of_later_brokers_are_skipped() -> None:
+    member = changes.MemberSet("m", MemberMetadata())
+    key, value = to_record("g", member)
+    assert value is not None
+    later = value[:-4] + bytes.fromhex("02 00 01 00 07 03 010203")
+    assert from_record(key + b"more", later + b"more") == ("g", member)
 
 
 def test_what_kafka_wrote_before_version_4_1_is_noticed() -> None:

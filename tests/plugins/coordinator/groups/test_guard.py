@@ -25,6 +25,7 @@ from tidelog.plugins.coordinator.groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 from tidelog.plugins.coordinator.records.consumer_protocol import ConsumerProtocolSubscription
+from tidelog.plugins.coordinator.records.group_metadata import group_metadata_key
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 
 SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)
@@ -113,10 +114,11 @@ async def test_clients_without_a_group_begin_a_simple_one(autojump_clock: MockCl
     assert world.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
     assert world.guard.group_ids(partition_for("g")) == ["g"]
     assert world.guard.expiry("g") == ExpiryRule()
-    assert world.guard.tombstones("g") == []
+    assert world.guard.tombstones("g") == [(group_metadata_key("g"), None)]
     world.guard.begin_simple("g")
     world.guard.forget("g")
     assert world.groups.list() == []
+    assert world.guard.tombstones("g") == [(group_metadata_key("g"), None)]
 
 
 async def test_commits_keep_a_session_alive(autojump_clock: MockClock, world: World) -> None:

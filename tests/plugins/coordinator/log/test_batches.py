@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header, stamp_offset, verify_crc
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.records.record import Record, encode_record, iter_records
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
@@ -49,10 +49,21 @@ def test_other_batches_are_read_too() -> None:
     batches, end = decode_batches(memoryview(bytes(mixed + emptied + marker)), 0)
     assert end == 9
     assert batches == [
-        LoadedBatch(0, [(b"k" * 200, b"v" * 300), (b"", None)]),
+        LoadedBatch(0, [(b"k" * 200, b"v" * 300), (b"", None)], offsets=(0, 1)),
         LoadedBatch(3, []),
         LoadedBatch(8, (), 7, 1, True, EndMarker(True, 3)),
     ]
+
+
+def test_records_of_a_compacted_batch_keep_their_offsets() -> None:
+    records = bytearray()
+    for offset in (11, 14, 17):
+        encode_record(records, Record(offset, NOW_MS, b"k", b"v"), 10, NOW_MS)
+    template = parse_header(make_batch([b"v"] * 3, 10, last_offset_delta=9))
+    (batch,), end = decode_batches(memoryview(pack_batch(template, records)), 0)
+    assert ([batch.offset_of(index) for index in range(3)], end) == ([11, 14, 17], 20)
+    (whole,), _ = decode_batches(memoryview(make_batch([b"v"] * 3, 10, keys=[b"k"] * 3)), 0)
+    assert [whole.offset_of(index) for index in range(3)] == [10, 11, 12]
 
 
 def test_only_whole_batches_that_reach_the_offset_are_read() -> None:

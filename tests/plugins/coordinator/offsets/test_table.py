@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tidelog.kernel.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.table import OffsetTable, Place
 from tidelog.plugins.coordinator.records.offsets import offset_key, offset_value
+from tidelog.plugins.protocol_kafka.codecs import DecodeError
 
+KEY = offset_key("g", "t", 0)
 GROUPS = ("", "g", "grüppe")
 PLACES: tuple[Place, ...] = (("t", 0), ("t", 1), ("tö", 2**31 - 1))
 steps = st.lists(
@@ -71,10 +73,33 @@ def test_groups_are_kept_by_partition() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\4", b"\0\7" + bytes(30), bytes(5)])
-def test_a_malformed_value_is_left_aside(value: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_value_is_refused_and_the_one_before_it_stays(value: bytes) -> None:
     table = OffsetTable()
-    table.load(0, offset_key("g", "t", 0), value)
     table.load(0, offset_key("g", "t", 1), offset_value(CommittedOffset(1)))
+    with pytest.raises(DecodeError):
+        table.load(0, offset_key("g", "t", 1), value)
+    with pytest.raises(DecodeError):
+        table.load(0, offset_key("h", "t", 1), value)
     table.end_loading(0)
+    assert table.get(0, "g").committed == {("t", 1): CommittedOffset(1)}
+    assert table.find(0, "h") is None
+
+
+@pytest.mark.parametrize(
+    "key", [b"\0\1", b"\0\1\0", b"\0\1\xff\xff\0\1t\0\0\0\0", KEY[:-1], KEY + b"x"], ids=bytes.hex
+)
+def test_a_malformed_key_is_refused(key: bytes) -> None:
+    table = OffsetTable()
+    with pytest.raises(DecodeError):
+        table.load(0, key, offset_value(CommittedOffset(1)))
+    with pytest.raises(DecodeError):
+        table.load(0, key, None)
+    assert table.group_ids(0) == ()
+
+
+def test_metadata_that_is_not_text_is_left_out_when_it_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+    table = OffsetTable()
+    table.load(0, offset_key("g", "t", 0), offset_value(CommittedOffset(1, -1, "m")).replace(b"m", b"\xff"))
+    table.load(0, offset_key("g", "t", 1), offset_value(CommittedOffset(2)))
     assert list(table.get(0, "g").committed) == [("t", 1)]
     assert "malformed" in caplog.text

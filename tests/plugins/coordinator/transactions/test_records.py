@@ -91,9 +91,19 @@ def test_an_empty_transaction_has_no_list_of_partitions() -> None:
     assert decode_value("tx", encode_value(empty)) == empty
 
 
-def test_what_is_newer_than_this_broker_is_passed_over() -> None:
+def test_a_key_that_is_newer_than_this_broker_is_passed_over() -> None:
     assert decode_key(b"\0\x01whatever") is None
-    assert decode_value("tx", b"\0\x02whatever") is None
+
+
+def test_a_value_that_is_newer_than_this_broker_is_refused_by_its_version() -> None:
+    with pytest.raises(CorruptBatch, match="'tx' has version 2; this broker knows versions up to 1"):
+        decode_value("tx", b"\0\x02whatever")
+
+
+def test_more_behind_a_value_is_for_later_brokers() -> None:
+    value = encode_value(Transaction("tx", 5, 0, 60_000, TransactionState.EMPTY, last_update_ms=7))
+    later = value[:-1] + b"\1\x09\2ab"
+    assert decode_value("tx", later + b"more") == decode_value("tx", value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\0\0\x05abc"])

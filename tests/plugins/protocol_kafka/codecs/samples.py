@@ -126,6 +126,13 @@ class Point:
     y: int = int16(default=-1)
 
 
+@struct(VersionSpan(1, 1, flexible=1))
+class TaggedStructure:
+    """A tagged structure that may be null, which is not its default."""
+
+    point: Point | None = nested(Point, nullable="1+", tag=0, default=Point())
+
+
 @struct(SPAN)
 class Tagged:
     """Tagged fields of several kinds, declared in another order than that of their tags."""

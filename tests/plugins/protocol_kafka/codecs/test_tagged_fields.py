@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Point, Tagged
+from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Point, Tagged, TaggedStructure
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, decode, encode
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 
@@ -34,6 +34,22 @@ def test_vectors(message: Tagged, written: str) -> None:
     assert encode(message, FLEXIBLE) == reference_encode(message, FLEXIBLE) == encoded
     assert decode(Tagged, FLEXIBLE, encoded) == message
     assert reference_decode(Tagged, FLEXIBLE, encoded) == (message, len(encoded))
+
+
+@pytest.mark.parametrize(
+    ("message", "written"),
+    [
+        (TaggedStructure(), "00"),
+        (TaggedStructure(point=None), "01 00 01 00"),
+        (TaggedStructure(point=Point(x=1, y=2)), "01 00 06 01 0001 0002 00"),
+    ],
+    ids=["default", "null", "another"],
+)
+def test_a_varint_is_in_front_of_a_nullable_structure(message: TaggedStructure, written: str) -> None:
+    encoded = bytes.fromhex(written)
+    assert encode(message, FLEXIBLE) == reference_encode(message, FLEXIBLE) == encoded
+    assert decode(TaggedStructure, FLEXIBLE, encoded) == message
+    assert reference_decode(TaggedStructure, FLEXIBLE, encoded) == (message, len(encoded))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Apache Kafka's own encoding of messages and records, by way of a small program on its generated classes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .kafka import find_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMEOUT_S = 120.0
+_SOURCE = Path(__file__).parent / "programs" / "KafkaMessages.java"
+# The program lives for a second or two: it starts sooner without the optimizing compiler.
+_JVM_OPTIONS = ("-Xmx512M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def ask_kafka_messages(requests: Sequence[Sequence[Any]]) -> list[str]:
+    """One answer for each request; `KafkaMessages.java` describes both. An answer may begin with `error: `.
+
+    Raises PeerUnavailableError without Java or the jars, AssertionError with the stack trace when it fails.
+    """
+    kafka = find_kafka()
+    ended = subprocess.run(
+        kafka.command(str(_SOURCE), (), _JVM_OPTIONS),
+        input="".join(f"{json.dumps(request)}\n" for request in requests),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    answers = ended.stdout.splitlines()
+    assert len(answers) == len(requests), ended.stderr
+    return answers
