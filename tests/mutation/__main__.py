@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     """Return 0 if every mutant was killed, 1 if some live, 2 if the tests fail without a mutant."""
-    options = _parser().parse_args()
+    options = _parser().parse_intermixed_args()
     rows: list[Row] = []
     with workers(ROOT, options.jobs) as crew:
         for module in modules_under(options.module, ROOT):

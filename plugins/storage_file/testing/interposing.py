@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 from tidelog.plugins.storage_file import disk
@@ -48,8 +48,11 @@ ALL: Final = CHANGING | READING | BY_DESCRIPTOR
 class Interposer:
     """Passes every call on; a subclass looks at them, or answers in the system's stead.
 
-    Calls come from any thread, one at a time.
+    Calls come from any thread; while `one_at_a_time` each waits for the one before. A subclass that waits inside
+    a call for what another thread or the event loop does has to set it to `False`.
     """
+
+    one_at_a_time = True
 
     def __init__(self) -> None:
         self._opened: dict[int, str] = {}
@@ -68,9 +71,9 @@ class Interposer:
     def installed(self) -> Generator[None]:
         """Stand there until the block ends; others that stood there before are called behind this one."""
         originals = {name: getattr(disk, name) for name in ALL}
-        one_at_a_time = threading.RLock()
+        taking_turns = threading.RLock() if self.one_at_a_time else nullcontext()
         for name, perform in originals.items():
-            setattr(disk, name, self._wrapped(name, perform, one_at_a_time))
+            setattr(disk, name, self._wrapped(name, perform, taking_turns))
         try:
             yield
         finally:
@@ -78,10 +81,10 @@ class Interposer:
                 setattr(disk, name, perform)
 
     def _wrapped(
-        self, name: str, perform: Callable[..., Any], one_at_a_time: AbstractContextManager[bool]
+        self, name: str, perform: Callable[..., Any], taking_turns: AbstractContextManager[object]
     ) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
-            with one_at_a_time:
+            with taking_turns:
                 outcome = self.call(name, perform, arguments)
                 if name == "open_file":
                     self._opened[outcome] = str(arguments[0])

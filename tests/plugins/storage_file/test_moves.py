@@ -232,6 +232,8 @@ async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None
 class Slow(Interposer):
     """Holds up a write to files whose path has some text in it, until it is told to go on."""
 
+    one_at_a_time = False
+
     def __init__(self, text: str, after: int = 0) -> None:
         super().__init__()
 
@@ -245,7 +247,7 @@ class Slow(Interposer):
             self._after -= 1
             if self._after < 0 and not self.reached:
                 self.reached = True
-                self._going_on.wait(10)
+                assert self._going_on.wait(60)
         return perform(*arguments)
 
     def go_on(self) -> None:
