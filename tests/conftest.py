@@ -4,7 +4,9 @@ that asks for it, except in CI.
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -45,6 +47,36 @@ def skipping_without_peer() -> Generator[None]:
         if os.environ.get("CI") or not isinstance(cause, PeerUnavailableError):
             raise
         pytest.skip(str(cause))
+
+
+def pytest_collection_finish() -> None:
+    """Hide what was made so far from the garbage collector, whose every run would look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Collect garbage after each test, so that what it left open fails this test and not any later one."""
+    try:
+        return (yield)
+    finally:
+        with failing_on_unraisable():
+            gc.collect()
+
+
+@contextmanager
+def failing_on_unraisable() -> Generator[None]:
+    """Fail for what finalizers could not raise: errors, and warnings of files and sockets left open."""
+    seen: list[str] = []
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda raised: seen.append(f"{raised.object!r}: {raised.exc_value!r}")
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+    if seen:
+        pytest.fail("left by this test: " + "; ".join(seen), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import running_tidelog
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ PAGES = ("README.md", "CONTRIBUTING.md", "news/README.md")
 README = (ROOT / "README.md").read_text()
 MAKE_TARGETS = sorted(set(re.findall(r"\bmake ([a-z-]+)", README + (ROOT / "CONTRIBUTING.md").read_text())))
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-LIMIT_S = 30
 
 
 def links(page: str) -> list[str]:
@@ -60,7 +60,7 @@ def run(command: list[str], text: str, bootstrap: str) -> str:
         input=text.replace(DEFAULT_BOOTSTRAP, bootstrap),
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -7,10 +7,11 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
+from tests.deadlines import DEADLINE_S
+
 if TYPE_CHECKING:
     from types import TracebackType
 
-ANSWER_TIMEOUT_S = 10.0
 _LENGTH = struct.Struct(">i")
 # A broker does not repeat the same complaint about the same host for a while, so each connection is a host of
 # its own. All of 127/8 is loopback on Linux.
@@ -27,7 +28,7 @@ class RawConnection:
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
         source = next(_sources), 0
-        self._socket = socket.create_connection((host, int(port)), ANSWER_TIMEOUT_S, source)
+        self._socket = socket.create_connection((host, int(port)), DEADLINE_S, source)
         local_host, local_port = self._socket.getsockname()
         self.name = f"{local_host}:{local_port}"
 
@@ -50,7 +51,7 @@ class RawConnection:
         """Tell the broker that nothing more will come."""
         self._socket.shutdown(socket.SHUT_WR)
 
-    def frame(self, timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
+    def frame(self, timeout_s: float = DEADLINE_S) -> bytes:
         """The next frame without its length.
 
         Raises ClosedByBrokerError when the connection ends first, TimeoutError when nothing comes.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
+
 from .case import CLOSED, OK, SILENT
 from .raw import ClosedByBrokerError, RawConnection
 from .requests import Sent, outcome_of, response_of
@@ -31,9 +33,9 @@ def run(case: Case, scene: Scene, *, may_be_silent: bool) -> Seen:
     requests = [sends] if isinstance(sends, Sent) else list(sends)
     with RawConnection(scene.bootstrap) as connection:
         for sent in requests[:-1]:
-            outcome = _outcome(connection, sent, 10)
+            outcome = _outcome(connection, sent, DEADLINE_S)
             assert outcome == OK, f"a request before the bad one was answered {outcome}"
-        outcome = _outcome(connection, requests[-1], SILENCE_S if may_be_silent else 10)
+        outcome = _outcome(connection, requests[-1], SILENCE_S if may_be_silent else DEADLINE_S)
         return Seen(outcome, connection.name)
 
 

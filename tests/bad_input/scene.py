@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
@@ -46,7 +47,6 @@ SEEDED = (b"first", b"second", b"third")
 TIMEOUT_MS = 10_000
 FETCH_BYTES = 1 << 24
 # Apache Kafka answers that a topic is created before its broker has taken the lead of it.
-BECOMES_LEADER_S = 10.0
 
 
 @attrs.define
@@ -70,7 +70,7 @@ class Scene:
 
     def ask_well(self, sent: Sent) -> Any:
         """The answer to a good request, on a connection that stays open through everything bad."""
-        deadline = time.monotonic() + BECOMES_LEADER_S
+        deadline = time.monotonic() + DEADLINE_S
         while True:
             self._good.send(sent.data)
             response = response_of(sent, self._good.frame())

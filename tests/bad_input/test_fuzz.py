@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import running_tidelog
 
 from .mutations import spoiled_bytes, spoiled_fields
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.peers import TidelogServer
 
 SEED = 4711
-SECONDS = 6.0
+VOLLEYS = 150
 REQUESTS_PER_CONNECTION = 20
 ANSWERS_WITHIN_S = 0.1
 MAX_GROWTH_KB = 64 * 1024
@@ -42,7 +42,7 @@ def test_every_good_sample_is_answered(fuzzed: TidelogServer) -> None:
     scene = Scene(fuzzed.bootstrap, "fuzz")
     for api, version in served_versions():
         request = sample(scene, api, version)
-        with socket.create_connection(("127.0.0.1", fuzzed.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", fuzzed.port), timeout=DEADLINE_S) as connection:
             connection.sendall(ask(api, version, request).data)
             assert connection.recv(4), f"{api.name} version {version}"
     scene.close()
@@ -53,12 +53,9 @@ def test_the_broker_outlives(spoils: str, fuzzed: TidelogServer) -> None:
     scene = Scene(fuzzed.bootstrap, "fuzz")
     content = scene.content()
     before = resident_kb(fuzzed.pid)
-    sent = 0
     for requests in _volleys(_BY_NAME[spoils](scene, random.Random(SEED))):
         _fire(fuzzed.port, b"".join(requests))
-        sent += len(requests)
         assert fuzzed.process.is_running
-    assert sent > 1000
     assert scene.content()[: len(content)] == content
     scene.close()
     assert resident_kb(fuzzed.pid) - before < MAX_GROWTH_KB
@@ -88,9 +85,8 @@ _BY_NAME: dict[str, Callable[[Scene, random.Random], Iterator[bytes]]] = {
 
 
 def _volleys(requests: Iterator[bytes]) -> Iterator[list[bytes]]:
-    """Requests for one connection each, until the time is up."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    """Requests for one connection each."""
+    for _ in range(VOLLEYS):
         yield [next(requests) for _ in range(REQUESTS_PER_CONNECTION)]
 
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from tests.deadlines import DEADLINE_S
+
 from .records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TIMEOUT_S = 60.0
 RECORDS_AT_ONCE = 50_000
 
 
 def read_with_aiokafka(bootstrap: str, topic: str, partitions: int, **settings: Any) -> list[Record]:
     """All records that are there now, each partition in order."""
-    return asyncio.run(asyncio.wait_for(_read(bootstrap, topic, partitions, settings), TIMEOUT_S))
+    return asyncio.run(asyncio.wait_for(_read(bootstrap, topic, partitions, settings), DEADLINE_S))
 
 
 async def _read(bootstrap: str, topic: str, partitions: int, settings: dict[str, Any]) -> list[Record]:

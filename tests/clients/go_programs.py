@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, peers_cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BUILD_TIMEOUT_S = 300.0
-TIMEOUT_S = 60.0
 _SOURCES = Path(__file__).parent / "go"
 
 
@@ -34,7 +34,7 @@ def run_go(program: str, module: str, arguments: Sequence[str], stdin: str) -> s
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=DEADLINE_S,
     )
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout

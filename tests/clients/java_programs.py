@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, find_java, find_kafka, resolve_jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TIMEOUT_S = 90.0
 _SOURCES = Path(__file__).parent / "java"
 # What a client logs is not what a test reads.
 _SLF4J = "org.slf4j:slf4j-nop:1.7.36"
@@ -38,7 +38,7 @@ def run_inside_kafka(program: str, arguments: Sequence[str], stdin: str = "") ->
 
 
 def _run(command: Sequence[str], stdin: str) -> str:
-    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TIMEOUT_S)
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=DEADLINE_S)
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout
 
@@ -60,7 +60,7 @@ def _compiled(program: str, jars: Path) -> Path:
         [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(_SOURCES / f"{program}.java")],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=DEADLINE_S,
     )
     assert ended.returncode == 0, ended.stderr
     return classes

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError
 
 from .records import Record
@@ -13,7 +14,6 @@ from .records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TIMEOUT_S = 60.0
 NULL = -1
 _FORMAT = r"%p\t%o\t%T\t%K\t%k\t%S\t%s\n"
 
@@ -21,7 +21,7 @@ _FORMAT = r"%p\t%o\t%T\t%K\t%k\t%S\t%s\n"
 def kcat(bootstrap: str, *arguments: str, stdin: bytes = b"") -> str:
     """What kcat prints; raises AssertionError with its complaints when it fails."""
     ended = subprocess.run(
-        kcat_command(bootstrap, *arguments), input=stdin, capture_output=True, timeout=TIMEOUT_S
+        kcat_command(bootstrap, *arguments), input=stdin, capture_output=True, timeout=DEADLINE_S
     )
     assert ended.returncode == 0, ended.stderr.decode()
     return ended.stdout.decode()

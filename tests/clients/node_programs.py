@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import PeerUnavailableError, peers_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TIMEOUT_S = 60.0
 _SOURCES = Path(__file__).parent / "node"
 
 
@@ -32,7 +32,7 @@ def run_node(program: str, package: str, arguments: Sequence[str], stdin: str) -
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=DEADLINE_S,
     )
     assert ended.returncode == 0, ended.stderr or ended.stdout
     return ended.stdout
@@ -60,7 +60,7 @@ def _installed(npm: str, package: str) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as aside:
         command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", aside, package]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
         if ended.returncode != 0:
             raise PeerUnavailableError(package, f"npm failed: {ended.stderr.strip()}")
         shutil.copytree(aside, folder, dirs_exist_ok=True)

@@ -10,6 +10,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, NoError, TopicAlreadyExistsError
 
+from tests.deadlines import DEADLINE_S
+
 from .payloads import ONE_DAY_IN_2013_MS, PLAIN_PAYLOADS, Payload
 
 if TYPE_CHECKING:
@@ -17,13 +19,12 @@ if TYPE_CHECKING:
 
     from .brokers import Broker
 
-TIMEOUT_S = 20.0
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run to the end, within the time that a test has."""
-    return asyncio.run(asyncio.wait_for(work, TIMEOUT_S))
+    return asyncio.run(asyncio.wait_for(work, DEADLINE_S))
 
 
 async def produce(bootstrap: str, topic: str, payloads: Iterable[Payload], **settings: Any) -> list[int]:

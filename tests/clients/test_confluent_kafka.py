@@ -19,6 +19,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
+
 from .payloads import ODD_PAYLOADS, ONE_DAY_IN_2013_MS, Payload
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from .brokers import Broker
 
-TIMEOUT_S = 20.0
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 HALF_A_MEGABYTE = 500_000
@@ -42,7 +43,7 @@ def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -
     """Create a topic; keys of its configuration have underscores for dots."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     for created in admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]).values():
-        created.result(TIMEOUT_S)
+        created.result(DEADLINE_S)
 
 
 def produce(
@@ -62,7 +63,7 @@ def produce(
             headers=list(payload.headers),
             on_delivery=lambda error, _: reported.append(error),
         )
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
     return reported
 
 
@@ -80,7 +81,7 @@ def consume(broker: Broker, topic: str, count: int) -> list[Message]:
 
 def _messages(consumer: Consumer, count: int) -> Iterator[Message]:
     while count > 0:
-        messages = consumer.consume(count, TIMEOUT_S)
+        messages = consumer.consume(count, DEADLINE_S)
         assert messages, f"{count} records did not come"
         for message in messages:
             assert message.error() is None, message.error()
@@ -155,20 +156,20 @@ def test_offsets_by_time_and_watermarks(broker: Broker, topic: str) -> None:
     times_and_offsets = [(0, 0), (500, 1), (1000, 1), (1001, 2), (9000, 9), (9001, -1)]
     for after_ms, offset in times_and_offsets:
         asked = [TopicPartition(topic, 0, ONE_DAY_IN_2013_MS + after_ms)]
-        assert [found.offset for found in consumer.offsets_for_times(asked, TIMEOUT_S)] == [offset]
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S) == (0, 10)
+        assert [found.offset for found in consumer.offsets_for_times(asked, DEADLINE_S)] == [offset]
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S) == (0, 10)
     consumer.close()
 
 
 def test_topics_are_created_listed_and_deleted(admin: AdminClient, broker: Broker, topic: str) -> None:
     create(admin, topic, 3)
-    described = admin.list_topics(timeout=TIMEOUT_S).topics[topic]
+    described = admin.list_topics(timeout=DEADLINE_S).topics[topic]
     assert sorted(described.partitions) == [0, 1, 2]
     produce(broker, topic, ODD_PAYLOADS)
     assert len(consume(broker, topic, len(ODD_PAYLOADS))) == len(ODD_PAYLOADS)
     for deleted in admin.delete_topics([topic]).values():
-        deleted.result(TIMEOUT_S)
-    assert topic not in admin.list_topics(timeout=TIMEOUT_S).topics
+        deleted.result(DEADLINE_S)
+    assert topic not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
 def test_a_topic_that_exists_is_not_created_again(admin: AdminClient, topic: str) -> None:
@@ -184,7 +185,7 @@ def test_reading_behind_the_log_end_is_told(broker: Broker, topic: str) -> None:
         {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "auto.offset.reset": "error"}
     )
     consumer.assign([TopicPartition(topic, 0, 1000)])
-    message = consumer.poll(TIMEOUT_S)
+    message = consumer.poll(DEADLINE_S)
     assert message is not None
     error = message.error()
     assert error is not None

@@ -11,9 +11,8 @@ from confluent_kafka.admin._config import ConfigEntry, ConfigResource, ConfigSou
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.testing.broker import ThreadedBroker, broker_in_thread
-
-TIMEOUT_SECONDS = 10
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +25,13 @@ def broker() -> Iterator[ThreadedBroker]:
 def admin(broker: ThreadedBroker) -> AdminClient:
     client = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = NewTopic("orders", 1, 1, config={"max.message.bytes": "4321"})
-    client.create_topics([topic])["orders"].result(TIMEOUT_SECONDS)
+    client.create_topics([topic])["orders"].result(DEADLINE_S)
     return client
 
 
 def describe(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
     resource = ConfigResource(kind, name)
-    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
+    found: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(DEADLINE_S)
     return found
 
 

@@ -12,6 +12,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
+
 from .aiokafka_reader import read_with_aiokafka
 from .brokers import running_broker
 from .flights import COUNT, flights
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 TOPIC = "flights"
 PARTITIONS = 6
-FLUSH_TIMEOUT_S = 60.0
 POLL_EVERY = 5_000
 
 
@@ -91,7 +92,7 @@ def produce_flights(
         if number == COUNT // 2:
             _poll_until(producer, acknowledged, COUNT // 4)
             halfway()
-    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
     return sorted(acknowledged)
 
 
@@ -100,7 +101,7 @@ def _create_topic(bootstrap: str) -> None:
     topic = NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([topic]).values():
-        created.result(FLUSH_TIMEOUT_S)
+        created.result(DEADLINE_S)
 
 
 def _note(acknowledged: list[Record], error: KafkaError | None, message: Message) -> None:

@@ -10,6 +10,8 @@ from kafka.admin import NewTopic
 from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import TopicPartition
 
+from tests.deadlines import DEADLINE_S
+
 from .payloads import ONE_DAY_IN_2013_MS, PLAIN_PAYLOADS, Payload
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from .brokers import Broker
 
-TIMEOUT_S = 20
 # For snappy it wants the package python-snappy.
 CODECS = [None, "gzip", "lz4", "zstd"]
 
@@ -37,8 +38,8 @@ def produce(broker: Broker, topic: str, payloads: Iterable[Payload], **settings:
             )
             for payload in payloads
         ]
-        producer.flush(TIMEOUT_S)
-        return [report.get(TIMEOUT_S).offset for report in reports]
+        producer.flush(DEADLINE_S)
+        return [report.get(DEADLINE_S).offset for report in reports]
     finally:
         producer.close()
 
@@ -49,7 +50,7 @@ def consume(broker: Broker, topic: str, count: int) -> list[Payload]:
         topic,
         bootstrap_servers=broker.bootstrap,
         auto_offset_reset="earliest",
-        consumer_timeout_ms=TIMEOUT_S * 1000,
+        consumer_timeout_ms=int(DEADLINE_S * 1000),
     )
     try:
         fetched = [next(consumer) for _ in range(count)]

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer, run_kafka_tool
 
 from .brokers import AGAINST_KAFKA
@@ -60,7 +61,7 @@ def described(broker: TidelogServer) -> dict[str, list[str]]:
 
 def create(broker: TidelogServer, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(DEADLINE_S)
 
 
 def read_all(broker: TidelogServer, topic: str, partition: int, count: int) -> list[bytes | None]:
@@ -68,7 +69,7 @@ def read_all(broker: TidelogServer, topic: str, partition: int, count: int) -> l
     consumer.assign([TopicPartition(topic, partition, 0)])
     values: list[bytes | None] = []
     while len(values) < count:
-        messages = consumer.consume(count - len(values), timeout=20)
+        messages = consumer.consume(count - len(values), timeout=DEADLINE_S)
         assert messages
         values += [message.value() for message in messages]
     consumer.close()
@@ -82,7 +83,7 @@ def test_kafkas_tools_move_a_partition_and_tell_where_it_is(broker: TidelogServe
     values = [b"%d" % number for number in range(20_000)]
     for value in values[:10_000]:
         producer.produce("t", value, partition=0)
-    producer.flush(20)
+    producer.flush(DEADLINE_S)
     plan = tmp_path / "plan.json"
     move = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [str(tmp_path / "b")]}
     plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
@@ -91,7 +92,7 @@ def test_kafkas_tools_move_a_partition_and_tell_where_it_is(broker: TidelogServe
         producer.produce("t", value, partition=0)
     done = run_kafka_tool(REASSIGN, [*arguments, "--execute"])
     assert "Successfully started moving log directory" in done.stdout, done.stdout + done.stderr
-    assert producer.flush(20) == 0
+    assert producer.flush(DEADLINE_S) == 0
     done = run_kafka_tool(REASSIGN, [*arguments, "--verify", "--preserve-throttles"])
     assert "completed" in done.stdout, done.stdout + done.stderr
     assert described(broker) == {"a": [], "b": ["t-0", "t-1"]}
@@ -111,13 +112,13 @@ def test_one_directory_is_lost_under_load_and_the_other_one_loses_nothing(
     producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 5000, "linger.ms": 1})
     for number in range(20_000):
         if number == 10_000:
-            producer.flush(20)
+            producer.flush(DEADLINE_S)
             assert acknowledged == {0: 5000, 1: 5000}
             # Appends go on in files that are open, until the next checkpoint sees it.
             lose(tmp_path / "a")
         producer.produce("t", b"%d" % number, partition=number % 2, on_delivery=count)
         producer.poll(0)
-    producer.flush(20)
+    producer.flush(DEADLINE_S)
     assert acknowledged[1] == 10_000
     assert read_all(broker, "t", 1, 10_000) == [b"%d" % number for number in range(1, 20_000, 2)]
     wait_until_leaderless(broker, "t", 0)
@@ -127,8 +128,8 @@ def test_one_directory_is_lost_under_load_and_the_other_one_loses_nothing(
 
 def wait_until_leaderless(broker: TidelogServer, topic: str, partition: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    deadline = time.monotonic() + 20
-    while admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader != -1:
+    deadline = time.monotonic() + DEADLINE_S
+    while admin.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition].leader != -1:
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -139,10 +140,10 @@ def test_without_any_directory_left_the_process_ends_and_says_why(tmp_path: Path
     create(server, "t", 1)
     producer = Producer({"bootstrap.servers": server.bootstrap})
     producer.produce("t", b"value", partition=0)
-    producer.flush(20)
+    producer.flush(DEADLINE_S)
     lose(server.data_dir)
     try:
-        assert server.process.wait(30) == 1
+        assert server.process.wait(DEADLINE_S) == 1
     finally:
         server.process.kill()
     output = (tmp_path / "tidelog.log").read_text()

@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonPartition
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import NEWEST_KAFKA
 
 from .brokers import running_broker
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 TOPIC = "restarts"
 ROUNDS = [(0, 50), (50, 120), (120, 150)]
-TIMEOUT_S = 60.0
 
 pytestmark = pytest.mark.parametrize("end", ["stop", "kill"])
 
@@ -53,9 +53,9 @@ def test_confluent_kafka_goes_on(broker: Broker, end: str) -> None:
         _restart_between(broker, end, start)
         for number in range(start, stop):
             producer.produce(TOPIC, str(number), partition=0)
-        assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(DEADLINE_S) == 0
         while len(read) < stop:
-            messages = consumer.consume(stop - len(read), TIMEOUT_S)
+            messages = consumer.consume(stop - len(read), DEADLINE_S)
             assert messages
             read += [message.value() for message in messages if message.error() is None]
     assert read == [str(number).encode() for number in range(ROUNDS[-1][1])]
@@ -86,14 +86,14 @@ def _running(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of its connects that were refused
 def test_kafka_python_goes_on(broker: Broker, end: str) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=int(TIMEOUT_S * 1000))
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=int(DEADLINE_S * 1000))
     partition = PythonPartition(TOPIC, 0)
     read: list[bytes | None] = []
     for start, stop in ROUNDS:
         _restart_between(broker, end, start)
         for number in range(start, stop):
             producer.send(TOPIC, str(number).encode(), partition=0)
-        producer.flush(TIMEOUT_S)
+        producer.flush(DEADLINE_S)
         if not consumer.assignment():
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import run_kafka_tool
 
 from .brokers import running_broker
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from .brokers import Broker
 
-TIMEOUT_S = 60.0
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 # The newest works by transaction version 2, the others by what was before.
@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def transactional(broker: Broker, name: str, **settings: object) -> Producer:
     """A producer that has taken the transactional id over."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name, **settings})
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(DEADLINE_S)
     return producer
 
 
@@ -61,7 +61,7 @@ def values_in(broker: Broker, topic: str) -> list[bytes | None]:
     """All that a reader of committed data gets up to where it has to stop."""
     consumer, values = reader(broker, topic), list[bytes | None]()
     while True:
-        (message,) = consumer.consume(1, TIMEOUT_S)
+        (message,) = consumer.consume(1, DEADLINE_S)
         error = message.error()
         if error is None:
             values.append(message.value())
@@ -76,7 +76,7 @@ def write(producer: Producer, topic: str, *values: bytes) -> None:
     """Produce, all of it acknowledged."""
     for value in values:
         producer.produce(topic, value, partition=0)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: Broker, topic: str) -> None:
@@ -85,9 +85,9 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: Broker, to
         producer.begin_transaction()
         write(producer, topic, b"%d a" % number, b"%d b" % number)
         if commit:
-            producer.commit_transaction(TIMEOUT_S)
+            producer.commit_transaction(DEADLINE_S)
         else:
-            producer.abort_transaction(TIMEOUT_S)
+            producer.abort_transaction(DEADLINE_S)
     assert values_in(broker, topic) == [b"0 a", b"0 b", b"2 a", b"2 b", b"3 a", b"3 b"]
 
 
@@ -96,7 +96,7 @@ def test_what_is_open_is_not_read(broker: Broker, topic: str) -> None:
     producer.begin_transaction()
     write(producer, topic, b"open")
     assert values_in(broker, topic) == []
-    producer.commit_transaction(TIMEOUT_S)
+    producer.commit_transaction(DEADLINE_S)
     assert values_in(broker, topic) == [b"open"]
 
 
@@ -107,9 +107,9 @@ def test_a_second_instance_shuts_the_first_one_out(broker: Broker, topic: str) -
     second = transactional(broker, topic)
     second.begin_transaction()
     write(second, topic, b"second")
-    second.commit_transaction(TIMEOUT_S)
+    second.commit_transaction(DEADLINE_S)
     with pytest.raises(KafkaException) as refused:
-        first.commit_transaction(TIMEOUT_S)
+        first.commit_transaction(DEADLINE_S)
     assert refused.value.args[0].fatal()
     assert values_in(broker, topic) == [b"second"]
 
@@ -121,11 +121,11 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(broker: Broker, topi
     other = Producer({"bootstrap.servers": broker.bootstrap})
     write(other, topic, b"other")
     consumer = reader(broker, topic, **{"enable.partition.eof": False})
-    (message,) = consumer.consume(1, TIMEOUT_S)
+    (message,) = consumer.consume(1, DEADLINE_S)
     assert (message.error(), message.value()) == (None, b"other")
     consumer.close()
     with pytest.raises(KafkaException):
-        late.commit_transaction(TIMEOUT_S)
+        late.commit_transaction(DEADLINE_S)
 
 
 def test_offsets_count_when_the_transaction_does(broker: Broker, topic: str) -> None:
@@ -137,12 +137,12 @@ def test_offsets_count_when_the_transaction_does(broker: Broker, topic: str) -> 
     for commit, expected in ((False, -1001), (True, 2)):
         producer.begin_transaction()
         write(producer, topic, b"copied")
-        producer.send_offsets_to_transaction([partition], consumer.consumer_group_metadata(), TIMEOUT_S)
+        producer.send_offsets_to_transaction([partition], consumer.consumer_group_metadata(), DEADLINE_S)
         if commit:
-            producer.commit_transaction(TIMEOUT_S)
+            producer.commit_transaction(DEADLINE_S)
         else:
-            producer.abort_transaction(TIMEOUT_S)
-        (committed,) = consumer.committed([TopicPartition(source, 0)], TIMEOUT_S)
+            producer.abort_transaction(DEADLINE_S)
+        (committed,) = consumer.committed([TopicPartition(source, 0)], DEADLINE_S)
         assert committed.offset == expected
     consumer.close()
     assert values_in(broker, topic) == [b"copied"]
@@ -187,7 +187,7 @@ def test_kafkas_tool_reads_the_transaction_log(tmp_path_factory: pytest.TempPath
         producer = transactional(running, topic)
         producer.begin_transaction()
         write(producer, topic, b"1")
-        producer.commit_transaction(TIMEOUT_S)
+        producer.commit_transaction(DEADLINE_S)
         running.stop()
         logs = [
             path for path in running.data_dir.glob("__transaction_state-*/*.log") if path.stat().st_size > 0

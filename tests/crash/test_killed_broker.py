@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.client import (
     BlockingClient,
@@ -49,7 +50,7 @@ class Writer:
 
     def run(self, bootstrap: str, stop: threading.Event) -> None:
         """Until told to stop; an answer that does not come is asked for again."""
-        settings = ClientSettings(request_timeout_s=10, operation_timeout_s=60, retry=PATIENCE)
+        settings = ClientSettings(request_timeout_s=30, operation_timeout_s=DEADLINE_S, retry=PATIENCE)
         try:
             with BlockingClient(bootstrap, settings=settings) as client:
                 producer = client.init_producer()

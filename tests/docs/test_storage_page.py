@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.docs.examples import DOCS, examples_of, run_example
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.testing.storage import StorageConformance
@@ -27,7 +28,7 @@ def test_an_example_proves_a_plugin(tmp_path: Path, file_name: str, suite: type)
     (example,) = [example for example in examples_of("storage.md") if example.file_name == file_name]
     (tmp_path / file_name).write_text(example.text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 0, done.stdout
     count = sum(name.startswith("test_") for name in dir(suite))
     passed = re.search(r"(\d+) passed", done.stdout)

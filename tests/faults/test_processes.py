@@ -11,10 +11,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.bad_input.test_memory import resident_kb
 from tests.crash.test_killed_broker import Writer, in_threads
+from tests.deadlines import DEADLINE_S, wait_until
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.client import (
     BlockingClient,
@@ -30,8 +32,8 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 BROKER = (sys.executable, "-m", "tidelog.kernel")
-PATIENT = ClientSettings(request_timeout_s=20, operation_timeout_s=30)
-IMPATIENT = ClientSettings(request_timeout_s=5, operation_timeout_s=5, retry=RetryPolicy(retries=0))
+PATIENT = ClientSettings(request_timeout_s=DEADLINE_S, operation_timeout_s=DEADLINE_S)
+AT_ONCE = attrs.evolve(PATIENT, retry=RetryPolicy(retries=0))
 MOST_GROWTH_KB = 16 * 1024
 LARGEST_FILE_BYTES = 11_000_000
 
@@ -122,7 +124,7 @@ def test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has(tmp_path: Path)
     partition, value = TopicPartition("orders", 0), bytes(500_000)
     with limited(tmp_path, f"-f {LARGEST_FILE_BYTES // 512}") as broker:
         make_topic(broker, "orders")
-        with BlockingClient(broker.bootstrap, settings=IMPATIENT) as client:
+        with BlockingClient(broker.bootstrap, settings=AT_ONCE) as client:
             acknowledged = appended_until_refused(client, partition, value)
             assert len(list(client.read(partition, 0))) == acknowledged > 10
     with_room = TidelogServer(tmp_path, requested_port=free_port())
@@ -138,10 +140,11 @@ def test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has(tmp_path: Path)
 def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: TidelogServer) -> None:
     make_topic(broker, "orders")
     partition = TopicPartition("orders", 0)
+    rounds: list[int] = []
     ended_by: list[ErrorCode] = []
 
     def read(stop: threading.Event) -> None:
-        with BlockingClient(broker.bootstrap, settings=IMPATIENT) as client:
+        with BlockingClient(broker.bootstrap, settings=AT_ONCE) as client:
             while not stop.is_set():
                 try:
                     found = [record.value for record in client.read(partition, 0)]
@@ -149,14 +152,15 @@ def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: Ti
                     ended_by.append(error.code)
                     return
                 assert found == [bytes(100_000)] * 20
+                rounds.append(threading.get_ident())
 
     with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
         for _ in range(20):
             client.produce(partition, [NewRecord(bytes(100_000))])
         with in_threads(read, read, read):
-            time.sleep(0.3)
+            wait_until(lambda: len({*rounds}) == 3, "reading by each reader")
             or_raise(client.delete_topics(["orders"]))
-            time.sleep(0.3)
+            wait_until(lambda: len(ended_by) == 3, "the end of every reading")
         make_topic(broker, "orders")
         assert client.produce(partition, [NewRecord(b"anew")]).base_offset == 0
     assert len(ended_by) == 3
@@ -166,8 +170,7 @@ def test_a_topic_that_is_deleted_under_its_readers_ends_their_reading(broker: Ti
 def test_a_fetch_of_a_thousand_partitions_takes_no_memory_for_what_it_sends(broker: TidelogServer) -> None:
     count, value = 1000, bytes(50_000)
     make_topic(broker, "wide", count)
-    settings = ClientSettings(request_timeout_s=30, operation_timeout_s=60)
-    with BlockingClient(broker.bootstrap, settings=settings) as client:
+    with BlockingClient(broker.bootstrap, settings=PATIENT) as client:
         for index in range(count):
             client.produce(TopicPartition("wide", index), [NewRecord(value)])
         topic_id = client.metadata(["wide"]).topics["wide"].topic_id

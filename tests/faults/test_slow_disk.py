@@ -11,6 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.crash.core import Core
+from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.handlers.client import framed
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
@@ -24,8 +25,6 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     TopicProduceData,
 )
 from tidelog.plugins.storage_file import disk
-
-LONGEST_WAIT_S = 10.0
 
 
 @attrs.define
@@ -43,7 +42,7 @@ class HangingFlushes:
         def sync_data(fd: int) -> None:
             if f"/{self.name}/" in str(Path(f"/proc/self/fd/{fd}").readlink()):
                 self.reached.set()
-                assert self.may_go_on.wait(LONGEST_WAIT_S)
+                assert self.may_go_on.wait(DEADLINE_S)
             perform(fd)
 
         patch.setattr(disk, "sync_data", sync_data)
@@ -69,7 +68,7 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
         for _ in range(5):
             clients.start_soon(produce)
         await wait_all_tasks_blocked()
-        await trio.to_thread.run_sync(flushes.reached.wait, LONGEST_WAIT_S)
+        await trio.to_thread.run_sync(flushes.reached.wait, DEADLINE_S)
         assert acknowledged == []
         assert safe.readable_end(Isolation.READ_UNCOMMITTED) == 0
         assert lazy.append(make_batch([b"y"])).base_offset == 0
@@ -101,7 +100,7 @@ async def reaches(partition: Partition, high_watermark: int) -> bool:
         grown = threading.Event()
         waiter = AppendWaiter(1, grown.set)
         partition.add_waiter(waiter)
-        if not await trio.to_thread.run_sync(grown.wait, LONGEST_WAIT_S):
+        if not await trio.to_thread.run_sync(grown.wait, DEADLINE_S):
             return False
         partition.remove_waiter(waiter)
     return True
@@ -118,7 +117,7 @@ async def test_what_a_client_sent_that_left_is_flushed_and_shown(
         flushes = HangingFlushes("safe-0")
         flushes.install(monkeypatch)
         await send_and_leave(broker, produce_without_answer("safe"))
-        assert await trio.to_thread.run_sync(flushes.reached.wait, LONGEST_WAIT_S)
+        assert await trio.to_thread.run_sync(flushes.reached.wait, DEADLINE_S)
         await send_and_leave(broker, produce_without_answer("safe") * 3)
         # The sweep that looks for peers that left comes once a second.
         await trio.sleep(5)

@@ -18,6 +18,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.conftest import only_cause
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker, serve
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.errors import ConfigError
@@ -204,7 +205,7 @@ async def test_a_stop_lets_long_polls_answer_at_once() -> None:
             clients.append(client)
         await wait_all_tasks_blocked()
         stop.set()
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             for client in clients:
                 assert [bool(await answer(client)) for _ in range(3)] == [True] * 3
                 assert await answer(client) is None
@@ -329,7 +330,7 @@ async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     try:
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             await serve(config, plugins, on_ready=terminate)
     finally:
         gc.unfreeze()
@@ -429,11 +430,11 @@ async def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
 def test_a_broker_in_a_thread() -> None:
     with broker_in_thread() as running:
         host, _, port = running.bootstrap.rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=5) as client:
+        with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as client:
             client.sendall(HELLO)
             assert client.recv(4)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)), timeout=5)
+        socket.create_connection((host, int(port)), timeout=DEADLINE_S)
 
 
 def test_what_keeps_a_broker_in_a_thread_from_starting_is_raised() -> None:

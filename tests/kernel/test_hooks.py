@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.deadlines import DEADLINE_S
 from tests.docs.examples import examples_of
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
@@ -77,7 +78,7 @@ def test_tidelog_wire_codecs(example: Example) -> None:
     }
     with broker_in_thread(settings) as running:
         host, _, port = running.broker.listeners["LINES"].rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
             connection.sendall(b"how many?\nand n")
             assert connection.recv(100) == b"0 topics\n"
             connection.sendall(b"ow?\n")

@@ -15,7 +15,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 @cache
 def _major_version(java: str) -> int | None:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=180, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = _VERSION.search(told.stderr + told.stdout)

@@ -28,7 +28,7 @@ SHIPPED_JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 180.0
 _STORAGE_TOOL = "kafka.tools.StorageTool"
 _MAIN_CLASS = "kafka.Kafka"
 
@@ -138,7 +138,7 @@ class KafkaServer:
             self.kill()
             raise self.process.failed("did not become ready") from error
 
-    def stop(self, timeout_s: float = 20.0) -> int | None:
+    def stop(self, timeout_s: float = 120.0) -> int | None:
         """A clean stop, by force after `timeout_s`; the exit status."""
         return self.process.stop(timeout_s)
 

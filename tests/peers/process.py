@@ -86,7 +86,7 @@ class ServerProcess:
         self._dismiss_guard()
         return status
 
-    def stop(self, timeout_s: float = 20.0) -> int | None:
+    def stop(self, timeout_s: float = 120.0) -> int | None:
         """SIGTERM, and SIGKILL if it still runs after `timeout_s`; the exit status, None if never started."""
         if self._process is None:
             return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 180.0
 _LISTENER = "PLAINTEXT"
 
 
@@ -105,7 +105,7 @@ class TidelogServer:
             self.kill()
             raise self.process.failed("did not become ready") from error
 
-    def stop(self, timeout_s: float = 20.0) -> int | None:
+    def stop(self, timeout_s: float = 120.0) -> int | None:
         """A clean stop, by force after `timeout_s`; the exit status."""
         return self.process.stop(timeout_s)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.bad_input.groups_requests import Membership, identity, joined
 from tests.bad_input.requests import ask
 from tests.bad_input.scene import Scene
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer, free_port
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.heartbeat import HeartbeatRequest
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 GROUPS, PARTITIONS = 500, 100
 TOPIC = "measurements"
 MAX_RESIDENT_MB = 200
-TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def broker(tmp_path: Path) -> Iterator[TidelogServer]:
     """A broker that can be killed and started again at the same address."""
     settings = {"group.initial.rebalance.delay.ms": "0", "node.id": "1"}
     server = TidelogServer(tmp_path, settings, requested_port=free_port())
-    server.start(TIMEOUT_S)
+    server.start(DEADLINE_S)
     yield server
-    server.stop(TIMEOUT_S)
+    server.stop(DEADLINE_S)
 
 
 def test_groups_and_offsets_outlive_a_kill(broker: TidelogServer) -> None:
@@ -52,7 +52,7 @@ def test_groups_and_offsets_outlive_a_kill(broker: TidelogServer) -> None:
     assert _resident_mb(broker) < MAX_RESIDENT_MB
     scene.close()
     broker.kill()
-    broker.start(TIMEOUT_S)
+    broker.start(DEADLINE_S)
     assert _resident_mb(broker) < MAX_RESIDENT_MB
     again = Scene(broker.bootstrap, "other")
     for number, member in enumerate(members):

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.bad_input.raw import RawConnection
 from tests.bad_input.requests import ask
+from tests.deadlines import DEADLINE_S
 from tests.peers import TidelogServer, answers_api_versions, free_port
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
@@ -27,7 +28,6 @@ PARTITIONS_PER_TOPIC = 10
 PARTITIONS = [(topic, index) for topic in TOPICS for index in range(PARTITIONS_PER_TOPIC)]
 CONNECTIONS = 1_000
 NOBODY = ApiVersionsRequest()
-TIMEOUT_S = 60.0
 
 MAX_RESIDENT_MB = 150
 MAX_DESCRIPTORS_PER_PARTITION = 2
@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Iterator[TidelogServer]:
     server = TidelogServer(tmp_path, requested_port=free_port())
     server.start(MAX_READY_S)
     yield server
-    server.stop(TIMEOUT_S)
+    server.stop(DEADLINE_S)
 
 
 def test_two_thousand_partitions(broker: TidelogServer) -> None:
@@ -50,7 +50,7 @@ def test_two_thousand_partitions(broker: TidelogServer) -> None:
     _produce_one_record_to_each(broker)
     _assert_comfortable(broker)
     _assert_each_has_its_record(broker)
-    broker.stop(TIMEOUT_S)
+    broker.stop(DEADLINE_S)
     broker.start(MAX_READY_S)
     _assert_comfortable(broker)
     _assert_each_has_its_record(broker)
@@ -76,15 +76,15 @@ def test_a_thousand_connections(broker: TidelogServer) -> None:
 def _create_topics(broker: TidelogServer) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topics = [NewTopic(topic, PARTITIONS_PER_TOPIC, 1) for topic in TOPICS]
-    for created in admin.create_topics(topics, operation_timeout=TIMEOUT_S).values():
-        created.result(TIMEOUT_S)
+    for created in admin.create_topics(topics, operation_timeout=DEADLINE_S).values():
+        created.result(DEADLINE_S)
 
 
 def _produce_one_record_to_each(broker: TidelogServer) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     for topic, partition in PARTITIONS:
         producer.produce(topic, f"{topic}/{partition}", partition=partition)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def _assert_each_has_its_record(broker: TidelogServer) -> None:
@@ -94,7 +94,7 @@ def _assert_each_has_its_record(broker: TidelogServer) -> None:
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for topic, index in PARTITIONS])
     values: list[bytes | None] = []
     while len(values) < len(PARTITIONS):
-        messages = consumer.consume(len(PARTITIONS) - len(values), TIMEOUT_S)
+        messages = consumer.consume(len(PARTITIONS) - len(values), DEADLINE_S)
         values += [message.value() for message in messages]
         assert messages, f"{len(values)} of {len(PARTITIONS)} records came"
     assert sorted(filter(None, values)) == sorted(f"{topic}/{index}".encode() for topic, index in PARTITIONS)
@@ -117,7 +117,7 @@ def _descriptors(broker: TidelogServer) -> int:
 
 def _wait_for_descriptors(broker: TidelogServer, expected: int) -> None:
     """Connections are accepted and given up a moment after the client sees it."""
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + DEADLINE_S
     while abs(_descriptors(broker) - expected) > MAX_OTHER_DESCRIPTORS:
         assert time.monotonic() < deadline, f"{_descriptors(broker)} descriptors instead of {expected}"
         time.sleep(0.05)

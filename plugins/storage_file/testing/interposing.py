@@ -48,8 +48,8 @@ ALL: Final = CHANGING | READING | BY_DESCRIPTOR
 class Interposer:
     """Passes every call on; a subclass looks at them, or answers in the system's stead.
 
-    Calls come from any thread; while `one_at_a_time` each waits for the one before. A subclass that waits inside
-    a call for what another thread or the event loop does has to set it to `False`.
+    Calls come from any thread; while `one_at_a_time` each waits for the one before. Subclasses whose calls
+    wait for another thread or the event loop set it to `False`.
     """
 
     one_at_a_time = True

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 SESSION_TIMEOUT_MS = 1500
 TRANSACTION_TIMEOUT_MS = 10_000
-PATIENCE_S = 20.0
+PATIENCE_S = 180.0
 POLL_S = 0.05
 AT_ONCE = 20
 

@@ -21,6 +21,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
@@ -29,7 +31,6 @@ PARTITIONS = 4
 WORKERS = 2
 AT_ONCE = 60
 CALM_S = (0.2, 1.2)
-TIMEOUT_S = 60.0
 
 
 class RestartableBroker(Protocol):
@@ -58,7 +59,7 @@ class Pipeline:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         topics = [NewTopic(topic, PARTITIONS, 1) for topic in (self.name, self.output_topic)]
         for created in admin.create_topics(topics).values():
-            created.result(TIMEOUT_S)
+            created.result(DEADLINE_S)
         self._producer = Producer(
             {"bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "log_level": 0}
         )
@@ -105,7 +106,7 @@ class Pipeline:
     def finish(self) -> None:
         """Wait until every input is done, and have the workers end."""
         self.produce()
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + DEADLINE_S
         while sum(self._committed()) < len(self.produced):
             self.replace_ended()
             assert time.monotonic() < deadline, f"{self._committed()} of {len(self.produced)} are done"
@@ -113,7 +114,7 @@ class Pipeline:
         for worker in self._workers:
             assert worker.stdin is not None
             worker.stdin.close()
-            worker.wait(TIMEOUT_S)
+            worker.wait(DEADLINE_S)
 
     def output(self) -> list[bytes]:
         """All committed values of the output."""
@@ -131,7 +132,7 @@ class Pipeline:
         )
         values, ended = list[bytes](), set[int | None]()
         while len(ended) < PARTITIONS:
-            message = consumer.poll(TIMEOUT_S)
+            message = consumer.poll(DEADLINE_S)
             assert message is not None, f"only {len(values)} records of the output can be read"
             error = message.error()
             if error is None:
@@ -148,7 +149,7 @@ class Pipeline:
             value = b"%d" % len(self.produced)
             self._producer.produce(self.name, value, partition=len(self.produced) % PARTITIONS)
             self.produced.append(value)
-        assert self._producer.flush(TIMEOUT_S) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
 
     def _committed(self) -> list[int]:
         """How far the group has come in each partition of the input."""
@@ -158,7 +159,7 @@ class Pipeline:
             self.group
         ]
         try:
-            return [max(each.offset, 0) for each in told.result(TIMEOUT_S).topic_partitions or []]
+            return [max(each.offset, 0) for each in told.result(DEADLINE_S).topic_partitions or []]
         except KafkaException as error:
             # A broker that has just come back may still be reading what it knew.
             if error.args[0].retriable():

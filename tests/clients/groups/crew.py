@@ -12,6 +12,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S
+
 from .member import Member
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from .kinds import Kind
 
 PARTITIONS = 6
-TIMEOUT_S = 40.0
 _numbers = itertools.count()
 
 
@@ -43,7 +44,7 @@ class Crew:
     def __enter__(self) -> Crew:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         for created in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)]).values():
-            created.result(TIMEOUT_S)
+            created.result(DEADLINE_S)
         self._producer = Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5})
         return self
 
@@ -85,7 +86,7 @@ class Crew:
         for _ in range(to_each):
             for partition in range(PARTITIONS):
                 self._producer.produce(self.topic, b"record", partition=partition)
-        assert self._producer.flush(TIMEOUT_S) == 0
+        assert self._producer.flush(DEADLINE_S) == 0
         self.produced += to_each * PARTITIONS
 
     def commit(self) -> None:
@@ -107,7 +108,7 @@ class Crew:
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Until a condition holds; AssertionError after a while, or when a member ended by itself."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + DEADLINE_S
         while not condition():
             for member in self.running:
                 assert member.is_running, f"{member.name} ended by itself: {member.complaints}"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-ENDS_WITHIN_S = 30.0
 
 
 class Owns(NamedTuple):
@@ -77,7 +77,7 @@ class Member:
     def leave(self) -> None:
         """Have the member leave its group and wait until its process has ended well."""
         self.tell("leave")
-        status = self._process.wait(ENDS_WITHIN_S)
+        status = self._process.wait(DEADLINE_S)
         self._ended()
         assert status == 0, f"{self.name} ended with {status}: {self.complaints}"
 

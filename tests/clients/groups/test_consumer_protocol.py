@@ -11,10 +11,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.brokers import running_broker
+from tests.deadlines import DEADLINE_S
 from tests.peers import run_kafka_tool
 
 from .checks import assert_every_record_read, assert_one_reader_at_a_time
-from .crew import PARTITIONS, TIMEOUT_S, Crew
+from .crew import PARTITIONS, Crew
 from .kinds import CONFLUENT, JavaKind
 
 if TYPE_CHECKING:
@@ -195,11 +196,11 @@ def test_a_regular_expression_is_evaluated_by_the_broker(broker: Broker) -> None
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     names = ["pattern-a", "pattern-b", "my-pattern"]
     for created in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
-        created.result(TIMEOUT_S)
+        created.result(DEADLINE_S)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "pattern", **CONSUMER})
     consumer.subscribe(["^pattern-[a-z]"])
     try:
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + DEADLINE_S
         while len(consumer.assignment()) < 2 and time.monotonic() < deadline:
             consumer.poll(0.05)
         assert {partition.topic for partition in consumer.assignment()} == {"pattern-a", "pattern-b"}

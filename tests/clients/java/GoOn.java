@@ -19,7 +19,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * <p>Arguments: bootstrap servers, topic.
  */
 public final class GoOn {
-    private static final long DEADLINE_MS = 60_000;
+    private static final long DEADLINE_MS = 180_000;
 
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();

@@ -11,7 +11,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  * <p>Arguments: bootstrap servers, topic, number of records.
  */
 public final class Read {
-    private static final long DEADLINE_MS = 30_000;
+    private static final long DEADLINE_MS = 180_000;
 
     public static void main(String[] arguments) {
         TopicPartition partition = new TopicPartition(arguments[1], 0);

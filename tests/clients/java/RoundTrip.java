@@ -28,7 +28,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * name=value. Before each record read back comes the offset that its producer was told and the one it was read at.
  */
 public final class RoundTrip {
-    private static final long DEADLINE_MS = 30_000;
+    private static final long DEADLINE_MS = 180_000;
 
     public static void main(String[] arguments) throws Exception {
         TopicPartition partition = new TopicPartition(arguments[1], 0);

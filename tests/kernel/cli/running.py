@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 COMMAND = (sys.executable, "-m", "tidelog.kernel")
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 180.0
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

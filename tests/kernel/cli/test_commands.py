@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import COMMAND, clean_environment, printed_json, tidelog, write_plugin
 from tidelog.kernel.config.keys import KERNEL_KEYS
 
@@ -230,5 +231,5 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     )
     assert command.stdout is not None
     command.stdout.close()
-    _, errors = command.communicate(timeout=30)
+    _, errors = command.communicate(timeout=DEADLINE_S)
     assert errors == b""

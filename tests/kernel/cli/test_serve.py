@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import serving, tidelog, write_plugin
 
 
@@ -22,7 +23,7 @@ def test_the_ready_file_tells_scripts_all_they_need(tmp_path: Path) -> None:
         assert 0 < ready["ready_after_ms"] < 30_000
         assert len(ready["cluster_id"]) == 22
         host, _, port = ready["listeners"]["PLAINTEXT"].rpartition(":")
-        with socket.create_connection((host, int(port)), timeout=5):
+        with socket.create_connection((host, int(port)), timeout=DEADLINE_S):
             pass
         assert broker.stop() == 0
     assert not broker.ready_file.exists()

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.partition.parts import batch_of, new_store, open_partition
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
@@ -53,7 +54,7 @@ def partition_on(flush_messages: int) -> tuple[Partition, Disk]:
 
 async def wait_visible(partition: Partition, end_offset: int) -> None:
     """As a long poll does: wait until the high watermark is at `end_offset`."""
-    with trio.fail_after(5):
+    with trio.fail_after(DEADLINE_S):
         while partition.high_watermark < end_offset:
             grown = trio.Event()
             waiter = AppendWaiter(1, grown.set)
@@ -244,7 +245,7 @@ async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> No
     partition.append(batch_of(1))
     disk.failure = OSError(5, "Input/output error")
     disk.may_end.release()
-    with trio.fail_after(5):
+    with trio.fail_after(DEADLINE_S):
         await woken.wait()
     assert isinstance(partition.offline, StorageError)
     assert partition.high_watermark == 0

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 
@@ -73,7 +74,7 @@ async def test_a_room_that_was_taken_again_is_waited_for_anew() -> None:
     limits.opened(THERE)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(limits.wait_for_room)
-        with trio.fail_after(1):
+        with trio.fail_after(DEADLINE_S):
             await wait_all_tasks_blocked()
         limits.closed(THERE)
 

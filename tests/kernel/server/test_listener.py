@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.server.listener import BoundListener
@@ -56,7 +57,7 @@ async def test_an_address_of_another_machine_is_told() -> None:
 async def test_an_empty_host_is_every_address() -> None:
     everywhere = bound("PLAINTEXT://:0")
     for address in ("127.0.0.1", "::1"):
-        with socket.create_connection((address, everywhere.port), timeout=5):
+        with socket.create_connection((address, everywhere.port), timeout=DEADLINE_S):
             pass
     everywhere.close()
 

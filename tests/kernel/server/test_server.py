@@ -12,6 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
+
 from .toy import Running, ask, is_closed, line_from, running
 
 
@@ -324,7 +326,7 @@ async def test_one_who_leaves_while_being_answered_is_noticed() -> None:
         await client.send_all(b"big 50000000\n")
         await wait_all_tasks_blocked()
         reset(client)
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             await scene.wait_connections(0)
 
 
@@ -336,7 +338,7 @@ async def test_one_who_leaves_before_the_wait_leaves_no_coroutine_behind(
         await client.send_all(b"big 50000000\nwait\n")
         await wait_all_tasks_blocked()
         reset(client)
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             await scene.wait_connections(0)
         assert scene.toy.waiting == 0
     import gc
@@ -362,7 +364,7 @@ async def test_churn_leaves_nothing_behind(requests: bytes) -> None:
             async with trio.open_nursery() as nursery:
                 for how in range(20):
                     nursery.start_soon(come_and_go, how)
-        with trio.fail_after(10):
+        with trio.fail_after(DEADLINE_S):
             await scene.wait_connections(0)
         async with await scene.connect() as client:
             assert await ask(client, "echo hello") == "hello"
@@ -451,7 +453,7 @@ async def test_a_full_broker_with_two_listeners() -> None:
                 assert await ask(client, "echo waited") == "waited"
                 served.append(listener)
 
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             async with trio.open_nursery() as nursery:
                 for listener in ("PLAINTEXT", "OTHER"):
                     nursery.start_soon(come_and_go, listener)
@@ -489,7 +491,7 @@ async def test_a_lack_of_descriptors_is_waited_out(
     async with running() as scene:
         monkeypatch.setattr(socket.socket, "accept", refuse_first)
         async with await scene.connect() as client:
-            with trio.fail_after(10):
+            with trio.fail_after(DEADLINE_S):
                 assert await ask(client, "echo hello") == "hello"
     complaints = [record for record in caplog.records if "cannot accept connections" in record.getMessage()]
     assert len(complaints) == 1
@@ -499,8 +501,8 @@ async def test_a_lack_of_descriptors_is_waited_out(
 # Stopping
 
 
-async def finish(scene: Running, within: float = 5) -> None:
-    """A graceful stop that has to be done in time."""
+async def finish(scene: Running, within: float = 20) -> None:
+    """A graceful stop that has to be done well before `shutdown.timeout.ms` is over."""
     with trio.fail_after(within):
         await scene.server.finish()
 
@@ -567,7 +569,7 @@ async def test_what_was_cut_off_is_not_begun_again() -> None:
         await wait_all_tasks_blocked()
         received = all_there_is(slow.socket)
         scene.end()
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             while chunk := await slow.receive_some(1_000_000):
                 received += chunk
         assert received.startswith(b"first\n")

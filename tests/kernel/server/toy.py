@@ -128,6 +128,7 @@ class Running:
         self.server = server
         self.bound = server.bind()
         self._all = trio.CancelScope()
+        self._clients: list[trio.SocketStream] = []
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until `end`."""
@@ -139,9 +140,15 @@ class Running:
         self._all.cancel()
 
     async def connect(self, listener: str = "PLAINTEXT") -> trio.SocketStream:
-        """A client's connection."""
+        """A client's connection; it is closed at the end at the latest."""
         host, port = self.bound[listener]
-        return await trio.open_tcp_stream(host, port)
+        self._clients.append(await trio.open_tcp_stream(host, port))
+        return self._clients[-1]
+
+    def close_clients(self) -> None:
+        """Close those that a test left open."""
+        for client in self._clients:
+            client.socket.close()
 
     async def wait_connections(self, count: int) -> None:
         """Wait until so many are open on the server's side."""
@@ -162,6 +169,7 @@ async def running(**settings: object) -> AsyncGenerator[Running]:
         finally:
             server.close_listeners()
             nursery.cancel_scope.cancel()
+            scene.close_clients()
 
 
 async def line_from(stream: trio.SocketStream) -> bytes:

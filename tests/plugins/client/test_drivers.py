@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.client.driven import (
     IMPATIENT_S,
     QUICK,
@@ -128,7 +129,7 @@ async def test_pipelining_much_in_both_directions_does_not_get_stuck(connect: An
     fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
     requests = [request for _ in range(10) for request in (fetch, produce_of(MEGABYTE))]
     async with server(honest(both)) as address, connect(address) as client:
-        with trio.fail_after(20):
+        with trio.fail_after(DEADLINE_S):
             answers = await client.call("request_all", requests)
     assert all(answer.responses[0].partitions[0].records == MEGABYTE for answer in answers[::2])
     assert len(both.asked) == len(requests)
@@ -146,7 +147,7 @@ async def test_requests_without_an_answer_are_sent(connect: Any) -> None:
 
     async with server(part) as address, connect(address) as client:
         assert await client.call("request", unanswered) is None
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             await seen.wait()
 
 
@@ -241,7 +242,7 @@ async def test_a_request_that_times_out_ends_its_connection_for_the_tasks_that_s
 
     async with server(mute) as address, TrioClient(address, settings=settings) as client:
         await client.connect()
-        with trio.fail_after(5):
+        with trio.fail_after(DEADLINE_S):
             async with trio.open_nursery() as nursery:
                 for _ in range(3):
                     nursery.start_soon(ask, client)

@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.client.driven import (
     IMPATIENT_S,
     QUICK,
@@ -79,7 +80,7 @@ async def test_a_bad_answer_is_told_for_what_it_is(connect: Any, case: str) -> N
     part, kind, words = AFTER_VERSIONS[case]
     settings = IMPATIENT if kind is RequestTimedOut else QUICK
     async with server(after_versions(part)) as address, connect(address, settings) as client:
-        with trio.fail_after(5), pytest.raises(kind, match=words):
+        with trio.fail_after(DEADLINE_S), pytest.raises(kind, match=words):
             await client.call("request", ASK)
 
 
@@ -116,7 +117,7 @@ async def test_what_is_no_broker_is_told_when_connecting(connect: Any, case: str
     part, kind, words = AT_ONCE[case]
     settings = IMPATIENT if case == "silence" else QUICK
     async with server(part) as address, connect(address, settings) as client:
-        with trio.fail_after(5), pytest.raises(kind, match=words):
+        with trio.fail_after(DEADLINE_S), pytest.raises(kind, match=words):
             await client.call("connect")
 
 
@@ -165,7 +166,7 @@ async def test_an_operation_that_meets_only_bad_luck_ends_in_time_with_its_last_
     )
     async with server(hang_up) as address, connect(address, settings) as client:
         with (
-            trio.fail_after(5),
+            trio.fail_after(DEADLINE_S),
             pytest.raises(RequestTimedOut, match="no answer to metadata within") as raised,
         ):
             await client.call("metadata")

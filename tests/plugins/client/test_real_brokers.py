@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.client.driven import Driven, trio_driven
 from tidelog.kernel.records import stamp_offset
 from tidelog.plugins.client import (
@@ -61,7 +62,7 @@ async def new_topic(client: Driven, partitions: int = 1, configs: dict[str, str]
 
 async def there(client: Driven, partitions: list[TopicPartition]) -> None:
     """Wait until the broker has heard of a new topic from its controller: Apache Kafka takes a while."""
-    with trio.fail_after(20):
+    with trio.fail_after(DEADLINE_S):
         while True:
             outcomes = (await client.call("list_offsets", partitions)).values()
             if all(isinstance(outcome, FoundOffset) for outcome in outcomes):

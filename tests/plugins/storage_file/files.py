@@ -12,6 +12,7 @@ from pathlib import Path
 
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage import StorageScene
@@ -80,11 +81,10 @@ def evict_page(path: Path, page: int) -> None:
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait, in real time whatever the test's clock says, until a job in a thread has made something true."""
-    for _ in range(500):
-        if condition():
-            return
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not become true within {DEADLINE_S:.0f} s"
         await trio.to_thread.run_sync(time.sleep, 0.01)
-    raise AssertionError("it did not become true within five seconds")
 
 
 def batches_in(path: Path) -> list[tuple[int, BatchHeader]]:

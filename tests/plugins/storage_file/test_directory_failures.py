@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.files import CLEAN_MARK, eventually
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
@@ -200,7 +201,7 @@ async def test_the_last_directory_halts_the_broker(tmp_path: Path, disk: Failing
             for name in "ab":
                 (partition, *_) = in_directory(broker, tmp_path, name)
                 await fail_on_append(disk, tmp_path / name, errno.EIO, partition)
-            with trio.fail_after(10):
+            with trio.fail_after(DEADLINE_S):
                 await broker.wait_stop_requested()
             assert broker.halted
             disk.recover()
@@ -216,7 +217,7 @@ async def test_the_metadata_logs_directory_halts_the_broker(tmp_path: Path, disk
             disk.refuse(errno.EIO, ["sync_data"], paths=below(tmp_path / "meta"))  # type: ignore[arg-type]
             with pytest.raises(StorageError):
                 await broker.topics.create(NewTopic("never", 1))
-            with trio.fail_after(10):
+            with trio.fail_after(DEADLINE_S):
                 await broker.wait_stop_requested()
             disk.recover()
 

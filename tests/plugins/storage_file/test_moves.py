@@ -14,6 +14,7 @@ import trio
 import trio.lowlevel
 import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.files import eventually
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
@@ -68,7 +69,7 @@ async def views(broker: Broker) -> dict[str, LogDirectoryView]:
 
 async def moved(broker: Broker, place: Path, name: str) -> None:
     """Wait until the partition is in that directory and nowhere else."""
-    with trio.fail_after(20):
+    with trio.fail_after(DEADLINE_S):
         while True:
             found = await views(broker)
             here, others = found.pop(name), found.values()

@@ -6,31 +6,31 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.kraft.hands import Client, kafka_on, tidelog_on
 
 TOPIC = "payments"
-PATIENCE_S = 30
 
 
 def transact(bootstrap: str) -> Producer:
     """Leave committed, aborted and undecided records; the producer has to stay, or its client would abort."""
     settings = {"bootstrap.servers": bootstrap, "transactional.id": "till", "linger.ms": 0}
     producer = Producer(settings)
-    producer.init_transactions(PATIENCE_S)
+    producer.init_transactions(DEADLINE_S)
     for number in range(6):
         producer.begin_transaction()
         for index in range(20):
             producer.produce(TOPIC, b"%d-%d" % (number, index), partition=0)
-        producer.flush(PATIENCE_S)
+        producer.flush(DEADLINE_S)
         if number % 2:
-            producer.abort_transaction(PATIENCE_S)
+            producer.abort_transaction(DEADLINE_S)
         else:
-            producer.commit_transaction(PATIENCE_S)
+            producer.commit_transaction(DEADLINE_S)
     undecided = Producer({**settings, "transactional.id": "undecided", "transaction.timeout.ms": 600_000})
-    undecided.init_transactions(PATIENCE_S)
+    undecided.init_transactions(DEADLINE_S)
     undecided.begin_transaction()
     undecided.produce(TOPIC, b"undecided", partition=0)
-    undecided.flush(PATIENCE_S)
+    undecided.flush(DEADLINE_S)
     return undecided
 
 
@@ -49,11 +49,11 @@ def seen(bootstrap: str, isolation: str) -> tuple[list[bytes], int]:
     try:
         consumer.assign([partition])
         values: list[bytes] = []
-        while (message := consumer.poll(PATIENCE_S)) is not None:
+        while (message := consumer.poll(DEADLINE_S)) is not None:
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error  # its public name
-                return values, consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)[1]
+                return values, consumer.get_watermark_offsets(partition, timeout=DEADLINE_S)[1]
             values.append(message.value() or b"")
         raise AssertionError(f"the consumer stopped after {len(values)} records")
     finally:

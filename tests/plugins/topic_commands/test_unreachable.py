@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import free_port
 from tests.plugins.client.driven import Part, after_versions, honest, receive_request, saying, server
 from tests.plugins.client.fakes import ALL_VERSIONS, FakeBroker, metadata_message
@@ -46,7 +47,7 @@ BAD_SERVERS: dict[str, tuple[Part, str]] = {
 @pytest.mark.parametrize("case", BAD_SERVERS)
 async def test_what_is_no_broker_is_told_in_time(case: str) -> None:
     part, words = BAD_SERVERS[case]
-    with trio.fail_after(10):
+    with trio.fail_after(DEADLINE_S):
         async with server(part) as address:
             done = await run(address, "list", "--timeout", "0.5")
     assert (done.returncode, done.stdout) == (1, "")

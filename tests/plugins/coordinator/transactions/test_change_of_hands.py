@@ -10,18 +10,18 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import KafkaServer, TidelogServer
 from tests.plugins.storage_file.kraft.hands import Client, kafka_on, tidelog_on
 
 TOPIC, NAME = "orders", "payments"
-TIMEOUT_S = 60.0
 
 
 def produce_in_a_transaction(producer: Producer, value: bytes) -> None:
     """Open one, and write to it."""
     producer.begin_transaction()
     producer.produce(TOPIC, value, partition=0)
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def committed_values(bootstrap: str) -> list[bytes | None]:
@@ -37,7 +37,7 @@ def committed_values(bootstrap: str) -> list[bytes | None]:
     consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
     values: list[bytes | None] = []
     while True:
-        (message,) = consumer.consume(1, TIMEOUT_S)
+        (message,) = consumer.consume(1, DEADLINE_S)
         error = message.error()
         if error is not None:
             assert error.code() == KafkaError._PARTITION_EOF
@@ -60,10 +60,10 @@ def test_transactions_change_hands(tmp_path: Path) -> None:
                 Client(server.bootstrap).create(TOPIC, 1)
             producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": NAME})
             producers.append(producer)
-            producer.init_transactions(TIMEOUT_S)
+            producer.init_transactions(DEADLINE_S)
             assert committed_values(server.bootstrap) == committed
             produce_in_a_transaction(producer, b"committed %d" % turn)
-            producer.commit_transaction(TIMEOUT_S)
+            producer.commit_transaction(DEADLINE_S)
             committed.append(b"committed %d" % turn)
             produce_in_a_transaction(producer, b"open %d" % turn)
             server.stop()

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
@@ -89,7 +90,7 @@ async def test_a_waiting_reader_is_woken_by_the_marker_and_not_before(client: Cl
         request = fetch(topic, {0: 7}, isolation_level=COMMITTED, max_wait_ms=30_000)
         answers.extend(parts_of(await client.ask(FETCH, 11, request)))
 
-    with trio.fail_after(10):
+    with trio.fail_after(DEADLINE_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)
             await wait_all_tasks_blocked()

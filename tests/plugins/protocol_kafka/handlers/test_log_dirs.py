@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
@@ -95,7 +96,7 @@ async def test_every_version_moves(client: Client, broker: Broker, tmp_path: Pat
     fill(topic, 0, [2, 2])
     assert await alter(client, version, tmp_path / "b", ("flights", 0)) == [0]
     size = topic.partitions[0].store.size_bytes
-    with trio.fail_after(10):
+    with trio.fail_after(DEADLINE_S):
         while await describe(client, 4) != {"a": [], "b": [("flights", 0, size, False)]}:
             await trio.to_thread.run_sync(time.sleep, 0.01)
     assert topic.partitions[0].log_end_offset == 4

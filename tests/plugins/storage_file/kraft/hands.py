@@ -19,7 +19,7 @@ from tests.peers import KafkaServer, TidelogServer, find_kafka
 T = TypeVar("T")
 
 QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
-PATIENCE_S = 40.0
+PATIENCE_S = 180.0
 KAFKA_SETTINGS = {
     # After a kill Kafka waits that long before the same broker may come back.
     "broker.session.timeout.ms": "3000",

@@ -1,0 +1,25 @@
+"""How long tests wait for real processes, threads and sockets."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# With other work a machine may need a hundred times as long, and a deadline that is met costs nothing.
+DEADLINE_S: Final = 180.0
+_PAUSE_S: Final = 0.01
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Block until the condition holds.
+
+    Raises:
+        AssertionError: it does not within `DEADLINE_S`; the message names `what`.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true within {DEADLINE_S:.0f} s"
+        time.sleep(_PAUSE_S)
