@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, NO_EPOCH, LeaderEpochs
+from tidelog.kernel.partition.keeping import write_last_snapshot
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import (
     decode_snapshot,
@@ -87,6 +88,9 @@ def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
     newest = min(end, store.aborted_known_until)
     restore_producers(partition, newest_snapshot=newest, whole_log=epochs_lost)
     remove_stray_snapshots(store)
+    if end and not snapshot_offsets(store.side_files()) and len(store.segments()) > 1:
+        # Rolls and clean stops leave snapshots; a log that lost them is not to be read a second time.
+        write_last_snapshot(partition)
     partition.watermarks.set_back(partition.log_start_offset, end)
 
 
