@@ -245,9 +245,16 @@ class Topics:
 
         Raises:
             UnknownTopicOrPartition: there is none.
+            InvalidRequest: it is internal: how many partitions it has decides where state is looked for.
             InvalidPartitions: it has so many or more, or they are too many.
         """
         topic = self.get(name)
+        if topic.is_internal:
+            raise InvalidRequest(
+                f"topic {name!r} is internal and keeps its {len(topic.partitions)} partition(s), since their "
+                "number decides in which of them state is; it is chosen before the topic is created, with "
+                "offsets.topic.num.partitions or transaction.state.log.num.partitions"
+            )
         present = len(topic.partitions)
         if count == present:
             raise InvalidPartitions(f"topic {name!r} already has {present} partition(s)")
@@ -263,7 +270,7 @@ class Topics:
         """Give a topic more partitions, durably, so that it has `count`. Once begun it is finished.
 
         Raises:
-            UnknownTopicOrPartition, InvalidPartitions: see `check_growth`.
+            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: see `check_growth`.
             StorageError: the disk refused; the topic is as before.
         """
         async with self._changing:

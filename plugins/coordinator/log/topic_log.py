@@ -142,19 +142,21 @@ class TopicLog:
             self._tasks.once(f"load {topic.name}", lambda: self._load(topic, to_load))
 
     def _on_deletion(self, topic: Topic) -> None:
-        if topic is self._topic:
-            self._topic = None
-            self._active.clear()
-            self._failed.clear()
-            if self._reader is not None:
-                for index in range(len(topic.partitions)):
-                    self._reader.forget(index)
+        if topic is not self._topic:
+            return
+        self._active.clear()
+        self._failed.clear()
+        if self._reader is not None:
+            # Whose state goes depends on how many partitions there were, so the topic is given up last.
+            for index in range(len(topic.partitions)):
+                self._reader.forget(index)
+        self._topic = None
 
     async def _load(self, topic: Topic, partitions: Sequence[tuple[int, Partition]]) -> None:
         began = trio.current_time()
         for index, partition in partitions:
             failure = await self._load_partition(topic, index, partition)
-            if topic is self._topic and self._reader is not None:
+            if self._reader is not None and self._is_read(topic):
                 if failure is None:
                     self._active[index] = partition
                     self._reader.loaded(index)
@@ -171,14 +173,14 @@ class TopicLog:
         """Read a partition to its end and let it settle; why that is not possible."""
         offset, end = partition.log_start_offset, partition.log_end_offset
         unfrozen = offset
-        while offset < end and self._reader is not None:
+        while offset < end and self._is_read(topic):
             start = offset
             try:
                 batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
             except BrokerError as error:
                 return error
             self.progress.bytes += size
-            await self._apply(index, batches)
+            await self._apply(topic, index, batches)
             if offset - unfrozen >= MANY_RECORDS:
                 # What was read stays: to go through it at every full collection would hold up all requests.
                 gc.freeze()
@@ -191,12 +193,17 @@ class TopicLog:
         return None
 
     async def _settle(self, topic: Topic, index: int) -> None:
-        steps = self._reader.settle(index) if self._reader is not None else ()
-        for count, _ in enumerate(steps, 1):
+        if self._reader is None or not self._is_read(topic):
+            return
+        for count, _ in enumerate(self._reader.settle(index), 1):
             if count % STEPS_PER_SLICE == 0:
                 await trio.lowlevel.checkpoint()
-                if topic is not self._topic or self._reader is None:
+                if not self._is_read(topic):
                     return
+
+    def _is_read(self, topic: Topic) -> bool:
+        """Return whether what a topic holds is still wanted: it is there, and this log is open."""
+        return topic is self._topic and self._reader is not None
 
     def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
         """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""
@@ -205,10 +212,10 @@ class TopicLog:
         batches, next_offset = decode_batches(memoryview(data), offset)
         return batches, next_offset, len(data)
 
-    async def _apply(self, index: int, batches: Sequence[LoadedBatch]) -> None:
+    async def _apply(self, topic: Topic, index: int, batches: Sequence[LoadedBatch]) -> None:
         since_checkpoint = 0
         for batch in batches:
-            if self._reader is None:
+            if self._reader is None or not self._is_read(topic):
                 return
             self._reader.replay(index, batch)
             count = len(batch.records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 import trio
@@ -27,6 +27,7 @@ class Reader:
         self.forgotten: list[int] = []
         self.steps = 0
         self.steps_done = 0
+        self.on_forget: Callable[[], None] | None = None
 
     def replay(self, partition: int, batch: LoadedBatch) -> None:
         self.replayed.append((partition, batch))
@@ -41,6 +42,8 @@ class Reader:
 
     def forget(self, partition: int) -> None:
         self.forgotten.append(partition)
+        if self.on_forget is not None:
+            self.on_forget()
 
 
 @pytest.fixture
@@ -161,6 +164,31 @@ async def test_a_partition_that_goes_while_it_settles_is_not_active(broker: Brok
     assert 0 not in reader.is_loaded
     with pytest.raises(NotCoordinator):
         later.check_active(0)
+
+
+async def test_a_topic_that_goes_while_it_is_read_is_read_no_further(broker: Broker) -> None:
+    log, _ = new_log(broker)
+    await log.ensure()
+    for _ in range(20):
+        log.append(0, [record(number) for number in range(500)])
+    later, reader = new_log(broker, load_bytes=10_000_000)
+    while not reader.replayed:
+        await trio.lowlevel.checkpoint()
+    await broker.topics.delete("__state")
+    seen = len(reader.replayed)
+    assert seen < 20
+    await read_to_its_end(later)
+    assert (len(reader.replayed), reader.steps_done) == (seen, 0)
+
+
+async def test_who_is_told_that_a_partition_goes_still_sees_how_many_there_were(broker: Broker) -> None:
+    await broker.topics.create(NewTopic("__state", 5))
+    log, reader = new_log(broker)
+    counts: list[int] = []
+    reader.on_forget = lambda: counts.append(log.partition_count)
+    await broker.topics.delete("__state")
+    assert (reader.forgotten, counts) == ([0, 1, 2, 3, 4], [5] * 5)
+    assert log.partition_count == SPEC.partitions
 
 
 async def test_the_log_goes_with_its_topic_and_comes_again(broker: Broker) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
@@ -53,6 +54,28 @@ async def test_every_version_adds_partitions(client: Client, broker: Broker, ver
     assert codes(answer) == [("flights", 0), ("own", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert [partition.log_end_offset for partition in topic.partitions] == [3, 0, 0, 0]
     assert topic.partitions[3].append(make_batch([b"new"])).base_offset == 0
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+async def test_internal_topics_keep_their_partitions(
+    client: Client, broker: Broker, name: str, validate_only: bool
+) -> None:
+    """The state of a group or of a transactional id is in a partition that depends on how many there are."""
+    groups = [f"group-{number}" for number in range(20)]
+    await new_topic(broker)
+    await broker.coordinator.prepare_groups()
+    topic = await broker.topics.ensure(name)
+    for group in groups:
+        broker.coordinator.offsets.commit(OffsetCommit(group, [OffsetToCommit("flights", 0, 1)]))
+    before = len(topic.partitions)
+    growth = request((name, before + 2, None), validate_only=validate_only)
+    answer = await client.ask(CREATE_PARTITIONS, 3, growth)
+    assert codes(answer) == [(name, ErrorCode.INVALID_REQUEST)]
+    assert f"{name!r} is internal" in answer.results[0].error_message
+    assert len(topic.partitions) == before
+    for group in groups:
+        assert broker.coordinator.offsets.fetch(OffsetFetch(group, None))["flights"]
 
 
 @pytest.mark.parametrize(
