@@ -7,6 +7,9 @@ code. A codec keeps one table from class to code. Errors of starting up (`Config
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 
 class TidelogError(Exception):
     """Root of every error that tidelog raises on purpose."""
@@ -88,7 +91,22 @@ class CorruptBatch(BrokerError):
     """A batch's bytes do not agree with its lengths or its CRC."""
 
 
-class InvalidRecord(BrokerError):
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch, whose records are counted from 0 (KIP-467)."""
+
+    batch_index: int
+    message: str
+
+
+class RecordsRefused(BrokerError):
+    """A batch is refused as a whole, for the sake of those of its records that `record_errors` names."""
+
+    def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+class InvalidRecord(RecordsRefused):
     """A batch is intact but breaks a rule of the log."""
 
 
@@ -108,7 +126,7 @@ class BatchTooLarge(BrokerError):
     """The batch is larger than a whole segment may be."""
 
 
-class InvalidTimestamp(BrokerError):
+class InvalidTimestamp(RecordsRefused):
     """The batch's timestamps are further from now than the topic allows."""
 
 

@@ -56,7 +56,7 @@ def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
             raise CorruptBatch(f"the CRC-32C of the leader's batch at offset {header.base_offset} is wrong")
         if header.base_offset < next_offset:
             raise InvalidRecord(f"the leader's batch at offset {header.base_offset} is not at {next_offset}")
-        is_marker = header.is_control and header.producer_id != NO_PRODUCER_ID
+        is_marker = header.is_control and header.producer_id > NO_PRODUCER_ID
         yield LeadersBatch(header, data, decode_marker(data, header) if is_marker else None)
         next_offset = header.next_offset
         position += header.size

@@ -113,7 +113,7 @@ def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: 
         return
     for header in store.headers(from_offset):
         partition.epochs.assign(header.leader_epoch, header.base_offset)
-        if header.base_offset >= snapshot_offset and header.producer_id != NO_PRODUCER_ID:
+        if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:
             _replay(partition, header)
 
 

@@ -35,11 +35,15 @@ from tidelog.kernel.partition.markers import end_transaction
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.record_checks import RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
-from tidelog.kernel.partition.validation import validate_batch, validate_records, validate_timestamps
+from tidelog.kernel.partition.validation import (
+    LOG_APPEND_TIME,
+    needs_record_checks,
+    validate_batch,
+    validate_records,
+)
 from tidelog.kernel.partition.waiters import AppendWaiter
 from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
-    CODEC_MASK,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
@@ -59,7 +63,6 @@ from tidelog.kernel.storage import (
 
 _log = logging.getLogger(__name__)
 
-LOG_APPEND_TIME = "LogAppendTime"
 NO_LEADER_EPOCH = -1
 
 
@@ -190,7 +193,7 @@ class Partition:
                 `RecordChecks.DONE`. Nothing was appended.
             InvalidTransactionState: a transactional batch that nobody vouches for, or one outside of the
                 transaction that its producer has open.
-            BrokerError: the batch is refused (see `validate_batch`, `validate_timestamps`, `ProducerStates`).
+            BrokerError: the batch is refused (see `validate_batch`, `validate_in_steps`, `ProducerStates`).
             StorageError: the disk refused; the log is as before.
         """
         if self.offline is not None:
@@ -202,30 +205,37 @@ class Partition:
             raise InvalidTransactionState(
                 f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
             )
-        if header.producer_id != NO_PRODUCER_ID:
+        if header.producer_id > NO_PRODUCER_ID:
             sent = self.producers.check(header, sequenced=sequenced)
             if sent is not None:
                 return self._as_answered_then(sent)
-        if (header.attributes & CODEC_MASK or config.is_compacted) and checks is not RecordChecks.DONE:
-            validate_records(batch, header, config, quick=checks is RecordChecks.QUICK)
-        append_time = NO_TIMESTAMP
+        now_ms = self._clock()
+        max_timestamp = header.max_timestamp
+        if checks is not RecordChecks.DONE and needs_record_checks(header, config, now_ms):
+            max_timestamp = validate_records(
+                batch, header, config, now_ms, quick=checks is RecordChecks.QUICK
+            )
         if config.message_timestamp_type == LOG_APPEND_TIME:
-            append_time = self._clock()
-            stamp_append_time(batch, header, append_time)
-            header = header._replace(max_timestamp=append_time)
-        else:
-            validate_timestamps(header, config, self._clock())
-            if header.is_append_time:
-                stamp_create_time(batch, header)
-        return self._append_stamped(batch, header, append_time)
+            stamp_append_time(batch, header, now_ms)
+            return self._append_stamped(batch, header._replace(max_timestamp=now_ms), now_ms)
+        header = stamp_create_time(batch, header, max_timestamp)
+        return self._append_stamped(batch, header, NO_TIMESTAMP)
 
-    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
-        """Go through the records of a batch, and serve whoever else wants to be served meanwhile.
+    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
+        """Check the records of a batch where that is needed, serving others meanwhile; return its header.
+
+        The largest timestamp is stamped into the batch.
 
         Raises:
             BrokerError: the batch is refused, see `validate_in_steps`.
         """
-        await check_records(batch, header, self.config)
+        config, now_ms = self.config, self._clock()
+        if not needs_record_checks(header, config, now_ms):
+            return header
+        max_timestamp = await check_records(batch, header, config, now_ms)
+        if config.message_timestamp_type == LOG_APPEND_TIME:
+            return header
+        return stamp_create_time(batch, header, max_timestamp)
 
     def append_marker(
         self,
@@ -303,7 +313,7 @@ class Partition:
             keeping.begin_epoch(self, leader_epoch, base_offset)
         if marker is not None:
             end_transaction(self, header, base_offset, marker)
-        elif header.producer_id != NO_PRODUCER_ID:
+        elif header.producer_id > NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
         self.log_end_offset = last_offset + 1
         self.watermarks.unseen_bytes += len(batch)

@@ -27,6 +27,7 @@ from tidelog.kernel.storage import AbortedTransaction
 BATCHES_TO_RETAIN = 5
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
+NO_PRODUCER_EPOCH = -1
 FENCED_BY_ITS_OWN_EPOCH_SINCE = 2
 """Transaction version from which on every transaction has an epoch of its own (KIP-890)."""
 
@@ -79,12 +80,16 @@ class ProducerStates:
         Without `sequenced` only the epoch counts: a coordinator writes for the producer, and numbers nothing.
 
         Raises:
-            InvalidProducerEpoch: a newer epoch of this producer was seen.
+            InvalidProducerEpoch: a newer epoch of this producer was seen, or it is below -1.
             OutOfOrderSequence: the batch does not follow the last one.
             InvalidTransactionState: the producer has a transaction open, and this batch is outside of it.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
+            if header.producer_epoch < NO_PRODUCER_EPOCH:
+                raise InvalidProducerEpoch(
+                    f"producer {header.producer_id} cannot have epoch {header.producer_epoch}"
+                )
             return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry, sequenced)

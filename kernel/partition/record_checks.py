@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from typing import cast
 
 import trio
 
@@ -36,16 +37,16 @@ class RecordChecks(enum.Enum):
     DONE = enum.auto()
 
 
-async def check_records(batch: Buffer, header: BatchHeader, config: TopicConfig) -> None:
-    """See `validate_in_steps`, which says what is raised."""
-    steps = validate_in_steps(batch, header, config)
+async def check_records(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) -> int:
+    """Check the records of a batch; see `validate_in_steps` for what is returned and raised."""
+    steps = validate_in_steps(batch, header, config, now_ms)
     if comes_in_pieces(header.attributes & CODEC_MASK):
-        for _ in steps:
-            if await _others_were_served():
-                break
-        else:
-            return
-    await trio.to_thread.run_sync(_go_on, steps, limiter=_shared_limiter())
+        try:
+            while not await _others_were_served():
+                next(steps)
+        except StopIteration as end:
+            return cast("int", end.value)
+    return await trio.to_thread.run_sync(_finish, steps, limiter=_shared_limiter())
 
 
 async def _others_were_served() -> bool:
@@ -54,9 +55,13 @@ async def _others_were_served() -> bool:
     return time.perf_counter() - before > OTHERS_SECONDS
 
 
-def _go_on(steps: Iterator[None]) -> None:
+def _finish(steps: Generator[None, None, int]) -> int:
     since = time.perf_counter()
-    for _ in steps:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("int", end.value)
         if time.perf_counter() - since > HOLD_SECONDS:
             _let_others_go_on()
             since = time.perf_counter()

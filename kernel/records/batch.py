@@ -155,10 +155,19 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
 
 
-def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader) -> None:
-    """Mark the batch CreateTime, whatever its sender took upon itself, and renew the CRC."""
-    _ATTRIBUTES.pack_into(batch, 21, header.attributes & ~TIMESTAMP_TYPE_BIT)
-    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
+def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Mark the batch CreateTime with the largest timestamp of its records; return its header.
+
+    Unless it says so already the CRC is computed again.
+    """
+    attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
+    if attributes == header.attributes and max_timestamp == header.max_timestamp:
+        return header
+    _ATTRIBUTES.pack_into(batch, 21, attributes)
+    _MAX_TIMESTAMP.pack_into(batch, 35, max_timestamp)
+    crc = crc32c(memoryview(batch)[CRC_COVERS_FROM:])
+    _CRC.pack_into(batch, 17, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
 
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytearray:

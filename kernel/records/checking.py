@@ -2,158 +2,340 @@
 
 The layout is drawn in `record`. Each record has to end where its fields end, the records where the bytes
 end, and offset deltas have to count from 0: consumers would stumble over anything else, for as long as the
-batch is kept. Source: what Apache Kafka checks of compressed batches (seed 002, "LogValidator").
+batch is kept. Timestamps have to lie within limits, and keys have to be there where they are required.
+Source: what Apache Kafka 4.3 checks of compressed batches (`LogValidator`), and what its reader refuses
+(`DefaultRecord`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from tidelog.kernel.errors import CorruptBatch, InvalidRecord
-from tidelog.kernel.records.varint import MAX_VARLONG_BYTES, read_varlong
+from tidelog.kernel.errors import CorruptBatch, InvalidRecord, InvalidTimestamp, RecordError
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_folded, unfold
 
 RECORDS_PER_STEP = 512
-"""What a step goes through at most: a quarter of a millisecond."""
+"""What a step looks at, at most: a quarter of a millisecond."""
+HEADERS_PER_STEP = 512
+"""The same for the headers of one record."""
+MAX_RECORD_ERRORS = 1000
+"""So many records of a batch are named at most: a small compressed batch may hold millions."""
+MIN_TIMESTAMP = -(2**63)
+MAX_TIMESTAMP = 2**63 - 1
+SPLICED_BYTES = 16 * 1024
+"""So much of a record that is cut is put together with the next piece; more is read field by field."""
+FEW_HEADERS = 8
+"""So many headers of a record are passed over together with it."""
+_UNBOUNDED = 2**63
+_ATTRIBUTES_BYTES = 1
 _NO_LENGTH = 0x01
 """The varint of -1."""
-_Reached = tuple[int, int, int]
-"""Index and position of the first record not gone through, and how many bytes it takes to go on with it."""
+_NO_KEY = "there is no key, which records of a compacted topic need"
 
 
-def check_in_steps(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> Iterator[None]:
-    """Go through `count` records, which may be cut anywhere into pieces, a part of a piece at each step.
+class RecordRules(NamedTuple):
+    """What the records of a batch have to fulfil; limits of timestamps in milliseconds, both inclusive.
 
-    Never more than a piece and the record that it cuts is held.
+    A record without a timestamp (-1) is always within the limits.
+    """
+
+    base_timestamp: int = 0
+    oldest_ms: int = MIN_TIMESTAMP
+    newest_ms: int = MAX_TIMESTAMP
+    keys_required: bool = False
+
+    def limit(self) -> int:
+        """Return up to where zigzag folded timestamp deltas are within the limits; -1 if not even 0 is."""
+        base, oldest, newest, _ = self
+        if not oldest <= base <= newest:
+            return -1
+        ahead, behind = newest - base, base - oldest
+        return 2 * (ahead if ahead < behind else behind)
+
+
+def check_in_steps(pieces: Iterable[bytes], count: int, rules: RecordRules) -> Generator[None, None, int]:
+    """Check `count` records, which may be cut anywhere into pieces, a part of a piece at each step.
+
+    No more than a piece is held. A step is bounded by work: many records, many headers of one record and many
+    pieces all take many steps. Returns the largest timestamp of the records, -1 at least.
 
     Raises:
-        InvalidRecord: the bytes are not exactly so many records with offset deltas from 0 on, or one has no
-            key although it has to.
+        InvalidRecord: the bytes are not exactly so many records with offset deltas from 0 on, or some have no
+            key although they need one.
+        InvalidTimestamp: timestamps are beyond the limits. Both name the records that are at fault.
     """
-    index, wanted = 0, 1
-    held: list[bytes] = []
-    held_bytes = 0
-    for piece in pieces:
-        held.append(piece)
-        held_bytes += len(piece)
-        if held_bytes < wanted:
+    check = _Check(iter(pieces), count, rules)
+    for piece in check.pieces:
+        check.data, check.position = piece, 0
+        while check.position < len(check.data):
+            if check.index == count or check.stops:
+                return check.newest_timestamp(bytes_follow=True)
+            stuck = check.check_some()
             yield
-            continue
-        data = b"".join(held)
-        position, wanted = 0, 1
-        while wanted == 1 and index < count and position < len(data):
-            stop = min(count, index + RECORDS_PER_STEP)
-            index, position, wanted = _check_some(data, position, index, stop, keys_required)
+            if stuck:
+                yield from check.check_one()
+        if not piece:
             yield
-        held_bytes = len(data) - position
-        if held_bytes and index == count:
-            raise InvalidRecord(f"bytes follow the {count} records of the batch")
-        held = [data[position:]]
-    if index < count:
-        raise InvalidRecord(f"the batch's records end early: {count} are counted in its header")
+    return check.newest_timestamp()
 
 
-def _check_some(data: bytes, position: int, index: int, stop: int, keys_required: bool) -> _Reached:
-    """Go through records `index` to `stop`."""
-    # Varints of one and two bytes are read in place: nearly all are so short, and a call for each would cost
-    # more than all the rest.
-    size, start, end, length = len(data), position, 0, 0
-    try:
-        while index < stop and position < size:
-            start = position
-            if (byte := data[position]) < 0x80:
-                length, position = byte, position + 1
-            elif (second := data[position + 1]) < 0x80:
-                length, position = byte & 0x7F | second << 7, position + 2
+class _Unfit(Exception):
+    """The fields of a record take more bytes than it has, or fewer."""
+
+
+class _Fields:
+    """Fields of records that may lie in several pieces; reading them yields for each new piece."""
+
+    pieces: Iterator[bytes]
+    data = b""
+    position = 0
+    left = _UNBOUNDED
+    """Bytes of the record that were not read yet."""
+
+    def more(self) -> Generator[None, None, bool]:
+        """Go on to the next piece and keep what was not read; False when there is none."""
+        for piece in self.pieces:
+            yield
+            if piece:
+                self.data, self.position = self.data[self.position :] + piece, 0
+                return True
+        return False
+
+    def varint(self, most_bytes: int = MAX_VARINT_BYTES) -> Generator[None, None, int]:
+        """Read a varint of 32 bits, or of 64 if it may have that many bytes."""
+        encoded = bytearray()
+        while not encoded or encoded[-1] > 0x7F:
+            if len(encoded) == most_bytes or not self.left:
+                raise _Unfit
+            if self.position == len(self.data) and not (yield from self.more()):
+                raise _ends_early()
+            encoded.append(self.data[self.position])
+            self.position += 1
+            self.left -= 1
+        return unfold(read_folded(encoded, 0, most_bytes)[0])
+
+    def skip(self, size: int) -> Generator[None]:
+        """Pass over so many bytes, none if it is negative."""
+        size = max(size, 0)
+        self.left -= size
+        if self.left < 0:
+            raise _Unfit
+        while size > (there := len(self.data) - self.position):
+            size -= there
+            self.position += there
+            if not (yield from self.more()):
+                raise _ends_early()
+        self.position += size
+
+
+class _Check(_Fields):
+    """One pass over the records of a batch."""
+
+    # Small batches are checked in microseconds. So attributes are set when they change, and varints of one or
+    # two bytes, as nearly all are, are read in place.
+    index = 0
+    stops = False
+    """Whether so many records are at fault that no more are named."""
+    _is_cut = False
+    _newest_ahead = -1
+    _newest = NO_TIMESTAMP
+    _errors: Sequence[RecordError] = ()
+    _error: type[InvalidRecord | InvalidTimestamp] = InvalidRecord
+
+    def __init__(self, pieces: Iterator[bytes], count: int, rules: RecordRules) -> None:
+        self.pieces = pieces
+        self._count = count
+        self._rules = rules
+        self._limit = rules.limit()
+
+    def newest_timestamp(self, *, bytes_follow: bool = False) -> int:
+        """Return the result of the pass, or raise what was found; see `check_in_steps`."""
+        if self.index < self._count and not self.stops:
+            raise InvalidRecord(f"the batch's records end early: {self._count} are counted in its header")
+        if bytes_follow and not self.stops:
+            raise InvalidRecord(f"bytes follow the {self._count} records of the batch")
+        if self._errors:
+            raise self._refusal()
+        if self._newest_ahead < 0:
+            return self._newest
+        return max(self._newest, self._rules.base_timestamp + (self._newest_ahead >> 1))
+
+    def check_some(self) -> bool:
+        """Check some records of this piece; whether the next is for `check_one`: cut, wrong or unusual."""
+        data, start, index, newest = self.data, self.position, self.index, self._newest_ahead
+        limit, keys_required = self._limit, self._rules.keys_required
+        size, stop, position, end = len(data), min(self._count, index + RECORDS_PER_STEP), start, 0
+        try:
+            while index < stop and position < size:
+                if (length := data[position]) < 0x80:
+                    position += 1
+                elif (second := data[position + 1]) < 0x80:
+                    length, position = length & 0x7F | second << 7, position + 2
+                else:
+                    length, position = read_folded(data, position)
+                end = position + (length >> 1)
+                if end > size or length & 1:
+                    break
+                if (folded := data[position + 1]) < 0x80:
+                    position += 2
+                elif (second := data[position + 2]) < 0x80:
+                    folded, position = folded & 0x7F | second << 7, position + 3
+                else:
+                    folded, position = read_folded(data, position + 1, MAX_VARLONG_BYTES)
+                if folded > newest:
+                    if folded > (limit if newest >= 0 or not folded & 1 else -1):
+                        break
+                    newest = newest if folded & 1 else folded
+                if (folded := data[position]) < 0x80:
+                    position += 1
+                elif (second := data[position + 1]) < 0x80:
+                    folded, position = folded & 0x7F | second << 7, position + 2
+                else:
+                    folded, position = read_folded(data, position)
+                if (byte := data[position]) & 0x81 == 0:
+                    position += 1 + (byte >> 1)
+                elif byte == _NO_LENGTH and not keys_required:
+                    position += 1
+                else:
+                    position = self._after_key(data, position)
+                if (byte := data[position]) < 0x80:
+                    position += 1 if byte & 1 else 1 + (byte >> 1)
+                elif (second := data[position + 1]) < 0x80:
+                    position += 2 if byte & 1 else 2 + ((byte & 0x7F | second << 7) >> 1)
+                else:
+                    position = _after_bytes(data, position)
+                position = position + 1 if data[position] == 0 else _after_few_headers(data, position)
+                if position != end or folded != index << 1:
+                    break
+                start, index = end, index + 1
+        except (IndexError, CorruptBatch):
+            end = 0
+        self.position, self.index, self._newest_ahead, self._is_cut = start, index, newest, end > size
+        return index < stop and start < size
+
+    def _after_key(self, data: bytes, position: int) -> int:
+        length, position = read_folded(data, position)
+        if length & 1 and self._rules.keys_required:
+            raise CorruptBatch("the record has no key")
+        return position if length & 1 else position + (length >> 1)
+
+    def check_one(self) -> Generator[None]:
+        """Check the next record field by field, wherever it is cut; this knows what is wrong with it."""
+        if self._is_cut and len(self.data) - self.position < SPLICED_BYTES:
+            self._is_cut = yield from self.more()
+            if self._is_cut:
+                return
+        self.left = _UNBOUNDED
+        try:
+            self.left = yield from self.varint()
+            if self.left < 0:
+                raise InvalidRecord(f"record {self.index} has a negative length")
+            yield from self._check_fields()
+        except _Unfit:
+            raise InvalidRecord(
+                f"the fields of record {self.index} do not end where the record does"
+            ) from None
+        self.index += 1
+
+    def _check_fields(self) -> Generator[None]:
+        yield from self.skip(_ATTRIBUTES_BYTES)
+        timestamp_delta = yield from self.varint(MAX_VARLONG_BYTES)
+        offset_delta = yield from self.varint()
+        key_bytes = yield from self.varint()
+        yield from self.skip(key_bytes)
+        yield from self.skip((yield from self.varint()))
+        headers = yield from self.varint()
+        if headers < 0:
+            raise InvalidRecord(f"record {self.index} cannot have {headers} headers")
+        yield from self._check_headers(headers)
+        if self.left:
+            raise _Unfit
+        if offset_delta != self.index:
+            raise InvalidRecord(
+                f"record {self.index} has offset delta {offset_delta}; they count from 0 without a gap"
+            )
+        self._note_content(key_bytes, timestamp_delta)
+
+    def _check_headers(self, count: int) -> Generator[None]:
+        if count > self.left:
+            raise _Unfit
+        while count:
+            start = self.position
+            self.position, left = _skip_headers(self.data, start, min(count, HEADERS_PER_STEP))
+            self.left -= self.position - start
+            if self.left < 0:
+                raise _Unfit
+            count -= min(count, HEADERS_PER_STEP) - left
+            yield
+            if left:
+                key_bytes = yield from self.varint()
+                if key_bytes < 0:
+                    raise InvalidRecord("a record has a header without a key")
+                yield from self.skip(key_bytes)
+                yield from self.skip((yield from self.varint()))
+                count -= 1
+
+    def _note_content(self, key_bytes: int, delta: int) -> None:
+        rules = self._rules
+        timestamp = (rules.base_timestamp + delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP  # as Java wraps
+        if key_bytes < 0 and rules.keys_required:
+            self._note_error(_NO_KEY)
+        elif timestamp != NO_TIMESTAMP and not rules.oldest_ms <= timestamp <= rules.newest_ms:
+            self._error = InvalidTimestamp
+            self._note_error(
+                f"timestamp {timestamp} is not between {rules.oldest_ms} and {rules.newest_ms}, as "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
+            )
+        else:
+            self._newest = max(self._newest, timestamp)
+
+    def _note_error(self, message: str) -> None:
+        """Note what is wrong with a record that can be read: all such records of a batch are named."""
+        self._errors = [*self._errors, RecordError(self.index, message)]
+        self.stops = len(self._errors) == MAX_RECORD_ERRORS
+
+    def _refusal(self) -> InvalidRecord | InvalidTimestamp:
+        first, number = self._errors[0], len(self._errors)
+        more = f", and {number - 1} more records are at fault" if number > 1 else ""
+        return self._error(f"record {first.batch_index}: {first.message}{more}", self._errors)
+
+
+def _skip_headers(data: bytes, position: int, count: int) -> tuple[int, int]:
+    """Pass over headers with short fields: where the first other one starts, and how many are left then."""
+    with suppress(IndexError):
+        while count:
+            if (byte := data[position]) & 0x81:
+                break
+            after = position + 1 + (byte >> 1)
+            if (byte := data[after]) < 0x80:
+                after += 1 if byte & 1 else 1 + (byte >> 1)
+            elif (second := data[after + 1]) < 0x80:
+                after += 2 if byte & 1 else 2 + ((byte & 0x7F | second << 7) >> 1)
             else:
-                length, position = _zigzag(data, position)
-            end = position + (length >> 1)
-            if end > size or length & 1:
-                return index, start, _wanted(index, length, end - start)
-            position += 1
-            while data[position] > 0x7F:
-                position += 1
-            if (byte := data[position + 1]) < 0x80:
-                delta, position = byte, position + 2
-            elif (second := data[position + 2]) < 0x80:
-                delta, position = byte & 0x7F | second << 7, position + 3
-            else:
-                delta, position = _zigzag(data, position + 1)
-            if delta != index << 1:
-                raise _wrong_delta(index, delta)
-            if (byte := data[position]) == _NO_LENGTH and not keys_required:
-                position += 1
-            elif byte & 0x81 == 0:
-                position += 1 + (byte >> 1)
-            else:
-                position = _skip_key(data, position, index, keys_required)
-            if (byte := data[position]) < 0x80:
-                position += 1 if byte & 1 else 1 + (byte >> 1)
-            elif (second := data[position + 1]) < 0x80:
-                position += 2 + ((byte & 0x7F | second << 7) >> 1)
-            else:
-                position = _skip_bytes(data, position)
-            position = position + 1 if data[position] == 0 else _skip_headers(data, position)
-            if position != end:
-                raise _ill_fitting(index)
-            index += 1
-    except (IndexError, CorruptBatch) as error:
-        if not _is_cut(data, start):
-            raise _ill_fitting(index) from error
-        return index, start, size - start + 1
-    except InvalidRecord:
-        if length & 1 or (start == 0 and end == size):
-            raise
-        # Lengths may lead into the next record, or beyond what has come: only the record's own bytes count.
-        _check_some(data[start:end], 0, index, index + 1, keys_required)
-        raise
-    return index, position, 1
+                break
+            if after > len(data):
+                break
+            position, count = after, count - 1
+    return position, count
 
 
-def _wanted(index: int, length: int, size: int) -> int:
-    if length & 1:
-        raise InvalidRecord(f"record {index} has a negative length")
-    return size
-
-
-def _ill_fitting(index: int) -> InvalidRecord:
-    return InvalidRecord(f"the fields of record {index} do not end where the record does")
-
-
-def _wrong_delta(index: int, zigzag: int) -> InvalidRecord:
-    delta = (zigzag >> 1) ^ -(zigzag & 1)
-    return InvalidRecord(f"record {index} has offset delta {delta}; they have to count from 0 without a gap")
-
-
-def _is_cut(data: bytes, start: int) -> bool:
-    """Whether the record's length is not whole yet."""
-    head = data[start : start + MAX_VARLONG_BYTES]
-    return len(head) < MAX_VARLONG_BYTES and all(byte > 0x7F for byte in head)
-
-
-def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    value, position = read_varlong(data, position)
-    return (value << 1) ^ (value >> 63), position
-
-
-def _skip_key(data: bytes, position: int, index: int, required: bool) -> int:
-    length, position = read_varlong(data, position)
-    if length < 0 and required:
-        raise InvalidRecord(f"record {index} has no key, which records of a compacted topic need")
-    return position + max(length, 0)
-
-
-def _skip_bytes(data: bytes, position: int) -> int:
-    length, position = read_varlong(data, position)
-    return position + max(length, 0)
-
-
-def _skip_headers(data: bytes, position: int) -> int:
-    count, position = read_varlong(data, position)
-    if count < 0:
-        raise InvalidRecord(f"a record cannot have {count} headers")
-    for _ in range(count):
-        length, position = read_varlong(data, position)
-        if length < 0:
-            raise InvalidRecord("a record has a header without a key")
-        position = _skip_bytes(data, position + length)
+def _after_few_headers(data: bytes, position: int) -> int:
+    folded = data[position]
+    if folded & 1 or folded > 2 * FEW_HEADERS:
+        raise CorruptBatch("many headers take steps of their own")
+    position, left = _skip_headers(data, position + 1, folded >> 1)
+    if left:
+        raise CorruptBatch("the headers are cut or long")
     return position
+
+
+def _after_bytes(data: bytes, position: int) -> int:
+    folded, position = read_folded(data, position)
+    return position if folded & 1 else position + (folded >> 1)
+
+
+def _ends_early() -> InvalidRecord:
+    return InvalidRecord("the batch's records end in the middle of one")

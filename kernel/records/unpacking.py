@@ -27,6 +27,8 @@ GZIP_PIECE_BYTES = 32 * 1024
 """The same for the slowest of them, which takes as long for that."""
 PACKED_STEP_BYTES = 64 * 1024
 """What is fed at once: these libraries copy what they were fed and have not used yet, again and again."""
+UNPACKED_PIECE_BYTES = 1024 * 1024
+"""What is copied at once of records that are not packed."""
 ZSTD_STEP_BYTES = 64
 """Fed at once, with the rest of a block: this library has no bound on what comes out, but each block has one,
 128 KB, and takes four bytes at least."""
@@ -34,6 +36,8 @@ ZSTD_BLOCK_HEAD_BYTES = 3
 ZSTD_REPEATED_BYTE = 1
 """The type of a block that holds a single byte, whatever its size says."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
+EMPTY_BLOCKS_PER_STEP = 64
+"""So many blocks of nothing are passed over at once."""
 SPARE_DECOMPRESSORS = 4
 """As many are kept as threads unpack at the same time; each has a window of a few megabytes at most."""
 
@@ -64,6 +68,12 @@ def unpack(codec: int, data: Buffer, max_bytes: int) -> Iterator[bytes]:
         raise
     except Exception as error:  # each library has errors of its own, some derive from Exception alone
         raise CorruptBatch(f"the records are not valid {CODEC_NAMES[codec]}: {error}") from error
+
+
+def in_pieces(data: Buffer) -> Iterator[bytes]:
+    """Records that are not packed, in pieces as `unpack` gives them."""
+    for piece in _steps(memoryview(data), UNPACKED_PIECE_BYTES):
+        yield bytes(piece)
 
 
 def comes_in_pieces(codec: int) -> bool:
@@ -152,7 +162,7 @@ def _snappy(view: memoryview, max_bytes: int) -> Iterator[bytes]:
         return
     if len(view) < XERIAL_HEAD_BYTES:
         raise CorruptBatch("the head of the snappy blocks ends early")
-    unpacked = 0
+    unpacked = blocks = 0
     position = XERIAL_HEAD_BYTES
     while position < len(view):
         (length,) = BLOCK_LENGTH.unpack_from(view, position)
@@ -160,7 +170,9 @@ def _snappy(view: memoryview, max_bytes: int) -> Iterator[bytes]:
         if not 0 < length <= len(view) - position:
             raise CorruptBatch(f"a snappy block of {length} bytes does not fit the batch")
         piece = _snappy_block(view[position : position + length], unpacked, max_bytes)
-        yield piece
+        blocks += 1
+        if piece or blocks % EMPTY_BLOCKS_PER_STEP == 0:
+            yield piece
         unpacked += len(piece)
         position += length
 

@@ -229,6 +229,57 @@ RECORDS = (
     ),
 )
 
+
+def _fields(
+    *,
+    key: bytes = b"\x06key",
+    value: bytes = b"\x04vv",
+    headers: bytes = b"\0",
+    time: bytes = b"\0",
+    offset: bytes = b"\0",
+) -> bytes:
+    """A record of fields that were encoded by somebody else."""
+    content = b"\0" + time + offset + key + value + headers
+    return varint(len(content)) + content
+
+
+def _overlong(count: int, last: bytes = b"\0") -> bytes:
+    """A varint that takes so many bytes."""
+    return b"\x80" * (count - 1) + last
+
+
+TEN_DAYS_MS = 10 * 24 * 3_600_000
+FIELDS = {
+    "a key of length -2": (_fields(key=varint(-2)), OK),
+    "a value of length -70": (_fields(value=varint(-70)), OK),
+    "a header whose value has length -2": (_fields(headers=b"\x02\x02h\x03"), OK),
+    "a header whose key has length -1": (_fields(headers=b"\x02\x01\x02h"), INVALID),
+    "-1 headers": (_fields(headers=b"\x01"), INVALID),
+    "headers that are not there": (_fields(headers=b"\x7e"), INVALID),
+    "an offset delta of 5 bytes": (_fields(offset=_overlong(5)), OK),
+    "an offset delta of 5 bytes and 35 bits": (_fields(offset=_overlong(5, b"\x70")), OK),
+    "an offset delta of 6 bytes": (_fields(offset=_overlong(6)), INVALID),
+    "a key length of 6 bytes": (_fields(key=b"\x86" + _overlong(5) + b"key"), INVALID),
+    "a timestamp of 10 bytes": (_fields(time=_overlong(10)), OK),
+    "a timestamp of 10 bytes and 70 bits": (_fields(time=_overlong(10, b"\x7e")), OK),
+    "a timestamp of 11 bytes": (_fields(time=_overlong(11)), INVALID),
+    "a record length of 5 bytes": (b"\x96" + _overlong(4) + _fields()[1:], OK),
+    "a record length of 6 bytes": (b"\x96" + _overlong(5) + _fields()[1:], INVALID),
+    "a timestamp ten days ahead": (_fields(time=varint(TEN_DAYS_MS)), "INVALID_TIMESTAMP"),
+    "a timestamp ten days ago": (_fields(time=varint(-TEN_DAYS_MS)), OK),
+}
+"""Records field by field, and what becomes of them in a batch that is compressed."""
+
+RECORD_FIELDS = tuple(
+    Case(
+        f"compressed, {name}",
+        _sends(batch(attributes=GZIP, body=gzip.compress(content))),
+        outcome,
+        appends=int(outcome == OK),
+    )
+    for name, (content, outcome) in FIELDS.items()
+)
+
 ZSTD_BATCH = batch(attributes=ZSTD, body=zstandard.compress(record(b"a")))
 ATTRIBUTES = (
     *(
@@ -343,4 +394,4 @@ VERSIONS = tuple(
     for version in (0, 1, 2)
 )
 
-CASES = (*WHOLE, *LENGTHS, *COUNTS, *RECORDS, *ATTRIBUTES, *TIMES, *TARGETS, *ACKS, *VERSIONS)
+CASES = (*WHOLE, *LENGTHS, *COUNTS, *RECORDS, *RECORD_FIELDS, *ATTRIBUTES, *TIMES, *TARGETS, *ACKS, *VERSIONS)

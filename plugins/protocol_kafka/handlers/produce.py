@@ -139,7 +139,7 @@ async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Wa
     partition, answer = batch.partition, batch.answer
     try:
         header = batch.header or validate_batch(batch.records, partition.config)
-        await partition.check_records(batch.records, header)
+        header = await partition.check_records(batch.records, header)
         covered = batch.voucher is not None and batch.voucher.covers(partition.topic_partition, batch.records)
         result = partition.append(
             batch.records, in_transaction=covered, checks=RecordChecks.DONE, header=header

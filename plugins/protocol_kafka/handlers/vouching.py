@@ -124,4 +124,4 @@ def _producer(records: memoryview | None) -> ProducerIdentity | None:
     if not _ATTRIBUTES.unpack_from(records, _ATTRIBUTES_AT)[0] & TRANSACTIONAL_BIT:
         return None
     producer = ProducerIdentity(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
-    return None if producer.producer_id == NO_PRODUCER_ID else producer
+    return None if producer.producer_id <= NO_PRODUCER_ID else producer

@@ -208,6 +208,22 @@ def results(partition: Partition, batches: list[tuple[int, int, int, int]]) -> l
     return [(result.base_offset, result.last_offset) for result in appended]
 
 
+def test_an_id_below_minus_1_is_no_producer() -> None:
+    partition = open_partition()
+    for _ in range(2):
+        partition.append(sent(-2, -3, -4))
+    assert partition.log_end_offset == 2
+    assert partition.producers.entries == {}
+
+
+def test_no_producer_starts_with_an_epoch_below_minus_1() -> None:
+    partition = open_partition()
+    with pytest.raises(InvalidProducerEpoch):
+        partition.append(sent(7, -2, 0))
+    partition.append(sent(7, -1, 0))
+    assert partition.log_end_offset == 1
+
+
 def test_sequences_wrap_to_zero() -> None:
     partition = open_partition()
     batches = [(1, 0, SEQUENCES - 4, 3), (1, 0, SEQUENCES - 1, 1), (1, 0, 0, 2), (1, 0, 2, 1)]

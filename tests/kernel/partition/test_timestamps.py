@@ -6,8 +6,9 @@ import pytest
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
-from tidelog.kernel.partition import AppendResult, Isolation
-from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, parse_header, verify_crc
+from tidelog.kernel.partition import AppendResult, Isolation, Partition
+from tidelog.kernel.partition.record_checks import RecordChecks
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.testing import FakeClock, make_batch
 
@@ -42,6 +43,76 @@ def test_append_time_replaces_what_the_client_said(codec: int) -> None:
     assert header.codec == codec
     assert [record.timestamp for record in iter_records(stored, header)] == [NOW + 1234] * 2
     assert partition.store.segments()[0].max_timestamp == NOW + 1234
+
+
+TEN_DAYS_MS = 10 * 24 * 3_600_000
+
+
+def stored_header(partition: Partition) -> BatchHeader:
+    """The header of the first batch, whose CRC is right."""
+    stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
+    header = parse_header(stored)
+    assert verify_crc(stored, header)
+    return header
+
+
+WRONG_MAX = [NOW - 10**9, NOW + 50, NOW + TEN_DAYS_MS, -1, -(2**63), 2**63 - 1]
+
+
+@pytest.mark.parametrize("wrong", WRONG_MAX)
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+async def test_the_max_timestamp_is_that_of_the_records(codec: int, wrong: int) -> None:
+    batch = changed(
+        compressed(make_batch([b"a"] * 3, timestamps=[NOW - 9, NOW - 5, NOW - 7]), codec), max_timestamp=wrong
+    )
+    at_once, in_steps = open_partition(), open_partition()
+    at_once.append(bytearray(batch))
+    header = await in_steps.check_records(batch, parse_header(batch))
+    in_steps.append(batch, checks=RecordChecks.DONE, header=header)
+    for partition in (at_once, in_steps):
+        assert stored_header(partition).max_timestamp == NOW - 5
+        assert partition.store.segments()[0].max_timestamp == NOW - 5
+
+
+@pytest.mark.parametrize("wrong", WRONG_MAX)
+def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
+    partition = open_partition(config=TopicConfig(cleanup_policy=("compact",)))
+    batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])
+    partition.append(changed(batch, max_timestamp=wrong))
+    assert stored_header(partition).max_timestamp == NOW - 5
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        (NOW - 10**9, NOW - 5),
+        (-1, NOW - 5),
+        (NOW + TEN_DAYS_MS, NOW - 5),
+        (NOW, NOW),  # nothing about the header is odd, so the records are not looked at
+    ],
+)
+def test_the_max_timestamp_of_a_batch_that_is_not_packed(said: int, stored: int) -> None:
+    partition = open_partition()
+    partition.append(changed(make_batch([b"a"] * 2, timestamps=[NOW - 9, NOW - 5]), max_timestamp=said))
+    assert stored_header(partition).max_timestamp == stored
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_records_far_off_are_refused_whatever_the_header_says(codec: int) -> None:
+    partition = open_partition()
+    ahead = make_batch([b"a"] * 3, timestamps=[NOW, NOW + TEN_DAYS_MS, NOW])
+    with pytest.raises(InvalidTimestamp) as error:
+        partition.append(changed(compressed(ahead, codec), max_timestamp=NOW))
+    assert [record.batch_index for record in error.value.record_errors] == [1]
+    assert partition.log_end_offset == 0
+
+
+def test_append_time_does_not_hide_what_the_records_say() -> None:
+    """The flag is taken away, and then the records' own timestamps count."""
+    partition = open_partition()
+    ahead = compressed(make_batch([b"a"] * 2, timestamps=[NOW, NOW + TEN_DAYS_MS]), 4)
+    with pytest.raises(InvalidTimestamp):
+        partition.append(changed(ahead, max_timestamp=NOW, attributes=4 | TIMESTAMP_TYPE_BIT))
 
 
 def test_append_time_lets_any_client_clock_pass() -> None:

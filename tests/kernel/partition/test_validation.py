@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -16,8 +17,14 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
-from tidelog.kernel.partition.validation import validate_batch, validate_timestamps
-from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
+from tidelog.kernel.partition.validation import needs_record_checks, validate_batch, validate_records
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    pack_batch,
+    parse_header,
+)
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, changed, compressed
@@ -154,28 +161,72 @@ LIMITS = TopicConfig(message_timestamp_before_max_ms=5000, message_timestamp_aft
 
 @pytest.mark.parametrize(
     ("base", "newest"),
-    [(NOW, NOW), (NOW - 5000, NOW), (NOW, NOW + 1000), (-1, -1), (-1, NOW), (NOW - 5000, NOW + 1000)],
+    [(NOW, NOW), (NOW - 5000, NOW), (NOW, NOW + 1000), (-1, -1), (NOW - 5000, NOW + 1000)],
 )
 def test_timestamps_within_the_limits(base: int, newest: int) -> None:
-    validate_timestamps(header_of(base, newest), LIMITS, NOW)
+    assert not needs_record_checks(header_of(base, newest), LIMITS, NOW)
 
 
 @pytest.mark.parametrize(
-    ("base", "newest", "said"),
+    ("base", "newest"),
     [
-        (NOW, NOW + 1001, "message.timestamp.after.max.ms=1000"),
-        (NOW - 5001, NOW, "message.timestamp.before.max.ms=5000"),
-        (0, 0, "message.timestamp.before.max.ms=5000"),
-        (NOW, 2**63 - 1, "message.timestamp.after.max.ms=1000"),
-        (-(2**63), NOW, "message.timestamp.before.max.ms=5000"),
+        (NOW, NOW + 1001),
+        (NOW - 5001, NOW),
+        (0, 0),
+        (-1, NOW),
+        (NOW, NOW - 1),
+        (NOW, -1),
+        (NOW, 2**63 - 1),
+        (-(2**63), NOW),
     ],
 )
-def test_timestamps_beyond_the_limits(base: int, newest: int, said: str) -> None:
-    with pytest.raises(InvalidTimestamp, match=said):
-        validate_timestamps(header_of(base, newest), LIMITS, NOW)
+def test_records_are_looked_at_when_the_header_cannot_be_right(base: int, newest: int) -> None:
+    assert needs_record_checks(header_of(base, newest), LIMITS, NOW)
+    append_time = TopicConfig(message_timestamp_type="LogAppendTime")
+    assert not needs_record_checks(header_of(base, newest), append_time, NOW)
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize(
+    ("times", "at_fault"),
+    [
+        ([NOW, NOW - 5000, NOW + 1000], []),
+        ([NOW, -1, NOW], []),
+        ([-1, -1], []),
+        ([-1, NOW, -1, NOW + 1001], [3]),
+        ([NOW, NOW + 1001, NOW, NOW - 5001], [1, 3]),
+        ([NOW + 1001] * 3, [0, 1, 2]),
+        ([NOW - 5001, NOW], [0]),
+        ([0, 2**40, NOW], [0, 1]),
+        ([-2, -1], [0]),
+    ],
+)
+def test_each_record_is_compared_with_the_limits(codec: int, times: list[int], at_fault: list[int]) -> None:
+    batch = compressed(make_batch([b"v"] * len(times), timestamps=times), codec)
+    honest = parse_header(batch)
+    # What the header says is of no account.
+    for max_timestamp in (honest.max_timestamp, NOW, -1):
+        header = honest._replace(max_timestamp=max_timestamp)
+        if not at_fault:
+            assert validate_records(batch, header, LIMITS, NOW) == max(times)
+            continue
+        with pytest.raises(InvalidTimestamp, match=r"message\.timestamp\.before\.max\.ms") as error:
+            validate_records(batch, header, LIMITS, NOW)
+        assert [record.batch_index for record in error.value.record_errors] == at_fault
 
 
 def test_kafkas_defaults_allow_any_past_and_an_hour_ahead() -> None:
-    validate_timestamps(header_of(0, NOW + 3_600_000), TopicConfig(), NOW)
-    with pytest.raises(InvalidTimestamp):
-        validate_timestamps(header_of(0, NOW + 3_600_001), TopicConfig(), NOW)
+    assert not needs_record_checks(header_of(0, NOW + 3_600_000), TopicConfig(), NOW)
+    assert needs_record_checks(header_of(0, NOW + 3_600_001), TopicConfig(), NOW)
+    for ahead_ms, is_taken in ((3_600_000, True), (3_600_001, False)):
+        batch = compressed(make_batch(timestamps=NOW + ahead_ms), 3)
+        with nullcontext() if is_taken else pytest.raises(InvalidTimestamp):
+            validate_records(batch, parse_header(batch), TopicConfig(), NOW)
+
+
+def test_a_client_cannot_know_the_append_time() -> None:
+    batch = changed(batch_of(3), attributes=TIMESTAMP_TYPE_BIT)
+    validate_batch(batch, TopicConfig())
+    with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
+        validate_batch(batch, TopicConfig(message_timestamp_type="LogAppendTime"))
+    assert [record.batch_index for record in error.value.record_errors] == [0, 1, 2]

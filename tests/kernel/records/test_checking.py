@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tracemalloc
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
-from tidelog.kernel.records.checking import RECORDS_PER_STEP, check_in_steps
+from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, RECORDS_PER_STEP, RecordRules, check_in_steps
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record, iter_records
 from tidelog.kernel.records.unpacking import unpack
@@ -40,8 +41,16 @@ def of(values: list[bytes | None], keys: list[bytes | None] | None = None) -> by
 
 def check_records(pieces: Iterable[bytes], count: int, *, keys_required: bool = False) -> None:
     """Take all steps."""
-    for _ in check_in_steps(pieces, count, keys_required=keys_required):
+    for _ in check_in_steps(pieces, count, RecordRules(keys_required=keys_required)):
         pass
+
+
+def test_as_many_records_are_named_as_make_sense() -> None:
+    count = 3 * MAX_RECORD_ERRORS
+    rules = RecordRules(keys_required=True)
+    with pytest.raises(InvalidRecord, match=f"and {MAX_RECORD_ERRORS - 1} more") as error:
+        deque(check_in_steps([of([b"v"] * count)], count, rules), maxlen=0)
+    assert [each.batch_index for each in error.value.record_errors] == list(range(MAX_RECORD_ERRORS))
 
 
 THREE = of([b"a", b"b", b"c"])
@@ -55,7 +64,7 @@ def test_whatever_was_encoded_passes(rows: list[tuple[bytes | None, bytes | None
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_STEP, RECORDS_PER_STEP + 1, 1100, 9000])
 def test_many_records_take_many_steps(count: int) -> None:
-    steps = list(check_in_steps([of([b"x" * 70] * count)], count))
+    steps = list(check_in_steps([of([b"x" * 70] * count)], count, RecordRules()))
     assert len(steps) == -(-count // RECORDS_PER_STEP)
 
 
@@ -67,7 +76,8 @@ def test_each_piece_is_a_step_of_its_own() -> None:
             unpacked.append(THREE[start : start + 2])
             yield unpacked[-1]
 
-    assert [len(unpacked) for _ in check_in_steps(pieces(), 3)] == [*range(1, len(THREE) // 2 + 1)]
+    seen = [len(unpacked) for _ in check_in_steps(pieces(), 3, RecordRules())]
+    assert set(seen) == set(range(1, len(THREE) // 2 + 1))
 
 
 @pytest.mark.parametrize("size", [50, 8200, 3_000_000])
@@ -97,6 +107,11 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
     "headers that are not there": (ONE[:-1] + b"\x7e", 1, "do not end where the record does"),
     "a header without a key": (b"\x10" + ONE[1:-1] + b"\x02\x01\x01", 1, "header without a key"),
     "a varint without an end": (b"\xff" * 11, 1, "do not end where the record does"),
+    "a header beyond its record, and another behind it": (
+        b"\x0c\0\0\0\x08\x01\0\x0c\0\0\x02\x01\x01\0",
+        2,
+        "do not end where the record does",
+    ),
 }
 
 
@@ -110,7 +125,7 @@ def test_keys_where_they_are_called_for() -> None:
     some = of([b"a", b"b"], [b"key", None])
     check_records([some], 2)
     check_records([of([b"a", b"b"], [b"key", b""])], 2, keys_required=True)
-    with pytest.raises(InvalidRecord, match="record 1 has no key"):
+    with pytest.raises(InvalidRecord, match="record 1: there is no key"):
         check_records([some], 2, keys_required=True)
 
 

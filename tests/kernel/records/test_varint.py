@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.varint import read_varlong, write_varlong
+from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -53,10 +55,33 @@ def test_a_varint_that_ends_early_is_corrupt(content: str) -> None:
         read_varlong(bytes.fromhex(content), 0)
 
 
-@pytest.mark.parametrize("content", ["80" * 10 + "00", "ff" * 11, "80" * 9 + "02", "ff" * 9 + "7f"])
-def test_a_varint_of_more_than_64_bits_is_corrupt(content: str) -> None:
+@pytest.mark.parametrize("content", ["80" * 10 + "00", "ff" * 11])
+def test_a_varint_of_more_than_ten_bytes_is_corrupt(content: str) -> None:
     with pytest.raises(CorruptBatch):
         read_varlong(bytes.fromhex(content), 0)
+
+
+@pytest.mark.parametrize("content", ["80" * 5 + "00", "ff" * 6, "80" * 4])
+def test_a_varint_of_32_bits_has_five_bytes_at_most(content: str) -> None:
+    with pytest.raises(CorruptBatch):
+        read_varint(bytes.fromhex(content), 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "value"),
+    [
+        (read_varlong, "80" * 9 + "02", 0),
+        (read_varlong, "ff" * 9 + "7f", -(2**63)),
+        (read_varlong, "8000", 0),
+        (read_varint, "80" * 4 + "10", 0),
+        (read_varint, "ff" * 4 + "7f", -(2**31)),
+        (read_varint, "8600", 3),
+    ],
+)
+def test_bits_beyond_the_width_are_dropped_as_in_kafka(
+    read: Callable[[bytes, int], tuple[int, int]], content: str, value: int
+) -> None:
+    assert read(bytes.fromhex(content), 0) == (value, len(content) // 2)
 
 
 @given(st.binary(max_size=12), st.integers(0, 14))
