@@ -10,6 +10,7 @@ from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.consumer_groups.assembly import consumer_groups_for
 from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.assembly import group_settings
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory
 from tidelog.plugins.coordinator.groups.driver import GroupDriver
@@ -112,7 +113,7 @@ class CoordinatorService:
     def begin(self) -> None:
         """Begin to read back what is remembered, and the work that is done now and then."""
         self._broker.tasks.start(PeriodicTask("group-deadlines", self._deadlines.run, DEADLINE_RETRY_MS))
-        self.group_log.open(self.replay)
+        self.group_log.open(self.replay, GroupRelocation(self.partition_for_group, self.transactions))
         self.transactions.open()
         for task in periodic_tasks(self.transactions, self._broker.config):
             self._broker.tasks.start(task)

@@ -102,7 +102,13 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
     if header.is_control:
         marker = decode_marker(batch, header)
         return LoadedBatch(
-            header.base_offset, (), header.producer_id, header.producer_epoch, header.is_transactional, marker
+            header.base_offset,
+            (),
+            header.producer_id,
+            header.producer_epoch,
+            header.is_transactional,
+            marker,
+            header.max_timestamp,
         )
     packed = batch[HEADER_BYTES:]
     data = decompress(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else bytes(packed)
@@ -121,6 +127,7 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
         header.producer_epoch,
         header.is_transactional,
         offsets=offsets,
+        timestamp_ms=header.max_timestamp,
     )
 
 

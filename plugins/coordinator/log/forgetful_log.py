@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition.partition import AppendResult
 from tidelog.plugins.coordinator.log.state_log import LogReader, StateRecord
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 
 class ForgetfulLog:
@@ -40,10 +44,17 @@ class ForgetfulLog:
     async def committed(self, partition: int, result: AppendResult) -> None:
         """See `StateLog`."""
 
+    async def flush(self, partition: int) -> None:
+        """See `StateLog`."""
+
+    async def wait_loaded(self) -> bool:
+        """See `StateLog`."""
+        return True
+
     async def ensure(self) -> None:
         """See `StateLog`."""
 
-    def open(self, reader: LogReader) -> None:
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
         """See `StateLog`."""
         self._open = True
         reader.loaded(0)

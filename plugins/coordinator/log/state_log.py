@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.records.control import EndMarker
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 
 class StateRecord(NamedTuple):
@@ -20,8 +23,9 @@ class StateRecord(NamedTuple):
 class LoadedBatch(NamedTuple):
     """A batch that was read back. A control batch has a `marker` and no records.
 
-    `producer_id` is -1 outside transactions. Records without a key are left out: they mean nothing. `offsets`
-    are those of the records, empty if they follow each other from `base_offset` on.
+    `producer_id` is -1 outside transactions; `timestamp_ms` is the newest of its records. Records without a
+    key are left out: they mean nothing. `offsets` are those of the records, empty if they follow each other
+    from `base_offset` on.
     """
 
     base_offset: int
@@ -30,6 +34,7 @@ class LoadedBatch(NamedTuple):
     producer_epoch: int = -1
     is_transactional: bool = False
     marker: EndMarker | None = None
+    timestamp_ms: int = -1
     offsets: Sequence[int] = ()
 
     def offset_of(self, index: int) -> int:
@@ -100,6 +105,18 @@ class StateLog(Protocol):
         """
         ...
 
+    async def flush(self, partition: int) -> None:
+        """Wait until all that was appended to a partition is on disk.
+
+        Raises:
+            BrokerError: as `append`.
+        """
+        ...
+
+    async def wait_loaded(self) -> bool:
+        """Wait until what is there was read back; return whether all of it could be read."""
+        ...
+
     async def ensure(self) -> None:
         """Make the log if there is none.
 
@@ -108,8 +125,11 @@ class StateLog(Protocol):
         """
         ...
 
-    def open(self, reader: LogReader) -> None:
-        """Begin to read back what is there, all of it in order, to `reader`."""
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+        """Begin to read back what is there, all of it in order, to `reader`.
+
+        With `relocation`, what earlier versions kept in the wrong partition is moved before.
+        """
         ...
 
     def close(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,25 +17,20 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition.partition import Isolation
 from tidelog.kernel.partition.record_checks import RecordChecks
-from tidelog.kernel.storage import region_bytes
-from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
+from tidelog.plugins.coordinator.log.batches import encode_batch
+from tidelog.plugins.coordinator.log.loading import TopicLoader
+from tidelog.plugins.coordinator.log.relocation import Relocator
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.partition import Partition
     from tidelog.kernel.partition.partition import AppendResult
     from tidelog.kernel.topics import NewTopic, Topic
-    from tidelog.plugins.coordinator.log.state_log import LoadedBatch, LogReader, StateRecord
+    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
+    from tidelog.plugins.coordinator.log.state_log import LogReader, StateRecord
 
 _log = logging.getLogger(__name__)
-
-RECORDS_PER_SLICE = 1000
-"""What is taken into memory before others get their turn: a millisecond or two."""
-STEPS_PER_SLICE = 128
-"""How many groups take up their life before others get their turn."""
-MANY_RECORDS = 10_000
 
 
 class TopicLog:
@@ -54,6 +49,9 @@ class TopicLog:
         self._active: dict[int, Partition] = {}
         self._failed: dict[int, BrokerError] = {}
         self._reader: LogReader | None = None
+        self._relocation: RelocationPolicy | None = None
+        self._loader: TopicLoader | None = None
+        self._all_loaded = trio.Event()
         broker.topics.announce_internal(spec)
 
     @property
@@ -96,16 +94,37 @@ class TopicLog:
             await self._topics.ensure(self._spec.name)
             self._attach()
 
-    def open(self, reader: LogReader) -> None:
+    async def flush(self, partition: int) -> None:
+        """See `StateLog`."""
+        self.check_active(partition)
+        try:
+            await self._active[partition].flush()
+        except (StorageError, UnknownTopicOrPartition) as error:
+            raise self._lost(partition, error) from error
+
+    async def wait_loaded(self) -> bool:
+        """See `StateLog`."""
+        self._attach()
+        if self._topic is not None:
+            await self._all_loaded.wait()
+        return not self._failed
+
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
         """See `StateLog`."""
         self._reader = reader
+        self._relocation = relocation
         self._topics.on_deletion(self._on_deletion)
         self._attach()
 
     def close(self) -> None:
         """See `StateLog`."""
+        self._stop_loading()
         self._reader = None
         self._active.clear()
+
+    def _stop_loading(self) -> None:
+        if self._loader is not None:
+            self._loader.stop()
 
     def _explain(self, partition: int) -> None:
         """Raise why a partition is not active, unless it has just become so."""
@@ -130,20 +149,23 @@ class TopicLog:
         self._topic = topic = self._topics.find(self._spec.name)
         if topic is None:
             return
-        to_load: list[tuple[int, Partition]] = []
-        for index, partition in enumerate(topic.partitions):
-            if partition.log_end_offset > partition.log_start_offset:
-                to_load.append((index, partition))
-            else:
-                self._active[index] = partition
-                reader.loaded(index)
-        if to_load:
-            self.progress.partitions += len(to_load)
-            self._tasks.once(f"load {topic.name}", lambda: self._load(topic, to_load))
+        relocator = Relocator(self._relocation, topic, self._clock) if self._relocation else None
+        self._loader = loader = TopicLoader(topic, reader, relocator, self.progress, self._load_bytes)
+        for index in loader.empty_partitions():
+            self._loaded(topic, index, None)
+        self._all_loaded = trio.Event()
+        if len(self._active) == len(topic.partitions):
+            self._all_loaded.set()
+        else:
+            self.progress.partitions += sum(
+                partition.log_end_offset > partition.log_start_offset for partition in topic.partitions
+            )
+            self._tasks.once(f"load {topic.name}", partial(self._load, topic, loader))
 
     def _on_deletion(self, topic: Topic) -> None:
         if topic is not self._topic:
             return
+        self._stop_loading()
         self._active.clear()
         self._failed.clear()
         if self._reader is not None:
@@ -152,75 +174,24 @@ class TopicLog:
                 self._reader.forget(index)
         self._topic = None
 
-    async def _load(self, topic: Topic, partitions: Sequence[tuple[int, Partition]]) -> None:
+    async def _load(self, topic: Topic, loader: TopicLoader) -> None:
         began = trio.current_time()
-        for index, partition in partitions:
-            failure = await self._load_partition(topic, index, partition)
-            if self._reader is not None and self._is_read(topic):
-                if failure is None:
-                    self._active[index] = partition
-                    self._reader.loaded(index)
-                else:
-                    _log.error("%s-%d cannot be read: %s", topic.name, index, failure)
-                    self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {failure}")
-            self.progress.loaded_partitions += 1
+        try:
+            await loader.load(partial(self._loaded, topic))
+        finally:
+            self._all_loaded.set()
         self.progress.milliseconds = round((trio.current_time() - began) * 1000)
         _log.info(
             "read %d records of %s in %d ms", self.progress.records, topic.name, self.progress.milliseconds
         )
 
-    async def _load_partition(self, topic: Topic, index: int, partition: Partition) -> BrokerError | None:
-        """Read a partition to its end and let it settle; why that is not possible."""
-        offset, end = partition.log_start_offset, partition.log_end_offset
-        unfrozen = offset
-        while offset < end and self._is_read(topic):
-            start = offset
-            try:
-                batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
-            except BrokerError as error:
-                return error
-            self.progress.bytes += size
-            await self._apply(topic, index, batches)
-            if offset - unfrozen >= MANY_RECORDS:
-                # What was read stays: to go through it at every full collection would hold up all requests.
-                gc.freeze()
-                unfrozen = offset
-            if offset == start:
-                break
-        await self._settle(topic, index)
-        if offset - partition.log_start_offset >= MANY_RECORDS:
-            gc.freeze()
-        return None
-
-    async def _settle(self, topic: Topic, index: int) -> None:
-        if self._reader is None or not self._is_read(topic):
+    def _loaded(self, topic: Topic, index: int, failure: BrokerError | None) -> None:
+        """A partition was read to its end, unless there is a `failure`."""
+        if self._reader is None or topic is not self._topic:
             return
-        for count, _ in enumerate(self._reader.settle(index), 1):
-            if count % STEPS_PER_SLICE == 0:
-                await trio.lowlevel.checkpoint()
-                if not self._is_read(topic):
-                    return
-
-    def _is_read(self, topic: Topic) -> bool:
-        """Return whether what a topic holds is still wanted: it is there, and this log is open."""
-        return topic is self._topic and self._reader is not None
-
-    def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
-        """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""
-        found = partition.read(offset, self._load_bytes, Isolation.READ_UNCOMMITTED, wait=True)
-        data = b"".join(region_bytes(region) for region in found.regions)
-        batches, next_offset = decode_batches(memoryview(data), offset)
-        return batches, next_offset, len(data)
-
-    async def _apply(self, topic: Topic, index: int, batches: Sequence[LoadedBatch]) -> None:
-        since_checkpoint = 0
-        for batch in batches:
-            if self._reader is None or not self._is_read(topic):
-                return
-            self._reader.replay(index, batch)
-            count = len(batch.records)
-            self.progress.records += count
-            since_checkpoint += count + 1
-            if since_checkpoint >= RECORDS_PER_SLICE:
-                since_checkpoint = 0
-                await trio.lowlevel.checkpoint()
+        if failure is None:
+            self._active[index] = topic.partitions[index]
+            self._reader.loaded(index)
+        else:
+            _log.error("%s-%d cannot be read: %s", topic.name, index, failure)
+            self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {failure}")

@@ -37,9 +37,12 @@ from tidelog.plugins.coordinator.records.transactions import (
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.listing import matcher
 from tidelog.plugins.coordinator.transactions.markers import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.transactions.orphans import Orphans
+from tidelog.plugins.coordinator.transactions.relocation import TransactionRelocation
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
 from tidelog.plugins.coordinator.transactions.transaction import NO_PRODUCER_ID, Transaction
+from tidelog.plugins.coordinator.transactions.unfinished import Outcome
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
@@ -90,10 +93,11 @@ class Transactions:
         self._settings = settings
         self._completing: set[str] = set()
         self._unmarked: dict[str, frozenset[TopicPartition]] = {}
+        self._orphans = Orphans(log, markers, surroundings.clock, surroundings.coordinator_epoch)
 
     def open(self) -> None:
         """Begin to read back the log; what is found decided is completed by `complete_prepared`."""
-        self._log.open(self)
+        self._log.open(self, TransactionRelocation(self._around.partition_for, self._orphans.add))
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, current: ProducerIdentity | None = None
@@ -246,6 +250,28 @@ class Transactions:
         """Write what is missing of decisions: markers after a crash, or where a partition refused them."""
         for transactional_id, partition in tuple(self.table.prepared.items()):
             await self._complete(partition, transactional_id)
+        await self._orphans.complete()
+
+    async def outcome(self, producer_id: int, place: TopicPartition) -> Outcome:
+        """See `UnfinishedTransactions`.
+
+        Raises:
+            BrokerError: an open transaction could not be made to include `place`.
+        """
+        if not await self._log.wait_loaded() or producer_id in self._orphans:
+            return Outcome.UNKNOWN
+        held = self.table.unfinished(producer_id)
+        if held is None:
+            return Outcome.ABORTED
+        partition, transaction = held
+        if transaction.state is ONGOING and place not in transaction.partitions:
+            added = attrs.evolve(transaction, partitions=transaction.partitions | {place})
+            await self._record(partition, added)
+        # What is done next must not be on disk before the reason for it is.
+        await self._log.flush(partition)
+        if transaction.state is ONGOING:
+            return Outcome.OPEN
+        return Outcome.COMMITTED if transaction.state is PREPARE_COMMIT else Outcome.ABORTED
 
     async def remove_expired(self) -> None:
         """Forget transactional ids that were not used for `transactional.id.expiration.ms`."""
@@ -280,6 +306,7 @@ class Transactions:
     def forget(self, partition: int) -> None:
         """See `LogReader`."""
         self.table.forget(partition)
+        self._orphans.forget(partition)
 
     def _partition(self, transactional_id: str) -> int:
         if not transactional_id:

@@ -77,6 +77,17 @@ class TransactionTable:
             return self._read(partition, encode_key(transactional_id))
         return found
 
+    def unfinished(self, producer_id: int) -> Held | None:
+        """The transaction of a producer that is open or decided, None if it has none."""
+        held = self.ongoing.get(producer_id)
+        if held is not None:
+            return held
+        for transactional_id, partition in self.prepared.items():
+            transaction = self._partitions[partition][transactional_id]
+            if transaction.producer_id == producer_id:
+                return Held(partition, transaction)
+        return None
+
     def put(self, partition: int, transaction: Transaction) -> None:
         """What is in the log from now on."""
         transactional_id = transaction.transactional_id

@@ -12,7 +12,7 @@ import trio
 from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import CoordinatorLoadInProgress
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.coordinator.log import LoadedBatch, topic_log
+from tidelog.plugins.coordinator.log import LoadedBatch, loading
 from tidelog.plugins.coordinator.log.batches import decode_batches
 
 GROUPS = [f"group-{number}" for number in range(20)]
@@ -28,7 +28,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Generator[threading.Event]:
         gate.wait()
         return decode_batches(data, from_offset)
 
-    monkeypatch.setattr(topic_log, "decode_batches", wait_and_decode)
+    monkeypatch.setattr(loading, "decode_batches", wait_and_decode)
     yield gate
     gate.set()
 

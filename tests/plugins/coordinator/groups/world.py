@@ -29,6 +29,7 @@ from tidelog.plugins.coordinator.groups.group import GroupSettings
 from tidelog.plugins.coordinator.groups.guard import GroupGuard
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 from tidelog.plugins.coordinator.log.state_log import LogReader
 
 PARTITIONS = 3
@@ -69,10 +70,16 @@ class FakeLog:
             if self.flush_error is not None:
                 raise self.flush_error
 
+    async def flush(self, partition: int) -> None:
+        pass
+
+    async def wait_loaded(self) -> bool:
+        return True
+
     async def ensure(self) -> None:
         pass
 
-    def open(self, reader: LogReader) -> None:
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
         pass
 
     def close(self) -> None:

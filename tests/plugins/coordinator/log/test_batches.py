@@ -36,7 +36,7 @@ def test_what_is_written_is_read_back(
     (found,), end = decode_batches(memoryview(batch), 0)
     assert end == len(written)
     producer_id, epoch = producer or (-1, -1)
-    assert found == LoadedBatch(0, written, producer_id, epoch, producer is not None)
+    assert found == LoadedBatch(0, written, producer_id, epoch, producer is not None, timestamp_ms=NOW_MS)
 
 
 def test_other_batches_are_read_too() -> None:
@@ -49,9 +49,9 @@ def test_other_batches_are_read_too() -> None:
     batches, end = decode_batches(memoryview(bytes(mixed + emptied + marker)), 0)
     assert end == 9
     assert batches == [
-        LoadedBatch(0, [(b"k" * 200, b"v" * 300), (b"", None)], offsets=(0, 1)),
-        LoadedBatch(3, []),
-        LoadedBatch(8, (), 7, 1, True, EndMarker(True, 3)),
+        LoadedBatch(0, [(b"k" * 200, b"v" * 300), (b"", None)], timestamp_ms=NOW_MS + 9999, offsets=(0, 1)),
+        LoadedBatch(3, [], timestamp_ms=parse_header(emptied).max_timestamp),
+        LoadedBatch(8, (), 7, 1, True, EndMarker(True, 3), NOW_MS),
     ]
 
 

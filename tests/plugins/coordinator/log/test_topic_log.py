@@ -13,7 +13,8 @@ from tidelog.kernel.errors import CoordinatorLoadInProgress, NotCoordinator
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
-from tidelog.plugins.coordinator.log.topic_log import STEPS_PER_SLICE, TopicLog
+from tidelog.plugins.coordinator.log.loading import STEPS_PER_SLICE
+from tidelog.plugins.coordinator.log.topic_log import TopicLog
 
 SPEC = NewTopic("__state", 3, config={"cleanup.policy": "compact"})
 

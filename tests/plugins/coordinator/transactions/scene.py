@@ -31,6 +31,7 @@ from tidelog.plugins.coordinator.transactions.service import (
 
 if TYPE_CHECKING:
     from tidelog.kernel.coordination.transactions import ProducerIdentity
+    from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 TOPIC = "data"
 PLACES = tuple(TopicPartition(TOPIC, index) for index in range(3))
@@ -84,10 +85,16 @@ class KeptLog:
     async def committed(self, partition: int, result: AppendResult) -> None:
         """At once."""
 
+    async def flush(self, partition: int) -> None:
+        """At once."""
+
+    async def wait_loaded(self) -> bool:
+        return True
+
     async def ensure(self) -> None:
         """It is there."""
 
-    def open(self, reader: LogReader) -> None:
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
         for offset, records in enumerate(self.batches):
             reader.replay(0, LoadedBatch(offset, records))
         self._open = True

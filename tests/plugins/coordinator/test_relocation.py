@@ -1,0 +1,198 @@
+"""What earlier versions kept in the wrong partitions is moved at the first start, wherever that ends."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugins.coordinator import misplacing
+from tests.plugins.coordinator.misplacing import (
+    COMMITTED,
+    COUNT,
+    OPEN,
+    PENDING,
+    TOPIC,
+    TRANSACTION_STATES,
+    committed_offsets,
+    described_groups,
+    expected_offsets,
+    is_unstable,
+    loaded,
+    log_ends,
+    misplaced_keys,
+    settings,
+    transaction_states,
+)
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.errors import CoordinatorLoadInProgress
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.coordinator.hashing import partition_for
+from tidelog.plugins.coordinator.log import LoadedBatch, loading
+from tidelog.plugins.coordinator.log.batches import decode_batches
+from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
+
+CUTS = 8
+DAY_MS = 86_400_000
+SEED = 17
+
+
+@pytest.fixture
+async def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that an earlier version filled."""
+    data = tmp_path / "old"
+    await misplacing.fill(data, monkeypatch)
+    return data
+
+
+async def check_state(broker: Broker) -> None:
+    """Everything is there, where Kafka looks for it, and nowhere else."""
+    await loaded(broker)
+    assert committed_offsets(broker) == expected_offsets()
+    assert is_unstable(broker, PENDING)
+    assert await transaction_states(broker) == TRANSACTION_STATES
+    classic, consumer = described_groups(broker)
+    assert "member-1" in repr(classic)
+    assert "epoch=7" in repr(consumer)
+    assert misplaced_keys(broker) == []
+
+
+async def check_end(broker: Broker) -> None:
+    """The open transaction commits, its offsets count, and nothing holds up readers of committed data."""
+    transactions = broker.coordinator.transactions
+    described = transactions.describe(OPEN)
+    await transactions.end(OPEN, described.producer, commit=True)
+    assert committed_offsets(broker) == expected_offsets(open_committed=True)
+    assert not is_unstable(broker, PENDING)
+    for topic in (*misplacing.LOGS, TOPIC):
+        for partition in broker.topics.get(topic).partitions:
+            assert partition.last_stable_offset == partition.log_end_offset, (
+                topic,
+                partition.topic_partition,
+            )
+    assert misplaced_keys(broker) == []
+
+
+async def test_an_earlier_version_left_it_in_the_wrong_place(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the other tests would prove nothing."""
+    moving = "tidelog.plugins.coordinator.log.relocation.Relocator.pairs"
+    monkeypatch.setattr(moving, lambda self: ((index,) for index in range(misplacing.COUNT)))
+    async with running_broker(settings(old)) as broker:
+        await loaded(broker)
+        kinds = {(topic, key[:2]) for topic, _, key in misplaced_keys(broker)}
+        assert kinds == {
+            (misplacing.TRANSACTIONS, b"\0\0"),
+            *((misplacing.OFFSETS, kind.to_bytes(2, "big")) for kind in (1, 2, 3, 5, 6, 7, 8, 16)),
+        }
+
+
+async def test_everything_is_moved_once_and_logged(old: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        async with running_broker(settings(old)) as broker:
+            await check_state(broker)
+            ends = log_ends(broker)
+    lines = [message for message in caplog.messages if "moved the state" in message]
+    assert sorted(line.partition(" where ")[0] for line in lines) == [
+        "moved the state of 5 name(s), 21 record(s), to the partitions of __consumer_offsets",
+        "moved the state of 5 name(s), 5 record(s), to the partitions of __transaction_state",
+    ]
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        async with running_broker(settings(old)) as broker:
+            await check_state(broker)
+            assert log_ends(broker) == ends
+            await check_end(broker)
+    assert [message for message in caplog.messages if "moved the state" in message] == []
+
+
+async def test_a_clock_that_was_set_back_keeps_nothing_in_the_wrong_place(old: Path) -> None:
+    async with running_broker(settings(old), clock=lambda: wall_clock_ms() - DAY_MS) as broker:
+        await check_state(broker)
+        await check_end(broker)
+
+
+async def test_a_kill_before_any_write_loses_nothing(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Path] = []
+
+    def leave_before(method: Callable[..., Any]) -> Callable[..., Any]:
+        def write(self: Partition, *arguments: Any, **options: Any) -> Any:
+            left.append(shutil.copytree(old, tmp_path / f"killed-{len(left)}"))
+            return method(self, *arguments, **options)
+
+        return write
+
+    with monkeypatch.context() as patch:
+        for name in ("append", "append_marker"):
+            patch.setattr(Partition, name, leave_before(getattr(Partition, name)))
+        async with running_broker(settings(old)) as broker:
+            await check_state(broker)
+    assert len(left) > 15
+    for data in left:
+        async with running_broker(settings(data)) as broker:
+            await check_state(broker)
+            await check_end(broker)
+
+
+@pytest.mark.parametrize(
+    "fate", [DataFate.LOST, DataFate.TORN, DataFate.SCATTERED], ids=lambda fate: fate.name
+)
+async def test_a_power_cut_loses_nothing(old: Path, tmp_path: Path, fate: DataFate) -> None:
+    recorder = Recorder(old)
+    with recorder.installed():
+        async with running_broker(settings(old)) as broker:
+            await loaded(broker)
+            recorder.catch_up()
+            count = len(recorder.operations)
+    chosen = set(random.Random(SEED).sample(range(count), min(CUTS, count)))
+    device = recorder.start
+    for done, operation in enumerate(recorder.operations[:count]):
+        if done in chosen:
+            place = tmp_path / f"cut-{done}"
+            place.mkdir()
+            PowerCut(fate, NameFate.SOME, seed=done).leave(device, place / "data")
+            async with running_broker(settings(place / "data")) as broker:
+                await check_state(broker)
+                await check_end(broker)
+            shutil.rmtree(place)
+        device.apply(operation)
+
+
+async def test_a_partition_without_records_waits_until_its_counterpart_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, gate = tmp_path / "data", threading.Event()
+    with misplacing.earlier_version(monkeypatch):
+        async with running_broker(settings(data)) as broker:
+            await broker.topics.ensure(TOPIC)
+            await broker.coordinator.prepare_groups()
+            await broker.coordinator.prepare_transactions()
+            broker.coordinator.offsets.commit(OffsetCommit(COMMITTED, [OffsetToCommit(TOPIC, 0, 5)]))
+
+    def wait_and_decode(data: memoryview, from_offset: int) -> tuple[list[LoadedBatch], int]:
+        gate.wait()
+        return decode_batches(data, from_offset)
+
+    monkeypatch.setattr(loading, "decode_batches", wait_and_decode)
+    async with running_broker(settings(data)) as broker:
+        try:
+            home = broker.topics.get(misplacing.OFFSETS).partitions[partition_for(COMMITTED, COUNT)]
+            assert home.log_end_offset == 0
+            with pytest.raises(CoordinatorLoadInProgress):
+                broker.coordinator.offsets.fetch(OffsetFetch(COMMITTED, None))
+        finally:
+            gate.set()
+        await loaded(broker)
+        assert committed_offsets(broker)[COMMITTED] == {0: 5}

@@ -1,0 +1,116 @@
+"""Of the state of one transactional id in two partitions the newer stays, and nothing is left half done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.plugins.coordinator import misplacing
+from tests.plugins.coordinator.misplacing import (
+    COUNT,
+    OPEN,
+    PENDING,
+    TOPIC,
+    TRANSACTIONS,
+    committed_offsets,
+    expected_offsets,
+    image_of,
+    is_unstable,
+    loaded,
+    settings,
+    write,
+)
+from tidelog.kernel.coordination.transactions import TransactionState
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.coordinator.hashing import partition_for
+from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.log.log_image import LogImage
+from tidelog.plugins.coordinator.records.transactions import encode_key, encode_value
+from tidelog.plugins.coordinator.transactions.relocation import TransactionRelocation
+from tidelog.plugins.coordinator.transactions.table import Held
+from tidelog.plugins.coordinator.transactions.transaction import Transaction
+
+NAME = "payments"
+SOURCE, TARGET = 1, 2
+OLDER_MS, NEWER_MS = 100, 101
+HALF_AN_HOUR_MS = 1_800_000
+
+EMPTY, ONGOING, PREPARED = (
+    TransactionState.EMPTY,
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+)
+
+
+def known(producer_id: int, state: TransactionState) -> Transaction:
+    return Transaction(NAME, producer_id, 0, 1000, state, start_ms=1, last_update_ms=1)
+
+
+def image(transaction: Transaction | None, timestamp_ms: int) -> LogImage:
+    """Return an image with that transaction, or with a tombstone."""
+    image = LogImage()
+    value = None if transaction is None else encode_value(transaction)
+    image.apply(LoadedBatch(0, [(encode_key(NAME), value)], timestamp_ms=timestamp_ms))
+    return image
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "ours_is_newer", "outcome"),
+    [
+        (known(1, EMPTY), known(2, EMPTY), True, "moved"),
+        (known(1, ONGOING), known(2, EMPTY), True, "moved"),
+        (known(1, PREPARED), None, True, "moved"),
+        (known(1, EMPTY), None, False, "dropped"),
+        (known(1, EMPTY), known(2, EMPTY), False, "dropped"),
+        (known(1, EMPTY), known(2, ONGOING), True, "dropped"),
+        (known(1, ONGOING), known(2, ONGOING), True, "completed"),
+        (known(1, ONGOING), known(2, EMPTY), False, "completed"),
+        (known(1, ONGOING), None, False, "completed"),
+        (known(1, PREPARED), known(2, PREPARED), False, "completed"),
+        (known(1, ONGOING), known(1, PREPARED), False, "dropped"),
+        (known(1, PREPARED), known(1, ONGOING), True, "moved"),
+    ],
+)
+async def test_which_of_two_stays(
+    ours: Transaction, theirs: Transaction | None, ours_is_newer: bool, outcome: str
+) -> None:
+    orphans: list[Held] = []
+    policy = TransactionRelocation(lambda _: TARGET, orphans.append)
+    times = (NEWER_MS, OLDER_MS) if ours_is_newer else (OLDER_MS, NEWER_MS)
+    move = await policy.plan(SOURCE, image(ours, times[0]), TARGET, image(theirs, times[1]))
+    copied = [(each.timestamp_ms, list(each.records)) for each in move.copies]
+    expected = [(times[0], [StateRecord(encode_key(NAME), encode_value(ours))])]
+    assert copied == (expected if outcome == "moved" else [])
+    assert list(move.removed) == ([] if outcome == "completed" else [encode_key(NAME)])
+    assert orphans == ([Held(SOURCE, ours)] if outcome == "completed" else [])
+
+
+async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after Apache Kafka had the directory meanwhile, and gave the transactional id another producer."""
+    data = tmp_path / "data"
+    await misplacing.fill(data, monkeypatch)
+    newer = Transaction(OPEN, 4000, 0, 60_000, EMPTY, last_update_ms=1)
+    with misplacing.earlier_version(monkeypatch):
+        async with running_broker(settings(data)) as broker:
+            record = StateRecord(encode_key(OPEN), encode_value(newer))
+            write(
+                broker, TRANSACTIONS, partition_for(OPEN, COUNT), [record], broker.clock() + HALF_AN_HOUR_MS
+            )
+    for _ in range(2):
+        async with running_broker(settings(data)) as broker:
+            await loaded(broker)
+            wrong = image_of(broker, TRANSACTIONS, misplacing.masked_hash(OPEN) % COUNT)
+            while any(key == encode_key(OPEN) for key, _, _ in wrong.live()):
+                await trio.sleep(0.01)
+                wrong = image_of(broker, TRANSACTIONS, misplacing.masked_hash(OPEN) % COUNT)
+            described = broker.coordinator.transactions.describe(OPEN)
+            assert (described.state, described.producer) == (EMPTY, newer.producer)
+            assert committed_offsets(broker) == expected_offsets()
+            assert not is_unstable(broker, PENDING)
+            for topic in (*misplacing.LOGS, TOPIC):
+                for partition in broker.topics.get(topic).partitions:
+                    assert partition.last_stable_offset == partition.log_end_offset
