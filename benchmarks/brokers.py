@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from tests.peers import KafkaDistribution, KafkaServer, ServerProcess, TidelogServer, free_port
+from tests.peers import (
+    SHIPPED_JVM_OPTIONS,
+    KafkaDistribution,
+    KafkaServer,
+    ServerProcess,
+    TidelogServer,
+    free_port,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +135,7 @@ class KafkaKind:
         return f"Apache Kafka {self.distribution.version}"
 
     def server(self, work_dir: Path) -> KafkaServer:
-        return KafkaServer(self.distribution, work_dir, _SETTINGS)
+        return KafkaServer(self.distribution, work_dir, _SETTINGS, SHIPPED_JVM_OPTIONS)
 
     def describe(self) -> dict[str, object]:
         java = self.distribution.java

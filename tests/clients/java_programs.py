@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tests.deadlines import DEADLINE_S
-from tests.peers import PeerUnavailableError, find_java, find_kafka, resolve_jars
+from tests.peers import PeerUnavailableError, exclusive, find_java, find_kafka, resolve_jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,15 +53,30 @@ def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[s
 
 @cache
 def _compiled(program: str, jars: Path) -> Path:
+    """Return the folder of a program's classes; they are kept beside the jars until its text changes."""
     javac = shutil.which("javac")
     if javac is None:
         raise PeerUnavailableError("the Java client", "no `javac` is on the PATH; install a JDK")
-    classes = Path(mkdtemp(prefix="tidelog-java-"))
-    ended = subprocess.run(
-        [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(_SOURCES / f"{program}.java")],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-    )
-    assert ended.returncode == 0, ended.stderr
+    source = _SOURCES / f"{program}.java"
+    version = hashlib.sha256(f"{Path(javac).resolve()} {jars}".encode() + source.read_bytes()).hexdigest()[
+        :12
+    ]
+    classes = jars.parent / f"java-{program}-{version}"
+    with exclusive(classes.with_name(classes.name + ".lock")):
+        if not classes.exists():
+            _compile(javac, source, jars, classes)
     return classes
+
+
+def _compile(javac: str, source: Path, jars: Path, classes: Path) -> None:
+    with TemporaryDirectory(dir=classes.parent) as unfinished:
+        target = Path(unfinished) / "classes"
+        target.mkdir()
+        ended = subprocess.run(
+            [javac, "-nowarn", "-cp", f"{jars}/*", "-d", str(target), str(source)],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert ended.returncode == 0, ended.stderr
+        target.rename(classes)

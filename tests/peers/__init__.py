@@ -4,11 +4,11 @@ Development only, never part of the wheel. Everything fetched lives in one cache
 (`PEERS_CACHE` moves it). What cannot be had raises PeerUnavailableError, whose text is the reason.
 """
 
-from .cache import CACHE_VARIABLE, peers_cache
+from .cache import CACHE_VARIABLE, exclusive, peers_cache
 from .java import find_java
 from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
 from .kafka_messages import ask_kafka_messages
-from .kafka_server import KafkaServer, running_kafka
+from .kafka_server import SHIPPED_JVM_OPTIONS, KafkaServer, running_kafka
 from .maven import resolve_jars
 from .ports import LOOPBACK, free_port, free_ports
 from .process import ServerFailedError, ServerProcess
@@ -21,6 +21,7 @@ __all__ = [
     "LOOPBACK",
     "NEWEST_KAFKA",
     "OLD_PROTOCOLS_KAFKA",
+    "SHIPPED_JVM_OPTIONS",
     "KafkaDistribution",
     "KafkaServer",
     "PeerUnavailableError",
@@ -29,6 +30,7 @@ __all__ = [
     "TidelogServer",
     "answers_api_versions",
     "ask_kafka_messages",
+    "exclusive",
     "find_java",
     "find_kafka",
     "free_port",

@@ -42,7 +42,7 @@ class KafkaDistribution:
         `org.apache.kafka.tools.TopicCommand`. Raises subprocess.TimeoutExpired after `timeout_s`.
         """
         # A tool lives for a second: it starts sooner and takes less memory without the optimizing compiler.
-        options = ["-Xmx512M", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xmx512M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         return subprocess.run(
             self.command(class_name, args, options),
             input=stdin,

@@ -26,12 +26,11 @@ KAFKA_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "2",
 }
-HEAP = ("-Xmx512M",)
 
 
 def kafka_on(data: Path, work: Path, **settings: str) -> KafkaServer:
     """Apache Kafka on that directory; it formats one that is empty."""
-    return KafkaServer(find_kafka(), work, {**KAFKA_SETTINGS, **settings}, heap=HEAP, data_dir=data)
+    return KafkaServer(find_kafka(), work, {**KAFKA_SETTINGS, **settings}, data_dir=data)
 
 
 def tidelog_on(data: Path, work: Path, **settings: str) -> TidelogServer:
