@@ -77,5 +77,6 @@ def cut_back(partition: Partition, offset: int) -> None:
     remove_snapshots(store, above=end)
     if partition.epochs.truncate_from_end(end) or CHECKPOINT_NAME in forgotten:
         store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())
-    restore_producers(partition, newest_snapshot=end)
+    # Transactions that end above the high watermark hold readers back: no snapshot tells of these.
+    restore_producers(partition, newest_snapshot=min(high_watermark, end))
     watermarks.set_back(partition.log_start_offset, min(high_watermark, end))

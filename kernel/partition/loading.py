@@ -36,12 +36,15 @@ def load_partition(partition: Partition, *, clean_start: bool) -> None:
     tell that history parted. It never falls: clients take no metadata of an older epoch than they have seen.
     The partition comes with the epoch that the metadata store wants it led in, and gets a later one if its
     own history tells of that epoch already.
+
+    All of the log is committed where this broker leads, since no other replica has to have it. Where another
+    one leads (`follows`), what the checkpoint says is, until the leader says more; it also begins epochs.
     """
     wanted = partition.leader_epoch
     written_down = _load_epochs(partition)
     _read_log(partition, epochs_lost=written_down is None)
     newest = max(NO_EPOCH if written_down is None else written_down, partition.epochs.latest)
-    if clean_start or newest == NO_EPOCH:
+    if clean_start or newest == NO_EPOCH or partition.follows:
         partition.leader_epoch = max(newest, wanted)
     else:
         _lead_in_new_epoch(partition, max(newest, wanted) + 1)
@@ -85,13 +88,17 @@ def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
     """
     store, end = partition.store, partition.log_end_offset
     remove_snapshots(store, below=partition.log_start_offset, above=end)
-    newest = min(end, store.aborted_known_until)
+    high_watermark = end
+    if partition.follows:
+        high_watermark = max(min(store.checkpointed_high_watermark, end), partition.log_start_offset)
+    # Transactions that end above the high watermark hold readers back: no snapshot tells of these.
+    newest = min(high_watermark, store.aborted_known_until)
     restore_producers(partition, newest_snapshot=newest, whole_log=epochs_lost)
     remove_stray_snapshots(store)
     if end and not snapshot_offsets(store.side_files()) and len(store.segments()) > 1:
         # Rolls and clean stops leave snapshots; a log that lost them is not to be read a second time.
         write_last_snapshot(partition)
-    partition.watermarks.set_back(partition.log_start_offset, end)
+    partition.watermarks.set_back(partition.log_start_offset, high_watermark)
 
 
 def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: bool = False) -> None:

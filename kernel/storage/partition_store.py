@@ -52,6 +52,15 @@ class PartitionStore(Protocol):
         """
         ...
 
+    @property
+    def checkpointed_high_watermark(self) -> int:
+        """The high watermark that was written down before the log was opened, 0 without one.
+
+        It may be above the log's end when records were lost, and below it as a rule. Only a partition that
+        another broker leads goes by it.
+        """
+        ...
+
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """Add one batch whose header is stamped; its bytes are in the page cache when this returns.
 

@@ -199,7 +199,7 @@ class FileStorage:
         opened = {store.topic_partition: store for store in opening.stores}
         for placement in placements:
             if placement.spec.topic_partition not in offline:
-                placement.directory.tell_of_loss(opened[placement.spec.topic_partition])
+                placement.directory.recall_high_watermark(opened[placement.spec.topic_partition])
                 placement.directory.add(opened[placement.spec.topic_partition])
         for placement in placements:
             self._resume_move(placement)

@@ -104,6 +104,7 @@ class MemoryPartitionStore:
         self._segments: tuple[_Segment, ...] = (_Segment(0, now_ms()),)
         self._log_start = 0
         self._side_files: dict[str, bytes] = {}
+        self.checkpointed_high_watermark = 0
 
     @property
     def log_start_offset(self) -> int:

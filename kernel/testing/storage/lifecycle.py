@@ -39,6 +39,9 @@ class Lifecycle:
     async def test_a_new_storage_starts_clean(self, scene: StorageScene) -> None:
         assert scene.storage.clean_start
 
+    async def test_a_new_partition_has_no_high_watermark_from_before(self, scene: StorageScene) -> None:
+        assert (await scene.open_store()).checkpointed_high_watermark == 0
+
     async def test_everything_is_there_after_a_stop(self, scene: StorageScene) -> None:
         if not scene.backend.durable:
             pytest.skip("the backend keeps nothing")

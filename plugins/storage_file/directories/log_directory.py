@@ -223,9 +223,9 @@ class LogDirectory:
                 write_checkpoint(self.path / HIGH_WATERMARK_CHECKPOINT, merged)
                 self._high_watermarks = merged
 
-    def tell_of_loss(self, store: FilePartitionStore) -> None:
-        """Say so when a log that was opened ends before what readers had been shown."""
-        shown = self._high_watermarks.get(store.topic_partition, 0)
+    def recall_high_watermark(self, store: FilePartitionStore) -> None:
+        """Give an opened log its checkpointed high watermark; warn when the log ends before it."""
+        shown = store.checkpointed_high_watermark = self._high_watermarks.get(store.topic_partition, 0)
         if store.log_end_offset < shown:
             _log.warning(
                 "%s ends at offset %d, and readers had been shown what is below %d: that is lost",

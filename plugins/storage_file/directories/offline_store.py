@@ -20,6 +20,7 @@ class OfflineStore:
     size_bytes = 0
     durable_offset = 0
     aborted_known_until = 0
+    checkpointed_high_watermark = 0
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

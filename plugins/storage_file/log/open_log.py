@@ -35,6 +35,7 @@ class OpenLog:
         "_failure",
         "changes",
         "changing",
+        "checkpointed_high_watermark",
         "config",
         "directory",
         "durability",
@@ -79,6 +80,7 @@ class OpenLog:
         self.touched = loaded.changed
         self._aborted_known_until = loaded.aborted_known_until
         self._failure: OSError | None = None
+        self.checkpointed_high_watermark = 0
         self.mirror: Mirror | None = None
 
     @property

@@ -67,13 +67,14 @@ def open_partition(
     *,
     clean_start: bool = True,
     leader_epoch: int = 0,
+    follows: bool = False,
     in_thread: Callable[[str, Callable[[], object]], None] = run_at_once,
 ) -> Partition:
     """A partition, loaded from its store as at a start of the broker."""
     config, clock = config or TopicConfig(), clock or FakeClock()
     store = new_store(config, clock) if store is None else store
     partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread, run_in_a_task)
-    partition.leader_epoch = leader_epoch
+    partition.leader_epoch, partition.follows = leader_epoch, follows
     load_partition(partition, clean_start=clean_start)
     return partition
 

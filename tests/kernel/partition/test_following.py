@@ -212,3 +212,58 @@ def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
     assert ends(partition) == (4, 5, 5)
     partition.append_marker(1, 0, 0, commit=False)
     assert ends(partition) == (6, 6, 6)
+
+
+# Its start
+
+
+def follower_of(data: bytes, config: TopicConfig, high_watermark: int) -> Partition:
+    """One that has all of the leader's log, and was told so much of what is committed."""
+    following = open_partition(new_store(config), config, follows=True)
+    following.append_as_follower(bytearray(data))
+    following.advance_high_watermark(high_watermark)
+    return following
+
+
+@pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
+@pytest.mark.parametrize("clean_start", [True, False])
+@pytest.mark.parametrize("committed", [*range(END + 1), END + 5])
+def test_a_follower_starts_with_the_high_watermark_of_the_checkpoint(
+    config: TopicConfig, clean_start: bool, committed: int
+) -> None:
+    """Also committed readers see what they saw before, though snapshots know no ended transactions."""
+    before = follower_of(all_of(leader()), config, committed)
+    store = before.store
+    if clean_start:
+        before.close()
+    store.checkpointed_high_watermark = committed  # type: ignore[misc]
+    after = open_partition(store, config, clean_start=clean_start, follows=True)
+    assert ends(after) == ends(before)
+    assert after.high_watermark == min(committed, END)
+    assert aborted(after) == aborted(before)
+    assert (after.leader_epoch, after.epochs.entries()) == (5, before.epochs.entries())
+    after.advance_high_watermark(END)
+    assert ends(after) == (9, END, END)
+
+
+def test_a_followers_high_watermark_is_not_below_its_log_start() -> None:
+    store = follower_of(all_of(leader()), TopicConfig(), END).store
+    store.raise_log_start(4)
+    store.checkpointed_high_watermark = 2  # type: ignore[misc]
+    assert open_partition(store, follows=True).high_watermark == 4
+
+
+@pytest.mark.parametrize("checkpointed", [0, 4, END, END + 5])
+@pytest.mark.parametrize("clean_start", [True, False])
+def test_where_this_broker_leads_all_of_the_log_is_committed(checkpointed: int, clean_start: bool) -> None:
+    store = leader().store
+    store.checkpointed_high_watermark = checkpointed  # type: ignore[misc]
+    assert open_partition(store, clean_start=clean_start).high_watermark == END
+
+
+def test_a_truncation_keeps_what_ended_above_the_high_watermark_undecided() -> None:
+    following = follower_of(all_of(leader()), SMALL_SEGMENTS, 4)
+    assert max(snapshot_offsets(following.store.side_files())) > 6
+    stable = following.last_stable_offset
+    following.truncate_to(END - 1)
+    assert (following.last_stable_offset, following.high_watermark) == (stable, 4)

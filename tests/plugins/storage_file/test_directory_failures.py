@@ -322,20 +322,3 @@ async def test_a_checkpoint_that_cannot_be_written_takes_its_directory_down(
         await eventually(
             lambda: written.exists() and f"{name.topic} {name.partition} 3" in written.read_text()
         )
-
-
-async def test_high_watermarks_are_written_down_at_intervals_and_at_the_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    written = tmp_path / "a/replication-offset-checkpoint"
-    async with two_directories(tmp_path, **{"replica.high.watermark.checkpoint.interval.ms": 10}) as broker:
-        (first, second) = in_directory(broker, tmp_path, "a")
-        append_to(first)
-        expected = f"0\n2\nt {first.topic_partition.partition} 3\nt {second.topic_partition.partition} 0\n"
-        await eventually(lambda: written.exists() and written.read_text() == expected)
-        append_to(second, 7)
-    assert written.read_text() == expected.replace(" 0\n", " 7\n").replace("\n2\n", "\n2\n", 1)
-    # Whoever was shown more than is there learns of it.
-    written.write_text(expected.replace(" 3\n", " 9\n"))
-    async with two_directories(tmp_path):
-        assert "ends at offset 3, and readers had been shown what is below 9" in caplog.text
