@@ -31,6 +31,10 @@ class StorageError(BrokerError):
     """The disk below a partition failed; the partition is offline until a restart."""
 
 
+class LogBusy(StorageError):
+    """Segments cannot be rewritten now, because of what else is done to the log; the message names it."""
+
+
 class LogDirNotFound(BrokerError):
     """The path is none of the broker's log directories."""
 

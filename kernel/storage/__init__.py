@@ -33,7 +33,7 @@ from tidelog.kernel.storage.regions import (
     WouldBlock,
     region_bytes,
 )
-from tidelog.kernel.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
+from tidelog.kernel.storage.segments import AbortedTransaction, SegmentDraft, SegmentView, StaleDraft
 from tidelog.kernel.storage.topic_partition import TopicPartition
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Region",
     "SegmentDraft",
     "SegmentView",
+    "StaleDraft",
     "Storage",
     "StorageBackend",
     "StorageContext",

@@ -151,9 +151,12 @@ class PartitionStore(Protocol):
         ...
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
-        """Blocking: begin to write a segment anew, as compaction does.
+        """Blocking: begin to rewrite segments, as compaction does, into one that begins at `base_offset`.
+
+        What the draft is made of is read after this call, so that the store knows when it is out of date.
 
         Raises:
+            LogBusy: the partition is being moved, or is closed.
             OSError: the disk refused.
         """
         ...
@@ -167,7 +170,10 @@ class PartitionStore(Protocol):
         for `file.delete.delay.ms`.
 
         Raises:
+            StaleDraft: a draft is of another store or log directory, or the log is not what it was when the
+                draft was begun, or what it is to replace was replaced since; the drafts are to be discarded.
             ValueError: the drafts do not fit there, or a segment is gone meanwhile.
+            LogBusy: the partition is being moved, or is closed.
             OSError: the disk refused; the old segments are there still. When that came too late, the
                 partition takes no more appends, and the next start puts the new ones in place.
         """

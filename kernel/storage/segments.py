@@ -1,4 +1,4 @@
-"""What is told of segments, and a segment that is written anew."""
+"""Views of segments, and drafts: segments that are rewritten to replace others."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ class SegmentView(NamedTuple):
     last_modified_ms: int
 
 
-class SegmentDraft(Protocol):
-    """A segment that is written anew, to take the place of others; nobody reads it before it does.
+class StaleDraft(ValueError):
+    """A draft that cannot replace anything any more; the message says why. The log has lost nothing by it."""
 
-    Its methods are blocking, and called in one thread at a time.
+
+class SegmentDraft(Protocol):
+    """A segment that is rewritten to replace others; it has no readers before it does.
+
+    Its methods are blocking, and called in one thread at a time. A draft belongs to the store that began it,
+    as the log was then. It is stale, and only `discard` works, once the log was truncated, moved, closed or
+    deleted, once another draft was begun at the same base offset, and once `replace_segments` has used it.
     """
 
     @property
@@ -55,6 +61,7 @@ class SegmentDraft(Protocol):
         """Add a batch.
 
         Raises:
+            StaleDraft: the draft is stale.
             ValueError: the offsets do not follow those that are there.
             InvalidRecord: they are too far from the segment's base offset.
             OSError: the disk refused; only `discard` makes sense now.
@@ -62,9 +69,13 @@ class SegmentDraft(Protocol):
         ...
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """As `PartitionStore.add_aborted`, for markers in this segment."""
+        """As `PartitionStore.add_aborted`, for markers in this segment.
+
+        Raises:
+            StaleDraft: the draft is stale.
+        """
         ...
 
     def discard(self) -> None:
-        """Take it away instead of replacing anything with it."""
+        """Remove it without replacing anything; no error when it is stale or removed already."""
         ...

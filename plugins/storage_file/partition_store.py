@@ -21,6 +21,7 @@ from tidelog.kernel.storage import (
 from tidelog.plugins.storage_file.log import appending, lookups, removal
 from tidelog.plugins.storage_file.log.flushes import close_files, flush_all
 from tidelog.plugins.storage_file.log.open_log import OpenLog
+from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
 from tidelog.plugins.storage_file.segments.rolling import RollPolicy
 from tidelog.plugins.storage_file.telling import telling
@@ -96,8 +97,9 @@ class FilePartitionStore(OpenLog):
         segment = self.segment_list.from_offset(aborted.last_offset)[0]
         if segment.aborted.append(aborted):
             self.durability.files_created()
-        if self.mirror is not None:
-            self.mirror.add_aborted(aborted)
+        mirror = self.mirror
+        if mirror is not None:
+            mirror.add_aborted(aborted)
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
@@ -140,7 +142,8 @@ class FilePartitionStore(OpenLog):
     @telling
     def draft_segment(self, base_offset: int) -> FileSegmentDraft:
         """See `PartitionStore.draft_segment`."""
-        return FileSegmentDraft(self.directory, base_offset, self.segment_settings())
+        self.check()
+        return self.drafts.begin(lambda: self.directory, base_offset, self.segment_settings())
 
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
         """See `PartitionStore.replace_segments`."""
@@ -149,8 +152,9 @@ class FilePartitionStore(OpenLog):
     def raise_log_start(self, offset: int) -> None:
         """See `PartitionStore.raise_log_start`."""
         self.start_offset = max(self.start_offset, offset)
-        if self.mirror is not None:
-            self.mirror.copy.raise_log_start(offset)
+        mirror = self.mirror
+        if mirror is not None:
+            mirror.copy.raise_log_start(offset)
 
     def flush(self) -> int:
         """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
@@ -195,7 +199,8 @@ class FilePartitionStore(OpenLog):
             segment.sleep_if_idle()
 
     def retire(self) -> None:
-        """The partition is to be deleted: nothing of it has to be made durable any more."""
+        """Blocking: the partition is to be deleted, nothing of it has to be made durable any more."""
+        self.operations.begin(Operation.CLOSE)
         self.durability.retire()
         self.touched = False
 
@@ -206,5 +211,6 @@ class FilePartitionStore(OpenLog):
 
     def close(self) -> None:
         """See `PartitionStore.close`."""
+        self.operations.begin(Operation.CLOSE)
         if not self.has_failed:
             close_files(self)

@@ -44,7 +44,8 @@ from tidelog.plugins.storage_file.kraft.home import MetadataHome
 from tidelog.plugins.storage_file.kraft.opening import has_metadata_log
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
-from tidelog.plugins.storage_file.moving.moves import Move, Moves
+from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.moving.moves import Moves
 from tidelog.plugins.storage_file.names import delete_directory, future_directory
 from tidelog.plugins.storage_file.recovery.opening import Placement
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
-from tidelog.kernel.storage import EMPTY_SLICE, AbortedTransaction, LogSlice, SegmentDraft, SegmentView
+from tidelog.kernel.storage import (
+    EMPTY_SLICE,
+    AbortedTransaction,
+    LogSlice,
+    SegmentDraft,
+    SegmentView,
+    StaleDraft,
+)
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -56,10 +63,17 @@ class _Segment:
 
 
 class MemorySegmentDraft:
-    """`SegmentDraft` in memory."""
+    """`SegmentDraft` in memory; `stale` says why it cannot be used any more."""
 
     def __init__(self, base_offset: int, now_ms: int) -> None:
         self.segment = _Segment(base_offset, now_ms)
+        self.replaced: list[range] = []
+        self.stale = ""
+
+    def check(self) -> None:
+        """Raise `StaleDraft` when it cannot be written or used any more."""
+        if self.stale:
+            raise StaleDraft(f"the draft at {self.base_offset} is stale: {self.stale}")
 
     @property
     def base_offset(self) -> int:
@@ -78,6 +92,7 @@ class MemorySegmentDraft:
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """See `SegmentDraft.append`."""
+        self.check()
         if base_offset < self.segment.next_offset:
             raise ValueError(
                 f"offsets {base_offset} to {last_offset} do not follow {self.segment.next_offset}"
@@ -88,10 +103,12 @@ class MemorySegmentDraft:
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `SegmentDraft.add_aborted`."""
+        self.check()
         self.segment.aborted.append(aborted)
 
     def discard(self) -> None:
-        """Nothing is kept of it anyway."""
+        """See `SegmentDraft.discard`."""
+        self.stale = self.stale or "it was discarded"
 
 
 class MemoryPartitionStore:
@@ -105,6 +122,7 @@ class MemoryPartitionStore:
         self._log_start = 0
         self._side_files: dict[str, bytes] = {}
         self.checkpointed_high_watermark = 0
+        self._drafts: dict[int, MemorySegmentDraft] = {}
 
     @property
     def log_start_offset(self) -> int:
@@ -239,6 +257,7 @@ class MemoryPartitionStore:
         segments = self._segments
         if offset >= self.log_end_offset:
             return
+        self._end_drafts("the log was truncated since it was begun")
         if offset < segments[0].base_offset:
             self._segments = (_Segment(offset, self._now_ms()),)
         else:
@@ -259,28 +278,58 @@ class MemoryPartitionStore:
 
     def draft_segment(self, base_offset: int) -> MemorySegmentDraft:
         """See `PartitionStore.draft_segment`."""
-        return MemorySegmentDraft(base_offset, self._now_ms())
+        older = self._drafts.get(base_offset)
+        if older is not None:
+            older.stale = older.stale or "another draft was begun at its base offset"
+        draft = self._drafts[base_offset] = MemorySegmentDraft(base_offset, self._now_ms())
+        return draft
 
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
         """See `PartitionStore.replace_segments`."""
+        mine = self._usable(drafts)
         segments, wanted = self._segments, sorted(replaced)
         bases = [segment.base_offset for segment in segments[:-1]]
         start = bases.index(wanted[0]) if wanted and wanted[0] in bases else 0
         end = start + len(wanted)
         if not wanted or bases[start:end] != wanted:
             raise ValueError(f"{wanted} are no inactive segments that follow each other")
-        new = [draft.segment for draft in drafts if isinstance(draft, MemorySegmentDraft)]
+        new = [draft.segment for draft in mine]
         limits = [*(segment.base_offset for segment in new[1:]), segments[end].base_offset]
         fits = all(
             each.base_offset < limit and each.next_offset <= limit
             for each, limit in zip(new, limits, strict=False)
         )
-        if not new or len(new) < len(drafts) or new[0].base_offset != wanted[0] or not fits:
+        if not new or new[0].base_offset != wanted[0] or not fits:
             raise ValueError(f"the drafts do not fit in the place of {wanted}")
+        self._note_replacement(mine, range(wanted[0], segments[end].base_offset))
         kept = [segment for index, segment in enumerate(new) if segment.size or not (start or index)]
         for segment in kept:
             segment.modified_ms = max(old.modified_ms for old in segments[start:end])
         self._segments = (*segments[:start], *kept, *segments[end:])
+
+    def _usable(self, drafts: Sequence[SegmentDraft]) -> list[MemorySegmentDraft]:
+        mine = [draft for draft in drafts if isinstance(draft, MemorySegmentDraft)]
+        for draft in mine:
+            draft.check()
+            if self._drafts.get(draft.base_offset) is not draft:
+                raise StaleDraft(f"the draft at {draft.base_offset} is of another store")
+        if len(mine) < len(drafts):
+            raise StaleDraft("a draft is not of this store")
+        return sorted(mine, key=_base_offset)
+
+    def _note_replacement(self, used: Sequence[MemorySegmentDraft], offsets: range) -> None:
+        for draft in used:
+            if any(old.start < offsets.stop and offsets.start < old.stop for old in draft.replaced):
+                raise StaleDraft(f"segments were replaced since the draft at {draft.base_offset} was begun")
+        for draft in used:
+            draft.stale = "it was used"
+        for draft in self._drafts.values():
+            draft.replaced.append(offsets)
+
+    def _end_drafts(self, why: str) -> None:
+        for draft in self._drafts.values():
+            draft.stale = draft.stale or why
+        self._drafts.clear()
 
     def flush(self) -> int:
         """There is nothing more durable than memory; the log end offset."""
@@ -304,4 +353,5 @@ class MemoryPartitionStore:
         self._side_files.pop(name, None)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """See `PartitionStore.close`; nothing is kept."""
+        self._end_drafts("the log was closed")

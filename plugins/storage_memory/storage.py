@@ -67,7 +67,7 @@ class MemoryStorage:
 
     def __init__(self, context: StorageContext) -> None:
         self._now_ms = context.now_ms
-        self._open: set[TopicPartition] = set()
+        self._open: dict[TopicPartition, MemoryPartitionStore] = {}
         self.metadata = MemoryRegistry()
         self.clean_start = True
         self.failed_partitions: Mapping[TopicPartition, str] = {}
@@ -87,10 +87,10 @@ class MemoryStorage:
             StorageError: one of them is open already.
         """
         wanted = {spec.topic_partition for spec in specs}
-        if wanted & self._open or len(wanted) < len(specs):
+        if wanted & self._open.keys() or len(wanted) < len(specs):
             raise StorageError("a partition cannot be opened twice")
         stores = [MemoryPartitionStore(spec.config, self._now_ms) for spec in specs]
-        self._open |= wanted
+        self._open.update(zip([spec.topic_partition for spec in specs], stores, strict=True))
         if progress is not None:
             progress(len(stores))
         return stores
@@ -112,7 +112,8 @@ class MemoryStorage:
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
         """Forget them; their bytes go once no region holds them."""
-        self._open.difference_update(partition for partition, _ in partitions)
+        for partition, _ in partitions:
+            self._open.pop(partition).close()
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """See `Storage.close_partitions`; none of them waits for anything."""
@@ -120,5 +121,7 @@ class MemoryStorage:
             job()
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Close every store; nothing is kept."""
+        for store in self._open.values():
+            store.close()
         self._open.clear()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from tidelog.kernel.records.batch import BatchHeader, parse_header
-from tidelog.kernel.storage import AbortedTransaction, PartitionStore, SegmentDraft
+from tidelog.kernel.storage import AbortedTransaction, PartitionStore, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import (
     StorageScene,
@@ -130,6 +130,126 @@ class Replacing:
             store.replace_segments([draft], old)
         assert read_all(store) == b"".join(batches)
 
+    async def test_a_draft_of_another_partition_is_refused(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        other = await scene.open_store(partition=1, **SETTINGS)
+        batches, others = append_many(store, 20, 100), append_many(other, 20, 50)
+        draft = _draft(other, 0, [])
+        with pytest.raises(StaleDraft, match="another store"):
+            store.replace_segments([draft], [0, store.segments()[1].base_offset])
+        assert read_all(store) == b"".join(batches)
+        assert read_all(other) == b"".join(others)
+        other.replace_segments([draft], [0])
+        second = other.segments()[1].base_offset
+        assert read_all(other) == b"".join(others[second:])
+
+    async def test_a_draft_of_an_earlier_opening_is_refused(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        append_many(store, 20, 100)
+        old, draft = store, _draft(store, 0, [])
+        await scene.reopen()
+        store = await scene.open_store(**SETTINGS)
+        if not scene.backend.durable:
+            append_many(store, 20, 100)
+        content = read_all(store)
+        with pytest.raises(StaleDraft, match=r"stale|another store"):
+            store.replace_segments([draft], [0])
+        with pytest.raises(StaleDraft, match="stale"):
+            old.replace_segments([draft], [0])
+        draft.discard()
+        assert read_all(store) == content
+
+    @pytest.mark.parametrize("offset", [0, 5, 18, 19])
+    async def test_a_draft_from_before_a_truncation_is_refused(
+        self, scene: StorageScene, offset: int
+    ) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        bases = [view.base_offset for view in store.segments()]
+        draft = _draft(store, 0, batches[:1])
+        store.truncate_to(offset)
+        content = read_all(store) + b"".join(append_many(store, 20, 100))
+        with pytest.raises(StaleDraft, match="stale"):
+            draft.append(batches[1], 1, 1, START_MS)
+        with pytest.raises(StaleDraft, match="stale"):
+            draft.add_aborted(AbortedTransaction(7, 0, 1, 2))
+        with pytest.raises(StaleDraft, match="stale"):
+            store.replace_segments([draft], bases[:1])
+        draft.discard()
+        assert read_all(store) == content
+
+    async def test_a_truncation_that_cuts_nothing_leaves_drafts_alone(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        append_many(store, 20, 100)
+        draft = _draft(store, 0, [])
+        store.truncate_to(20)
+        second = store.segments()[1].base_offset
+        store.replace_segments([draft], [0])
+        assert next(iter(store.headers(0))).base_offset == second
+
+    @pytest.mark.parametrize("end", ["used", "discarded"])
+    async def test_a_draft_serves_once(self, scene: StorageScene, end: str) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        draft = _draft(store, 0, batches[:1])
+        if end == "used":
+            store.replace_segments([draft], [0])
+        else:
+            draft.discard()
+        content = read_all(store)
+        with pytest.raises(StaleDraft, match=end):
+            store.replace_segments([draft], [0])
+        with pytest.raises(StaleDraft, match=end):
+            draft.append(batches[1], 1, 1, START_MS)
+        draft.discard()
+        await _reread(scene, store, content)
+
+    async def test_the_later_of_two_drafts_at_one_offset_counts(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        earlier, later = _draft(store, 0, batches[:1]), _draft(store, 0, [])
+        with pytest.raises(StaleDraft, match="another draft"):
+            earlier.append(batches[1], 1, 1, START_MS)
+        with pytest.raises(StaleDraft, match="another draft"):
+            store.replace_segments([earlier], [0])
+        assert read_all(store) == b"".join(batches)
+        later.append(batches[1], 1, 1, START_MS + 1)
+        earlier.discard()
+        store.replace_segments([later], [0])
+        second = store.segments()[1].base_offset
+        await _reread(scene, store, b"".join([batches[1], *batches[second:]]))
+
+    async def test_what_was_replaced_since_a_draft_was_begun_does_not_come_back(
+        self, scene: StorageScene
+    ) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        bases = [view.base_offset for view in store.segments()]
+        outdated, other = _draft(store, 0, batches[: bases[2]]), _draft(store, bases[3], [])
+        store.replace_segments([_draft(store, bases[1], [])], bases[1:3])
+        content = read_all(store)
+        for replaced in (bases[:1], bases[:2]):
+            # The first of them was not replaced: what the draft has of the second does not fit there.
+            with pytest.raises(ValueError, match=r"replaced since|reaches|fit|segments"):
+                store.replace_segments([outdated], replaced)
+        assert read_all(store) == content
+        store.replace_segments([other], bases[3:4])
+        left = [*batches[: bases[1]], *batches[bases[4] :]]
+        await _reread(scene, store, b"".join(left))
+
+    async def test_a_draft_of_what_was_deleted_meanwhile_is_refused(self, scene: StorageScene) -> None:
+        store = await scene.open_store(**SETTINGS)
+        batches = append_many(store, 20, 100)
+        bases = [view.base_offset for view in store.segments()]
+        gone, there = _draft(store, 0, batches[:1]), _draft(store, bases[2], [])
+        assert store.delete_segments_before(bases[2]) == 2
+        with pytest.raises(ValueError, match=r"segments|fit"):
+            store.replace_segments([gone], bases[:2])
+        gone.discard()
+        store.replace_segments([there], [bases[2]])
+        assert store.log_start_offset == bases[2]
+        assert read_all(store) == b"".join(batches[bases[3] :])
+
 
 def _kept(batches: Sequence[bytes], keep: str) -> Sequence[bytes]:
     half = len(batches) // 2
@@ -150,6 +270,14 @@ def _draft(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) ->
         header: BatchHeader = parse_header(batch)
         draft.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
     return draft
+
+
+async def _reread(scene: StorageScene, store: PartitionStore, content: bytes) -> None:
+    """The log has this content, now and when it is opened again."""
+    assert read_all(store) == content
+    if scene.backend.durable:
+        await scene.reopen()
+        assert read_all(await scene.open_store(**SETTINGS)) == content
 
 
 async def _check(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:

@@ -84,11 +84,11 @@ class StorageScene:
         """Give a topic of that name a new id from now on."""
         del self.topic_ids[topic]
 
-    async def open_store(self, **settings: int | str) -> PartitionStore:
-        """Open one partition; `settings` are fields of `TopicConfig`, whose allowed ranges do not count."""
+    async def open_store(self, *, partition: int = 0, **settings: int | str) -> PartitionStore:
+        """Open a partition of the topic; `settings` are fields of `TopicConfig`, of any value."""
         changes: dict[str, Any] = dict(settings)
         config = attrs.evolve(self.config.default_topic_config, **changes)
-        (store,) = await self.storage.open_partitions([self.spec(config=config)])
+        (store,) = await self.storage.open_partitions([self.spec(partition=partition, config=config)])
         return store
 
     async def close(self) -> None:

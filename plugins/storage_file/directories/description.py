@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tidelog.kernel.storage import LogDirectoryView, StoredPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.moving.moves import Move
+from tidelog.plugins.storage_file.moving.move import Move
 
 _log = logging.getLogger(__name__)
 

@@ -37,8 +37,9 @@ def append_with_care(
     except OSError as error:
         log.tell_unless_full(error)
         raise
-    if log.mirror is not None:
-        log.mirror.append(batch, base_offset, last_offset, max_timestamp)
+    mirror = log.mirror
+    if mirror is not None:
+        mirror.append(batch, base_offset, last_offset, max_timestamp)
         # Every append has to come by here.
         log.append_carefully_next()
     return rolled

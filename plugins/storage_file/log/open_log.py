@@ -8,6 +8,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.storage_file.directories.failures import FULL
+from tidelog.plugins.storage_file.log.drafts import Drafts
+from tidelog.plugins.storage_file.log.operations import Operation, Operations
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.segment_list import SegmentList
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 class OpenLog:
     """Segments, oldest first, the last of which takes the appends, and what is known of them.
 
-    `changing` is held while segments are deleted, cut or replaced, `writing_beside` while side files are
-    written; `changes` counts the former. `touched` tells that files are not as a clean stop leaves them.
+    `operations` decides what may be done to segments at the same time. `changing` is held while segments go
+    or come, `writing_beside` while side files are written; `changes` counts the former. `drafts` are those
+    that may replace segments. `touched` tells that files are not as a clean stop leaves them.
     """
 
     __slots__ = (
@@ -38,10 +41,12 @@ class OpenLog:
         "checkpointed_high_watermark",
         "config",
         "directory",
+        "drafts",
         "durability",
         "files_beside",
         "index_format",
         "mirror",
+        "operations",
         "policy",
         "segment_list",
         "services",
@@ -74,6 +79,8 @@ class OpenLog:
         self.start_offset = log_start_offset
         self.durability = durability
         self.policy = RollPolicy.of(config)
+        self.operations = Operations(str(topic_partition))
+        self.drafts = Drafts(self.operations)
         self.changing = threading.Lock()
         self.writing_beside = threading.Lock()
         self.changes = 0
@@ -136,7 +143,7 @@ class OpenLog:
 
     @contextlib.contextmanager
     def taking_away(self) -> Generator[None]:
-        """While segments are deleted, cut or replaced; one such change at a time."""
+        """While segments go or come, in an operation; readers that miss some wait for the end of it."""
         with self.changing:
             try:
                 yield
@@ -175,6 +182,7 @@ class OpenLog:
     def fail(self, error: OSError) -> None:
         """The log directory failed: refuse what would need it, and touch nothing there any more."""
         self._failure = error
+        self.operations.begin(Operation.FAIL)
         self.durability.fail(error)
         self.touched = False
         self.sleep()

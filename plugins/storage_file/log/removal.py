@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.kernel.errors import LogBusy
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.segments.creation import create_segment
-from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
 from tidelog.plugins.storage_file.segments.replacement import Replacement
 from tidelog.plugins.storage_file.telling import telling
 
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 @telling
 def truncate_to(log: OpenLog, offset: int) -> None:
     """See `PartitionStore.truncate_to`."""
+    log.check()
     if offset >= log.log_end_offset:
         return
+    with log.operations.during(Operation.TRUNCATE):
+        _truncate(log, offset)
+
+
+def _truncate(log: OpenLog, offset: int) -> None:
     log.touched = True
-    if log.mirror is not None:
-        log.mirror.broken = True
-        log.mirror = None
+    # The move that kept it equal to the log was aborted.
+    log.mirror = None
     # Of the segment that is cut nothing counts as durable from now on, and that is written down first: so
     # what is appended in place of what goes will be checked after a crash.
     lowest = min(offset, log.segment_list.from_offset(offset)[0].base_offset)
@@ -54,6 +60,22 @@ def _cut(log: OpenLog, offset: int) -> None:
 @telling
 def delete_segments_before(log: OpenLog, offset: int) -> int:
     """See `PartitionStore.delete_segments_before`."""
+    log.check()
+    try:
+        deletion = log.operations.begin(Operation.DELETE)
+    except LogBusy:
+        # Closed or deleted: there is nothing left to delete from.
+        return 0
+    try:
+        count = _delete_before(log, offset)
+        if count:
+            log.operations.inform(deletion, 0, log.log_start_offset)
+        return count
+    finally:
+        log.operations.end(deletion)
+
+
+def _delete_before(log: OpenLog, offset: int) -> int:
     with log.taking_away():
         taken = log.segment_list.take_before(offset)
         for index, segment in enumerate(taken):
@@ -85,15 +107,24 @@ def _mark_deleted(log: OpenLog, segment: Segment) -> None:
 @telling
 def replace_segments(log: OpenLog, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
     """See `PartitionStore.replace_segments`."""
-    mine = [draft for draft in drafts if isinstance(draft, FileSegmentDraft)]
-    if len(mine) < len(drafts):
-        raise ValueError("a draft is not of this store")
-    with log.taking_away():
+    log.check()
+    log.drafts.check(drafts)
+    with log.operations.during(Operation.REPLACE) as replacing:
+        mine = log.drafts.check(drafts)
         replacement = Replacement(log.directory, log.segment_list, mine, replaced)
-        replacement.prepare()
-        try:
-            replacement.complete(lambda segment: _mark_deleted(log, segment))
-        except OSError as error:
-            log.durability.fail(error)
-            log.append_carefully_next()
-            raise
+        log.drafts.check_up_to_date(mine, replacement.start_offset, replacement.end_offset)
+        # Their files are renamed from here on, or removed.
+        log.drafts.use(mine)
+        with log.taking_away():
+            replacement.prepare()
+            _complete(log, replacement)
+        log.operations.inform(replacing, replacement.start_offset, replacement.end_offset)
+
+
+def _complete(log: OpenLog, replacement: Replacement) -> None:
+    try:
+        replacement.complete(lambda segment: _mark_deleted(log, segment))
+    except OSError as error:
+        log.durability.fail(error)
+        log.append_carefully_next()
+        raise

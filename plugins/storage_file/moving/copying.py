@@ -6,6 +6,7 @@ Memory is bounded by a chunk, or by one batch where that is larger.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch
@@ -32,60 +33,82 @@ def first_offset(source: FilePartitionStore) -> int:
     return source.log_end_offset if header is None else min(start, header.base_offset)
 
 
-def catch_up(source: FilePartitionStore, target: FilePartitionStore, wanted: Callable[[], bool]) -> int:
-    """Blocking: copy until hardly anything is missing, or nobody wants it any more; how many bytes.
+class Copying:
+    """Copying the log `source` into `target`: one thread at a time, or the event loop."""
 
-    Raises:
-        StartOver: the copy does not follow the log any more.
-        OSError, BrokerError: a disk refused, or the log is damaged.
-    """
-    copied = 0
-    while wanted() and source.log_end_offset != target.log_end_offset:
-        size = _copy_chunk(source, target, wait=True)
-        copied += size
-        if size < CHUNK_BYTES // 2:
-            break
-    return copied
+    def __init__(self, source: FilePartitionStore, target: FilePartitionStore) -> None:
+        """Go on where `target` ends, whose batches are those of `source`."""
+        self.source = source
+        self.target = target
+        # A copy that was recovered has lost its transaction indexes, so these are copied from the beginning.
+        self._aborted_from = 0
 
+    def catch_up(self, wanted: Callable[[], bool]) -> int:
+        """Blocking: copy until hardly anything is missing, or nobody wants it any more; how many bytes.
 
-def copy_the_rest(source: FilePartitionStore, target: FilePartitionStore) -> bool:
-    """Copy what is missing, on the event loop, if it is not much; whether nothing is missing then.
+        Raises:
+            StartOver: the copy does not follow the log any more.
+            OSError, BrokerError: a disk refused, or the log is damaged.
+        """
+        copied = 0
+        while wanted() and self.source.log_end_offset != self.target.log_end_offset:
+            size = self._copy_chunk(wait=True)
+            copied += size
+            if size < CHUNK_BYTES // 2:
+                break
+        self._copy_aborted(wait=True)
+        return copied
 
-    Raises:
-        WouldBlock: a device would have to be waited for.
-        StartOver, OSError, BrokerError: as for `catch_up`.
-    """
-    copied = 0
-    while source.log_end_offset != target.log_end_offset:
-        if copied > AT_ONCE_BYTES:
-            return False
-        copied += _copy_chunk(source, target, wait=False)
-    return True
+    def copy_the_rest(self) -> bool:
+        """Copy what is missing, on the event loop, if it is not much; whether nothing is missing then.
 
+        Raises:
+            WouldBlock: a device would have to be waited for.
+            StartOver, OSError, BrokerError: as for `catch_up`.
+        """
+        copied = 0
+        while self.source.log_end_offset != self.target.log_end_offset:
+            if copied > AT_ONCE_BYTES:
+                return False
+            copied += self._copy_chunk(wait=False)
+        self._copy_aborted(wait=False)
+        return True
 
-def _copy_chunk(source: FilePartitionStore, target: FilePartitionStore, *, wait: bool) -> int:
-    start, end = target.log_end_offset, source.log_end_offset
-    if start > end or (start < source.log_start_offset and target.size_bytes):
-        raise StartOver
-    if start == end:
-        return 0
-    found = source.read(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
-    copied = 0
-    for header, batch in _whole_batches(found):
-        if header.base_offset >= target.log_end_offset:
-            target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
-            copied += header.size
-    if not found.size:
-        # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
-        begin_segment(target, end)
-        return 0
-    if not copied:
-        raise CorruptBatch(f"{source.topic_partition} has no batch at offset {start}")
-    reached = target.log_end_offset
-    for aborted in source.aborted_transactions(start, reached, wait=wait):
-        if start <= aborted.last_offset < reached:
-            target.add_aborted(aborted)
-    return copied
+    def _copy_chunk(self, *, wait: bool) -> int:
+        source, target = self.source, self.target
+        start, end = target.log_end_offset, source.log_end_offset
+        if start > end or (start < source.log_start_offset and target.size_bytes):
+            raise StartOver
+        if start == end:
+            return 0
+        found = source.read(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
+        copied = 0
+        for header, batch in _whole_batches(found):
+            if header.base_offset >= target.log_end_offset:
+                target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+                copied += header.size
+        if not found.size:
+            # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
+            begin_segment(target, end)
+            return 0
+        if not copied:
+            raise CorruptBatch(f"{source.topic_partition} has no batch at offset {start}")
+        self._copy_aborted(wait=wait)
+        return copied
+
+    def _copy_aborted(self, *, wait: bool) -> None:
+        """Copy the entries of the transaction indexes whose markers were copied.
+
+        While a thread copies, a marker may be in the log before its entry is in the index. So entries are
+        looked for from the last one that was copied, and once more on the event loop.
+        """
+        start, reached = self._aborted_from, self.target.log_end_offset
+        if start >= reached:
+            return
+        for aborted in self.source.aborted_transactions(start, reached, wait=wait):
+            if start <= aborted.last_offset < reached:
+                self.target.add_aborted(aborted)
+                self._aborted_from = aborted.last_offset + 1
 
 
 def _whole_batches(found: LogSlice) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -100,18 +123,21 @@ def _whole_batches(found: LogSlice) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def is_prefix(copy: FilePartitionStore, source: FilePartitionStore) -> bool:
-    """Blocking: whether what an earlier run copied is what the log has there, told by its last batch."""
+    """Blocking: whether what an earlier run copied is what the log has there, by the headers of all batches.
+
+    The log may have been truncated, or its segments replaced, while no copy followed it. False without any
+    batch to compare.
+    """
     if copy.log_end_offset > source.log_end_offset:
         copy.truncate_to(source.log_end_offset)
-    end = copy.log_end_offset
-    last = _batch_before(copy, end)
-    return last is not None and end >= source.log_start_offset and last == _batch_before(source, end)
+    start, end = source.log_start_offset, copy.log_end_offset
+    count = 0
+    for mine, its in zip_longest(_headers(copy, start, end), _headers(source, start, end)):
+        if mine != its:
+            return False
+        count += 1
+    return count > 0
 
 
-def _batch_before(store: FilePartitionStore, end: int) -> BatchHeader | None:
-    newest: BatchHeader | None = None
-    for header in store.headers(max(end - 1, store.log_start_offset)):
-        if header.next_offset > end:
-            break
-        newest = header
-    return newest if newest is not None and newest.next_offset == end else None
+def _headers(store: FilePartitionStore, start: int, end: int) -> Iterator[BatchHeader]:
+    return takewhile(lambda header: header.base_offset < end, store.headers(start))

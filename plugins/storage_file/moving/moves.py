@@ -15,37 +15,23 @@ Source: KIP-113, KIP-858.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import attrs
 import trio
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.storage import PartitionSpec, TopicPartition, WouldBlock
-from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.directories.deletion import remove_all
+from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.strangers import set_aside
-from tidelog.plugins.storage_file.moving.copying import (
-    StartOver,
-    catch_up,
-    copy_the_rest,
-    first_offset,
-    is_prefix,
-)
-from tidelog.plugins.storage_file.moving.succession import become_copy, copy_side_files, keep_mirror
-from tidelog.plugins.storage_file.names import delete_directory
-from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
-from tidelog.plugins.storage_file.services import Services
+from tidelog.plugins.storage_file.moving.copying import StartOver
+from tidelog.plugins.storage_file.moving.move import Move
 
 _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.01
-"""Between two attempts to swap while something else changes segments."""
+"""Between two attempts to swap while side files are written."""
 
 
 @attrs.define
@@ -55,50 +41,6 @@ class MoveStatistics:
     moved: int = 0
     given_up: int = 0
     copied_bytes: int = 0
-
-
-@attrs.define(eq=False)
-class Move:
-    """A partition on its way; `name` is the directory of its copy in `target`.
-
-    `decided`: it cannot be given up any more. `keep_copy`: what was copied stays if it is given up.
-    """
-
-    spec: PartitionSpec
-    store: FilePartitionStore
-    source: LogDirectory
-    target: LogDirectory
-    name: str
-    copy: FilePartitionStore | None = None
-    cancelled: bool = False
-    decided: bool = False
-    keep_copy: bool = False
-
-    @property
-    def offset_lag(self) -> int:
-        """How many offsets the copy is behind."""
-        copy, store = self.copy, self.store
-        return store.log_end_offset - (store.log_start_offset if copy is None else copy.log_end_offset)
-
-    @property
-    def partition(self) -> TopicPartition:
-        """What moves."""
-        return self.store.topic_partition
-
-    @property
-    def path(self) -> str:
-        """The directory of the copy."""
-        return f"{self.target.path}/{self.name}"
-
-    def wanted(self) -> bool:
-        """Whether it is to go on."""
-        return not self.cancelled
-
-    @property
-    def has_mirror(self) -> bool:
-        """Whether the copy has all that the log has, and keeps having it."""
-        mirror = self.store.mirror
-        return mirror is not None and not mirror.broken
 
 
 class Moves:
@@ -168,7 +110,7 @@ class Moves:
             _log.error("%s is not moved to %s: %s", move.partition, move.target.path, error)
             await self._discard(move)
         finally:
-            move.store.mirror = None
+            move.end()
             self._performing = None
             if self._moves.get(move.partition) is move:
                 del self._moves[move.partition]
@@ -178,132 +120,44 @@ class Moves:
     async def _perform(self, move: Move) -> bool:
         while move.wanted():
             try:
-                copy = move.copy
-                if copy is None:
-                    copy = move.copy = await trio.to_thread.run_sync(_open_copy, move)
-                copy.services = _copying(move.target.services)
-                self.statistics.copied_bytes += await trio.to_thread.run_sync(
-                    catch_up, move.store, copy, move.wanted
-                )
-                if move.wanted() and _join(move, copy):
-                    await trio.to_thread.run_sync(_make_durable, move, copy)
-                    if move.wanted() and move.has_mirror and await self._decide(move):
+                self.statistics.copied_bytes += await trio.to_thread.run_sync(move.copy_some)
+                if move.wanted() and move.join():
+                    await trio.to_thread.run_sync(move.make_durable)
+                    if move.wanted() and await self._decide(move):
                         return True
             except StartOver:
-                move.store.mirror = None
-                move.copy = None
-                await trio.to_thread.run_sync(remove_all, [move.path])
+                if move.wanted():
+                    move.end()
+                    await trio.to_thread.run_sync(move.remove_copy)
         return False
 
     async def _decide(self, move: Move) -> bool:
         """Steps 4 to 6; False when the copy did not keep up."""
         move.decided = True
         try:
-            await self._assign(move.partition, move.target.id_bytes)
+            await trio.to_thread.run_sync(move.begin_swap)
             swapped = False
             try:
+                await self._assign(move.partition, move.target.id_bytes)
                 swapped = await self._swap(move)
             finally:
                 if not swapped:
                     await self._assign(move.partition, move.source.id_bytes)
             if swapped:
-                # What was the copy is the partition now, whatever becomes of the rest.
-                move.copy = None
-                await trio.to_thread.run_sync(_remove_source, move)
+                await trio.to_thread.run_sync(move.remove_source)
             return swapped
         finally:
             move.decided = False
 
     async def _swap(self, move: Move) -> bool:
-        directory = move.target.partition_path(move.partition)
         while move.has_mirror:
-            if become_copy(move.store, directory, move.target.services):
-                move.source.stores.pop(move.partition, None)
-                move.target.add(move.store)
-                move.target.arrived(move.partition)
+            if move.swap():
                 return True
             await trio.sleep(RETRY_SECONDS)
         return False
 
     async def _discard(self, move: Move) -> None:
-        """Take the copy away, unless its directory failed or the broker stops."""
-        move.store.mirror = None
+        """Remove the copy, unless its directory failed or the broker stops."""
+        move.end()
         move.target.arrived(move.partition)
-        if move.copy is not None and not move.keep_copy:
-            move.copy.retire()
-            await trio.to_thread.run_sync(remove_all, [move.path])
-
-
-def _open_copy(move: Move) -> FilePartitionStore:
-    """Blocking: the copy that an earlier run left, if it can be gone on with, or else a new one."""
-    placement = Placement(move.spec, move.target, exists=True, future=move.name)
-    try:
-        disk.stat(move.path)
-    except FileNotFoundError:
-        return _new_copy(move, placement)
-    with _telling(move.target):
-        copy = open_partition(placement, registered=True)
-    if is_prefix(copy, move.store):
-        _log.info("%s: going on with %s at offset %d", move.partition, move.path, copy.log_end_offset)
-        return copy
-    remove_all([move.path])
-    return _new_copy(move, placement)
-
-
-def _new_copy(move: Move, placement: Placement) -> FilePartitionStore:
-    begin_at = first_offset(move.store)
-    with _telling(move.target):
-        disk.mkdir(move.path)
-        return open_partition(placement._replace(exists=False, begin_at=begin_at), registered=True)
-
-
-@contextlib.contextmanager
-def _telling(directory: LogDirectory) -> Generator[None]:
-    """Pass on what the disk of that directory refuses."""
-    try:
-        yield
-    except OSError as error:
-        directory.services.disk_failed(error)
-        raise
-
-
-def _join(move: Move, copy: FilePartitionStore) -> bool:
-    """Step 2, on the event loop; False when too much was appended meanwhile."""
-    try:
-        if not copy_the_rest(move.store, copy):
-            return False
-    except WouldBlock:
-        return False
-    copy.services = move.target.services
-    keep_mirror(move.store, copy)
-    return True
-
-
-def _make_durable(move: Move, copy: FilePartitionStore) -> None:
-    copy.raise_log_start(move.store.log_start_offset)
-    with _telling(move.target):
-        move.target.write_log_start_of(move.partition, copy)
-    copy_side_files(move.store)
-    copy.flush()
-
-
-def _remove_source(move: Move) -> None:
-    try:
-        with _telling(move.target):
-            disk.sync_directory(move.target.path)
-        with _telling(move.source):
-            path = set_aside(move.source, move.partition, delete_directory(move.partition))
-            disk.sync_directory(move.source.path)
-    except OSError as error:
-        _log.error("%s has moved, its old directory is left: %s", move.partition, error)
-        return
-    move.source.services.delete_later([path], move.spec.config.file_delete_delay_ms)
-
-
-def _copying(services: Services) -> Services:
-    """What a copy needs while a thread writes it: its background work is done in that thread too."""
-
-    def at_once(name: str, job: Callable[[], object]) -> None:
-        job()
-
-    return services._replace(in_thread=at_once)
+        await trio.to_thread.run_sync(move.remove_copy)

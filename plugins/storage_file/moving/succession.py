@@ -23,7 +23,7 @@ def keep_mirror(log: OpenLog, copy: FilePartitionStore) -> None:
 
 
 def copy_side_files(log: OpenLog) -> None:
-    """Blocking: give the mirror's copy the side files of the log.
+    """Blocking: give the mirror's copy the side files of the log, and no others.
 
     Raises:
         OSError: a disk refused.
@@ -36,6 +36,9 @@ def copy_side_files(log: OpenLog) -> None:
             content = log.files_beside.read(name)
             if content is not None:
                 mirror.copy.write_side_file(name, content)
+    with log.writing_beside:
+        for name in set(mirror.copy.files_beside.names()) - set(log.files_beside.names()):
+            mirror.copy.delete_side_file(name, durable=True)
 
 
 def become_copy(log: OpenLog, directory: str, services: Services) -> bool:

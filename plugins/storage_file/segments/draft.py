@@ -1,4 +1,4 @@
-"""A segment that is written anew in `.cleaned` files, to take the place of others.
+"""A segment that is rewritten into `.cleaned` files, to replace others.
 
 Source: seed 001, "The atomic, crash-safe swap".
 """
@@ -6,6 +6,7 @@ Source: seed 001, "The atomic, crash-safe swap".
 from __future__ import annotations
 
 import os
+from typing import Protocol
 
 from tidelog.kernel.errors import InvalidRecord
 from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexPlace
@@ -20,16 +21,33 @@ from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment
 
 
+class Lease(Protocol):
+    """What binds a draft to its log."""
+
+    def check(self) -> None:
+        """Raise `StaleDraft` when the draft may not be written any more."""
+        ...
+
+    def release(self) -> bool:
+        """End the draft; whether it has files to remove."""
+        ...
+
+
 class FileSegmentDraft:
     """`SegmentDraft` in files; one thread writes it."""
 
-    def __init__(self, directory: str, base_offset: int, settings: SegmentSettings) -> None:
-        """Create the `.log`, or begin one anew that an earlier attempt left.
+    def __init__(self, directory: str, base_offset: int, settings: SegmentSettings, lease: Lease) -> None:
+        """Create the `.log`; files that an earlier attempt left are removed.
+
+        `lease` is what the log says of the draft.
 
         Raises:
             OSError: the disk refused.
         """
+        self.lease = lease
         self._place = IndexPlace(directory, base_offset, CLEANED_SUFFIX)
+        # Not truncated: an older draft may still hold the file open and write to it.
+        disk.remove_if_there(self._place.path(LOG_SUFFIX))
         self._settings = settings
         self._sampler = settings.sampler(self._place)
         self._log = LogFile(self._place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -54,6 +72,7 @@ class FileSegmentDraft:
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """See `SegmentDraft.append`."""
+        self.lease.check()
         scan = self._scan
         if base_offset < scan.next_offset:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {scan.next_offset}")
@@ -69,6 +88,7 @@ class FileSegmentDraft:
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """See `SegmentDraft.add_aborted`."""
+        self.lease.check()
         self._aborted.append(aborted)
 
     def finish(self, modified_ms: int) -> Segment:
@@ -96,6 +116,8 @@ class FileSegmentDraft:
 
     def discard(self) -> None:
         """See `SegmentDraft.discard`."""
+        if not self.lease.release():
+            return
         for suffix in (*self._settings.index_format.suffixes, TXN_INDEX_SUFFIX, LOG_SUFFIX):
             disk.remove_if_there(self._place.path(suffix))
 

@@ -42,6 +42,16 @@ class Replacement:
         self._bases = [*bases, *self._stand_ins]
         self._new: list[Segment] = []
 
+    @property
+    def start_offset(self) -> int:
+        """Where the segments begin that are replaced."""
+        return self._old[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the segments that are replaced."""
+        return self._old[-1].next_offset
+
     def _check(self) -> None:
         if not self._drafts or self._drafts[0].base_offset != self._old[0].base_offset:
             raise ValueError(f"the first draft does not begin at {self._old[0].base_offset}")

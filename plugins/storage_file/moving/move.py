@@ -1,0 +1,265 @@
+"""One move of a partition to another log directory, step by step; `moves` says who takes the steps, and when.
+
+Steps that are blocking are taken in a thread, the others on the event loop, between two appends. In the table
+of `log/operations.py` a move is `Operation.MOVE` until it is decided, and `Operation.SWAP` from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Generator, Sequence
+
+import attrs
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.storage import PartitionSpec, TopicPartition, WouldBlock
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.directories.deletion import remove_all
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.strangers import set_aside
+from tidelog.plugins.storage_file.log.operations import Change, Operation, OperationAborted, UnderWay
+from tidelog.plugins.storage_file.moving.copying import Copying, StartOver, first_offset, is_prefix
+from tidelog.plugins.storage_file.moving.succession import become_copy, copy_side_files, keep_mirror
+from tidelog.plugins.storage_file.names import delete_directory
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+from tidelog.plugins.storage_file.services import Services
+
+_log = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class Move:
+    """A partition on its way; `name` is the directory of its copy in `target`.
+
+    `decided`: it cannot be given up any more. `keep_copy`: what was copied stays if it is given up.
+    """
+
+    spec: PartitionSpec
+    store: FilePartitionStore
+    source: LogDirectory
+    target: LogDirectory
+    name: str
+    copy: FilePartitionStore | None = None
+    cancelled: bool = False
+    decided: bool = False
+    keep_copy: bool = False
+    _under_way: UnderWay | None = None
+    _copying: Copying | None = None
+    _joined: bool = False
+
+    @property
+    def offset_lag(self) -> int:
+        """How many offsets the copy is behind."""
+        copy, store = self.copy, self.store
+        return store.log_end_offset - (store.log_start_offset if copy is None else copy.log_end_offset)
+
+    @property
+    def partition(self) -> TopicPartition:
+        """What moves."""
+        return self.store.topic_partition
+
+    @property
+    def path(self) -> str:
+        """The directory of the copy."""
+        return f"{self.target.path}/{self.name}"
+
+    def wanted(self) -> bool:
+        """Whether it is to go on."""
+        return not self.cancelled
+
+    @property
+    def has_mirror(self) -> bool:
+        """Whether the copy has all that the log has, and keeps having it."""
+        mirror = self.store.mirror
+        return mirror is not None and not mirror.broken
+
+    def copy_some(self) -> int:
+        """Blocking: step 1, until hardly anything is missing; the bytes that were copied.
+
+        Raises:
+            StartOver: the copy does not follow the log any more; `end` and `remove_copy` are next.
+            LogBusy: the log is closed.
+            OSError, BrokerError: a disk refused, or the log is damaged.
+        """
+        if self._under_way is None:
+            self._under_way = self.store.operations.begin(Operation.MOVE, self._log_changed)
+        self._check()
+        copying = self._copying
+        if copying is None:
+            self.copy = copy = self._open_copy()
+            copying = self._copying = Copying(self.store, copy)
+        copying.target.services = _in_this_thread(_of_a_copy(self.target.services))
+        return copying.catch_up(lambda: self.wanted() and not self._aborted)
+
+    def join(self) -> bool:
+        """Step 2, on the event loop; False when too much was appended meanwhile.
+
+        Raises:
+            StartOver, OSError, BrokerError: as for `copy_some`.
+        """
+        self._check()
+        copying = self._copying
+        try:
+            if copying is None or not copying.copy_the_rest():
+                return False
+        except WouldBlock:
+            return False
+        copying.target.services = _of_a_copy(self.target.services)
+        keep_mirror(self.store, copying.target)
+        self._joined = True
+        return True
+
+    def make_durable(self) -> None:
+        """Blocking: step 3.
+
+        Raises:
+            StartOver: as for `copy_some`.
+            StorageError: the copy has missed something.
+            OSError: a disk refused.
+        """
+        self._check()
+        copy = self._joined_copy()
+        self._follow_deletions(copy)
+        with self._telling(self.target):
+            self.target.write_log_start_of(self.partition, copy)
+        copy_side_files(self.store)
+        copy.flush()
+
+    def begin_swap(self) -> None:
+        """Blocking: before step 4, wait for those who delete; nothing changes segments until `end`.
+
+        Raises:
+            StartOver, StorageError: as for `make_durable`.
+        """
+        self._check()
+        if self._under_way is None:
+            raise StartOver
+        try:
+            self.store.operations.advance(self._under_way, Operation.SWAP)
+        except OperationAborted as aborted:
+            raise StartOver from aborted
+        self._check()
+
+    def swap(self) -> bool:
+        """Step 5, on the event loop, between two appends; False when side files are being written.
+
+        Raises:
+            OSError: the disk refused the name; nothing has changed.
+        """
+        if not become_copy(self.store, self.target.partition_path(self.partition), self.target.services):
+            return False
+        self.source.stores.pop(self.partition, None)
+        self.target.add(self.store)
+        self.target.arrived(self.partition)
+        # What was the copy is the partition now, whatever becomes of the rest.
+        self.copy = self._copying = None
+        self.end()
+        return True
+
+    def remove_source(self) -> None:
+        """Blocking: step 6; a disk that refuses leaves the old directory where it is."""
+        try:
+            with self._telling(self.target):
+                disk.sync_directory(self.target.path)
+            with self._telling(self.source):
+                path = set_aside(self.source, self.partition, delete_directory(self.partition))
+                disk.sync_directory(self.source.path)
+        except OSError as error:
+            _log.error("%s has moved, its old directory is left: %s", self.partition, error)
+            return
+        self.source.services.delete_later([path], self.spec.config.file_delete_delay_ms)
+
+    def end(self) -> None:
+        """On the event loop: keep the copy equal to the log no longer, and let others change segments."""
+        self.store.mirror = None
+        self._joined = False
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            self.store.operations.end(under_way)
+
+    def remove_copy(self) -> None:
+        """Blocking: after `end`, remove the copy, unless its directory failed or the broker stops."""
+        copy, self.copy, self._copying = self.copy, None, None
+        if copy is not None and not self.keep_copy:
+            copy.retire()
+            remove_all([self.path])
+
+    @property
+    def _aborted(self) -> bool:
+        return self._under_way is not None and self._under_way.aborted_by is not None
+
+    def _check(self) -> None:
+        if self._aborted:
+            raise StartOver
+        if self._joined and not self.has_mirror:
+            raise StorageError(f"the copy in {self.path} has missed a change of the log")
+
+    def _joined_copy(self) -> FilePartitionStore:
+        if self.copy is None or not self._joined:
+            raise StartOver
+        return self.copy
+
+    def _log_changed(self, change: Change) -> None:
+        """Follow, in the thread of a deletion, what it did; before it joined, the copy does so later."""
+        del change
+        mirror = self.store.mirror
+        if mirror is not None:
+            mirror.do("deletion", lambda: self._follow_durably(mirror.copy))
+
+    def _follow_durably(self, copy: FilePartitionStore) -> None:
+        self._follow_deletions(copy)
+        self.target.write_log_starts()
+
+    def _follow_deletions(self, copy: FilePartitionStore) -> None:
+        copy.raise_log_start(self.store.log_start_offset)
+        copy.delete_segments_before(copy.log_start_offset)
+
+    def _open_copy(self) -> FilePartitionStore:
+        """The copy that an earlier run left, if it can be continued, or else a new one."""
+        placement = Placement(self.spec, self.target, exists=True, future=self.name)
+        try:
+            disk.stat(self.path)
+        except FileNotFoundError:
+            return self._new_copy(placement)
+        with self._telling(self.target):
+            copy = open_partition(placement, registered=True)
+        if is_prefix(copy, self.store):
+            _log.info("%s: going on with %s at offset %d", self.partition, self.path, copy.log_end_offset)
+            return copy
+        remove_all([self.path])
+        return self._new_copy(placement)
+
+    def _new_copy(self, placement: Placement) -> FilePartitionStore:
+        begin_at = first_offset(self.store)
+        with self._telling(self.target):
+            disk.mkdir(self.path)
+            return open_partition(placement._replace(exists=False, begin_at=begin_at), registered=True)
+
+    @contextlib.contextmanager
+    def _telling(self, directory: LogDirectory) -> Generator[None]:
+        """Report what the disk of that directory refuses."""
+        try:
+            yield
+        except OSError as error:
+            directory.services.disk_failed(error)
+            raise
+
+
+def _of_a_copy(services: Services) -> Services:
+    """What a copy needs: it has no readers, and its name changes, so what is deleted of it goes at once."""
+
+    def remove(paths: Sequence[str], delay_ms: int) -> None:
+        remove_all(paths)
+
+    return services._replace(delete_later=remove)
+
+
+def _in_this_thread(services: Services) -> Services:
+    """What a copy needs while a thread writes it: its background work is done in that thread too."""
+
+    def at_once(name: str, job: Callable[[], object]) -> None:
+        job()
+
+    return services._replace(in_thread=at_once)
