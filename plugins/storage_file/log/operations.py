@@ -176,6 +176,11 @@ class Operations:
         self._label = label
         self._under_way: tuple[UnderWay, ...] = ()
 
+    @property
+    def under_way(self) -> list[Operation]:
+        """What is being done now."""
+        return [begun.operation for begun in self._under_way]
+
     def begin(self, operation: Operation, informed: Callable[[Change], None] | None = None) -> UnderWay:
         """Blocking where the table has `Rule.WAITS`: begin an operation, which goes on until `end`.
 

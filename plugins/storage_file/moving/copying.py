@@ -54,7 +54,9 @@ class Copying:
         while wanted() and self.source.log_end_offset != self.target.log_end_offset:
             size = self._copy_chunk(wait=True)
             copied += size
-            if size < CHUNK_BYTES // 2:
+            # A short chunk may also be the end of a segment with others behind it.
+            in_last_segment = self.target.log_end_offset >= self.source.segment_list.active.base_offset
+            if size < CHUNK_BYTES // 2 and in_last_segment:
                 break
         self._copy_aborted(wait=True)
         return copied

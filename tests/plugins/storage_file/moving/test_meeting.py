@@ -1,0 +1,326 @@
+"""A move meets drafts, replacements, deletions and truncations, before each of its steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.plugins.storage_file.moving.two_directories import PARTITION, TwoDirectories, join
+from tidelog.kernel.errors import LogBusy
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.storage import AbortedTransaction, SegmentDraft, StaleDraft
+from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
+from tidelog.plugins.storage_file.moving.copying import StartOver
+from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+
+Step = Callable[[TwoDirectories, Move], object]
+
+
+def copy_some(place: TwoDirectories, move: Move) -> None:
+    del place
+    move.copy_some()
+
+
+def make_durable(place: TwoDirectories, move: Move) -> None:
+    del place
+    join(move)
+    move.make_durable()
+
+
+STEPS: Sequence[tuple[str, Step]] = [
+    ("copied", copy_some),
+    ("joined", lambda _, move: join(move)),
+    ("durable", make_durable),
+]
+STEP_NAMES = [name for name, _ in STEPS]
+
+
+def steps_to(place: TwoDirectories, name: str) -> Move:
+    """A move of which the steps up to this one are done."""
+    move = place.move()
+    dict(STEPS)[name](place, move)
+    return move
+
+
+def finish(place: TwoDirectories, move: Move) -> None:
+    """What the driver of moves does from any step on, to the end."""
+    while PARTITION not in move.target.stores:
+        try:
+            place.take_all_steps(move)
+        except StartOver:
+            move.end()
+            move.remove_copy()
+
+
+def draft_of(store: FilePartitionStore, base_offset: int, batches: Sequence[bytes]) -> SegmentDraft:
+    draft = store.draft_segment(base_offset)
+    for batch in batches:
+        header = parse_header(batch)
+        draft.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+    return draft
+
+
+def reopened(place: TwoDirectories) -> FilePartitionStore:
+    place.close()
+    return place.open()
+
+
+async def test_a_partition_moves_there_and_back(place: TwoDirectories) -> None:
+    batches = append_many(place.store, 30, 100)
+    for name in "ba":
+        place.take_all_steps(place.move())
+        assert place.store.directory == f"{place.root}/{name}/t-0"
+        assert place.names("?/t-0") == [f"{name}/t-0"]
+        batches.append(append(place.store, 100))
+        assert read_all(place.store) == b"".join(batches)
+    assert read_all(reopened(place)) == b"".join(batches)
+    assert place.errors == []
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+async def test_no_draft_is_begun_during_a_move_and_an_older_one_is_stale(
+    place: TwoDirectories, step: str
+) -> None:
+    store = place.store
+    batches = append_many(store, 30, 100)
+    draft = draft_of(store, 0, [])
+    move = steps_to(place, step)
+    with pytest.raises(LogBusy, match="no draft while it has: move"):
+        store.draft_segment(0)
+    with pytest.raises(StaleDraft, match="move"):
+        draft.append(batches[0], 0, 0, 0)
+    with pytest.raises(StaleDraft, match="move"):
+        store.replace_segments([draft], [0])
+    finish(place, move)
+    with pytest.raises(StaleDraft, match="move"):
+        store.replace_segments([draft], [0])
+    draft.discard()
+    assert read_all(store) == b"".join(batches)
+    bases = [view.base_offset for view in store.segments()]
+    store.replace_segments([draft_of(store, 0, [])], bases[:1])
+    assert read_all(reopened(place)) == b"".join(batches[bases[1] :])
+
+
+async def test_what_was_replaced_before_a_move_stays_replaced(place: TwoDirectories) -> None:
+    batches = append_many(place.store, 30, 100)
+    bases = [view.base_offset for view in place.store.segments()]
+    place.store.replace_segments([draft_of(place.store, bases[1], [])], bases[1:3])
+    left = [*batches[: bases[1]], *batches[bases[3] :]]
+    place.take_all_steps(place.move())
+    assert read_all(place.store) == b"".join(left)
+    assert read_all(reopened(place)) == b"".join(left)
+
+
+async def test_drafts_are_welcome_again_when_a_move_was_given_up(place: TwoDirectories) -> None:
+    append_many(place.store, 30, 100)
+    move = steps_to(place, "durable")
+    place.give_up(move)
+    place.store.replace_segments([draft_of(place.store, 0, [])], [0])
+    assert place.names("b/*-future") == []
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+async def test_what_is_deleted_during_a_move_stays_deleted(place: TwoDirectories, step: str) -> None:
+    store = place.store
+    batches = append_many(store, 30, 100)
+    move = steps_to(place, step)
+    first = store.segments()[4].base_offset
+    assert store.delete_segments_before(first) == 4
+    finish(place, move)
+    assert (store.log_start_offset, store.log_end_offset) == (first, 30)
+    assert read_all(store) == b"".join(batches[first:])
+    # And the disk has room again at once, for the copy has no readers that a delay would be for.
+    assert store.segments()[0].next_offset > first
+    assert place.names("?/*/*.deleted") == []
+    # Although no checkpoint was written since the swap.
+    place.abandon()
+    store = place.open()
+    assert store.log_start_offset == first
+    assert read_all(store) == b"".join(batches[first:])
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+async def test_a_log_start_that_is_raised_during_a_move_stays_there(place: TwoDirectories, step: str) -> None:
+    store = place.store
+    append_many(store, 30, 100)
+    move = steps_to(place, step)
+    store.raise_log_start(8)
+    finish(place, move)
+    assert store.log_start_offset == 8
+    assert reopened(place).log_start_offset == 8
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+@pytest.mark.parametrize("offset", [0, 7, 29])
+async def test_what_is_truncated_during_a_move_does_not_come_back(
+    place: TwoDirectories, step: str, offset: int
+) -> None:
+    store = place.store
+    batches = append_many(store, 30, 100)[:offset]
+    move = steps_to(place, step)
+    store.truncate_to(offset)
+    # More than there was, so that its length tells nothing of a copy that has the old end.
+    batches += append_many(store, 40, 90)
+    finish(place, move)
+    assert read_all(store) == b"".join(batches)
+    assert read_all(reopened(place)) == b"".join(batches)
+
+
+@pytest.mark.parametrize("change", ["delete", "truncate"])
+async def test_changes_wait_from_the_decision_to_the_swap(place: TwoDirectories, change: str) -> None:
+    store = place.store
+    batches = append_many(store, 30, 100)
+    move = steps_to(place, "durable")
+    place.decide(move)
+    job = {"delete": store.delete_segments_before, "truncate": store.truncate_to}[change]
+    changing = threading.Thread(target=job, args=(12,), daemon=True)
+    changing.start()
+    changing.join(0.05)
+    assert changing.is_alive()
+    assert read_all(store) == b"".join(batches)
+    assert move.swap()
+    changing.join(10)
+    left = batches[:12] if change == "truncate" else batches[store.segments()[0].base_offset :]
+    assert len(left) < 30
+    move.remove_source()
+    assert read_all(reopened(place)) == b"".join(left)
+
+
+async def test_a_swap_waits_for_a_deletion_under_way(place: TwoDirectories) -> None:
+    store = place.store
+    append_many(store, 30, 100)
+    move = steps_to(place, "durable")
+    with store.taking_away():
+        deleting = threading.Thread(target=store.delete_segments_before, args=(12,), daemon=True)
+        deleting.start()
+        while not store.operations.under_way:
+            pass
+        swapping = threading.Thread(target=place.decide, args=(move,), daemon=True)
+        swapping.start()
+        swapping.join(0.05)
+        assert swapping.is_alive()
+    deleting.join(10)
+    swapping.join(10)
+    assert move.swap()
+    assert store.log_start_offset > 0
+
+
+async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectories) -> None:
+    store = place.store
+    append_many(store, 30, 100)
+    move = steps_to(place, "durable")
+    mirror = store.mirror
+    assert mirror is not None
+    mirror.broken = True
+    append(store, 100)
+    with pytest.raises(Exception, match="missed a change"):
+        place.decide(move)
+    place.give_up(move)
+    assert store.log_end_offset == 31
+    assert base_offsets(store.headers(0)) == list(range(31))
+
+
+def aborted_of(store: FilePartitionStore) -> list[int]:
+    found = store.aborted_transactions(store.log_start_offset, store.log_end_offset, wait=True)
+    return [entry.last_offset for entry in found]
+
+
+def abort(store: FilePartitionStore, offset: int) -> None:
+    store.add_aborted(AbortedTransaction(7, offset - 1, offset, offset))
+
+
+async def test_an_entry_that_comes_after_its_marker_was_copied_is_not_missed(place: TwoDirectories) -> None:
+    store = place.store
+    append_many(store, 10, 100)
+    abort(store, 4)
+    move = place.move()
+    move.copy_some()
+    # The marker at 9 was in the log already when the thread copied, its entry was not.
+    abort(store, 9)
+    append_many(store, 10, 100)
+    abort(store, 15)
+    move.copy_some()
+    append(store, 100)
+    abort(store, 19)
+    place.take_all_steps(move)
+    assert aborted_of(store) == [4, 9, 15, 19]
+    assert aborted_of(reopened(place)) == [4, 9, 15, 19]
+
+
+async def test_a_copy_that_is_continued_has_all_aborted_transactions(place: TwoDirectories) -> None:
+    append_many(place.store, 20, 100)
+    for offset in (3, 10, 18):
+        abort(place.store, offset)
+    move = place.move()
+    move.copy_some()
+    append_many(place.store, 10, 100)
+    abort(place.store, 25)
+    place.store.flush()
+    place.abandon()
+    store = place.open()
+    for offset in (3, 10, 18, 25):
+        # After a crash the kernel finds those that are missing in the log.
+        abort(store, offset)
+    place.take_all_steps(place.move())
+    assert aborted_of(store) == [3, 10, 18, 25]
+    assert aborted_of(reopened(place)) == [3, 10, 18, 25]
+
+
+@pytest.mark.parametrize("change", ["replace", "truncate", "delete", "none"])
+async def test_a_copy_is_continued_only_if_it_is_what_the_log_has(place: TwoDirectories, change: str) -> None:
+    batches = append_many(place.store, 30, 100)
+    move = place.move()
+    move.copy_some()
+    append_many(place.store, 3, 100)
+    content = read_all(place.store)
+    reopened(place)
+    store = place.store
+    bases = [view.base_offset for view in store.segments()]
+    if change == "replace":
+        # The last batch, and with it the end of the copy, is the same.
+        store.replace_segments([draft_of(store, bases[1], [])], bases[1:3])
+        content = read_all(store)
+    elif change == "truncate":
+        store.truncate_to(12)
+        content = b"".join([*batches[:12], *append_many(store, 30, 90)])
+    elif change == "delete":
+        store.delete_segments_before(bases[3])
+        content = b"".join(batches[bases[3] :]) + content[len(b"".join(batches)) :]
+    move = place.move()
+    copied = move.copy_some()
+    assert (copied < 1000) == (change in ("none", "delete"))
+    place.take_all_steps(move)
+    assert read_all(store) == content
+    assert read_all(reopened(place)) == content
+
+
+async def test_side_files_that_the_log_has_no_longer_go_from_a_copy_that_is_continued(
+    place: TwoDirectories,
+) -> None:
+    append_many(place.store, 30, 100)
+    for offset in (10, 20):
+        place.store.write_side_file(f"{offset:020d}.snapshot", b"producers")
+    move = steps_to(place, "durable")
+    assert move.copy is not None
+    place.abandon()
+    store = place.open()
+    store.delete_side_file(f"{20:020d}.snapshot")
+    place.take_all_steps(place.move())
+    assert store.side_files() == [f"{10:020d}.snapshot"]
+    assert reopened(place).side_files() == [f"{10:020d}.snapshot"]
+
+
+@pytest.mark.parametrize("step", STEP_NAMES)
+async def test_a_closed_log_is_moved_no_further(place: TwoDirectories, step: str) -> None:
+    append_many(place.store, 30, 100)
+    move = steps_to(place, step)
+    place.store.retire()
+    with pytest.raises(StartOver):
+        place.take_all_steps(move)
+    move.end()
+    with pytest.raises(LogBusy, match="close"):
+        move.copy_some()
+    assert place.store.delete_segments_before(20) == 0
