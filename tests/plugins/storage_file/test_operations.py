@@ -163,10 +163,10 @@ def test_a_move_becomes_a_swap_when_deletions_have_ended(operations: Operations)
     swap.start()
     swap.join(0.05)
     assert swap.is_alive()
-    assert move.operation is Operation.MOVE
+    assert operations.under_way == [Operation.MOVE, Operation.DELETE]
     operations.end(deletion)
     swap.join(10)
-    assert move.operation is Operation.SWAP
+    assert operations.under_way == [Operation.SWAP]
     later = Beginning(operations, Operation.TRUNCATE)
     assert later.waits()
     operations.end(move)
