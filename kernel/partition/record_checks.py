@@ -42,6 +42,7 @@ async def check_records(batch: Buffer, header: BatchHeader, config: TopicConfig,
     steps = validate_in_steps(batch, header, config, now_ms)
     if comes_in_pieces(header.attributes & CODEC_MASK):
         try:
+            next(steps)
             while not await _others_were_served():
                 next(steps)
         except StopIteration as end:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from .brokers import AGAINST_KAFKA
 from .java_programs import run_java
@@ -65,6 +67,16 @@ def test_the_admin_client_leads_a_topic_through_its_life(release: str, broker: B
         "listed false",
         "gone UnknownTopicOrPartitionException",
     ]
+
+
+@pytest.mark.parametrize("release", [NEWEST, "3.9.1"])
+def test_a_record_without_a_key_is_the_one_that_is_blamed(release: str, broker: Broker, topic: str) -> None:
+    compacted = NewTopic(topic, 1, 1, config={"cleanup.policy": "compact"})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([compacted])[topic].result(30)
+    printed = run_java("RecordErrors", release, [broker.bootstrap, topic, "a", "null", "b", "null"])
+    exceptions = [line.split(":")[0] for line in printed.splitlines()]
+    assert exceptions == ["KafkaException", "InvalidRecordException"] * 2
 
 
 @OLD

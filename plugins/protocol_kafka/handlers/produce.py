@@ -13,6 +13,7 @@ from tidelog.kernel.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
+    RecordsRefused,
     UnknownTopicOrPartition,
     UnsupportedCompression,
     UnsupportedMessageFormat,
@@ -29,6 +30,7 @@ from tidelog.plugins.protocol_kafka.errors import error_code, error_message
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.handlers.vouching import Voucher
 from tidelog.plugins.protocol_kafka.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -42,6 +44,13 @@ BATCHES_V2_SINCE = 3
 ZSTD_SINCE = 7
 ZSTD = 4
 NO_OFFSET = -1
+APPENDS_AT_ONCE = 64
+"""So many batches of a request are appended before others are served; each takes up to a few tenths of a
+millisecond."""
+APPENDS_A_TURN = 16
+"""The same for those that follow."""
+MAX_RECORD_ERRORS = 10_000
+"""So many records are named in one answer, which takes a megabyte; other batches tell the first only."""
 INTERNAL_WRITER = "__admin_client"
 """The one client id that Kafka lets write to internal topics."""
 CODEC_AT = 22
@@ -57,9 +66,9 @@ class FlushDue(NamedTuple):
 
 
 class ToCheck(NamedTuple):
-    """A batch whose records have to be gone through before it is appended.
+    """A batch whose records have to be checked before it is appended.
 
-    Without `header` it was not looked at yet, as another one comes before it.
+    Without `header` it was not looked at yet, as others come before it.
     """
 
     partition: Partition
@@ -69,11 +78,18 @@ class ToCheck(NamedTuple):
     voucher: Voucher | None
 
 
-class Waiting(NamedTuple):
-    """What the answer to one request has to wait for."""
+class Waiting:
+    """What the answer to one request has to wait for, and what is left of what one request may take."""
 
-    to_check: list[ToCheck]
-    due: list[FlushDue]
+    __slots__ = ("at_once", "due", "partitions", "record_errors", "to_check")
+
+    def __init__(self) -> None:
+        self.to_check: list[ToCheck] = []
+        self.partitions: set[Partition] = set()
+        """Those of `to_check`: what follows for them has to wait, too."""
+        self.due: list[FlushDue] = []
+        self.at_once = APPENDS_AT_ONCE
+        self.record_errors = MAX_RECORD_ERRORS
 
 
 def handle(
@@ -108,7 +124,7 @@ def _append_all(
     context: RequestContext, request: ProduceRequest, voucher: Voucher | None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     acks_error = _check_acks(request.acks)
-    waiting = Waiting([], [])
+    waiting = Waiting()
     answers = [
         TopicProduceResponse(
             name=topic.name,
@@ -127,7 +143,9 @@ async def _answer_later(
     context: RequestContext, request: ProduceRequest, response: ProduceResponse, waiting: Waiting
 ) -> ProduceResponse | None:
     """Append what had to be checked before; acknowledge nothing that `flush.messages` wants on disk first."""
-    for batch in waiting.to_check:
+    for number, batch in enumerate(waiting.to_check):
+        if number % APPENDS_A_TURN == 0:
+            await trio.lowlevel.checkpoint()
         await _check_and_append(context, batch, waiting)
     async with trio.open_nursery() as flushes:
         for flush in waiting.due:
@@ -145,9 +163,7 @@ async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Wa
             batch.records, in_transaction=covered, checks=RecordChecks.DONE, header=header
         )
     except BrokerError as error:
-        context.warn(f"refusing to append to {partition.topic_partition} for", error)
-        answer.error_code, answer.error_message = error_code(error), error_message(error)
-        answer.base_offset = NO_OFFSET
+        _refuse(context, partition, answer, error, waiting)
         return
     answer.base_offset = result.base_offset
     answer.log_append_time_ms = result.log_append_time_ms
@@ -217,18 +233,18 @@ def _append(
         )
         return _failed(context, topic.name, index, too_old)
     partition = topic.partitions[index]
-    if waiting.to_check and any(earlier.partition is partition for earlier in waiting.to_check):
+    waiting.at_once -= 1
+    if waiting.at_once < 0 or (waiting.to_check and partition in waiting.partitions):
         return _append_later(ToCheck(partition, records, None, _unanswered(index), voucher), waiting)
     try:
         covered = voucher is not None and voucher.covers(partition.topic_partition, records)
         result = partition.append(records, in_transaction=covered, checks=RecordChecks.QUICK)
     except ChecksTakeLong as checks:
         return _append_later(ToCheck(partition, records, checks.header, _unanswered(index), voucher), waiting)
-    except UnsupportedMessageFormat as error:
-        refusal = error if version < BATCHES_V2_SINCE else InvalidRecord(str(error))
-        return _failed(context, topic.name, index, refusal)
     except BrokerError as error:
-        return _failed(context, topic.name, index, error)
+        answer = _unanswered(index)
+        _refuse(context, partition, answer, error, waiting)
+        return answer
     answer = PartitionProduceResponse(
         index=index,
         error_code=0,
@@ -243,11 +259,34 @@ def _append(
 
 def _append_later(batch: ToCheck, waiting: Waiting) -> PartitionProduceResponse:
     waiting.to_check.append(batch)
+    waiting.partitions.add(batch.partition)
     return batch.answer
 
 
 def _unanswered(index: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+
+
+def _refuse(
+    context: RequestContext,
+    partition: Partition,
+    answer: PartitionProduceResponse,
+    error: BrokerError,
+    waiting: Waiting,
+) -> None:
+    """Answer why the partition refused a batch, and which of its records are to blame (KIP-467)."""
+    context.warn(f"refusing to append to {partition.topic_partition} for", error)
+    if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
+        error = InvalidRecord(str(error))
+    answer.error_code, answer.error_message = error_code(error), error_message(error)
+    answer.base_offset = NO_OFFSET
+    if isinstance(error, RecordsRefused) and error.record_errors:
+        answer.log_start_offset = partition.log_start_offset
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.record_errors[: waiting.record_errors]
+        ]
+        waiting.record_errors -= len(answer.record_errors)
 
 
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,6 +18,11 @@ from tidelog.kernel.records.record import Record
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.handlers.produce import (
+    APPENDS_A_TURN,
+    APPENDS_AT_ONCE,
+    MAX_RECORD_ERRORS,
+)
 from tidelog.plugins.protocol_kafka.messages.api import PRODUCE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.produce import (
@@ -266,6 +272,42 @@ async def test_a_partition_twice_in_a_request_keeps_its_order(client: Client, br
     answer = await client.ask(PRODUCE, 9, request)
     ((first, second),) = [told.partition_responses for told in answer.responses]
     assert [(told.error_code, told.base_offset) for told in (first, second)] == [(0, 0), (0, 500)]
+
+
+async def test_others_are_served_between_the_batches_of_a_large_request(
+    client: Client, broker: Broker
+) -> None:
+    count = APPENDS_AT_ONCE + 5 * APPENDS_A_TURN
+    topic = await new_topic(broker, partitions=count)
+    turns: list[int] = []
+
+    async def others() -> None:
+        while True:
+            turns.append(sum(partition.log_end_offset for partition in topic.partitions))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await client.ask(PRODUCE, 9, for_partitions(topic, dict.fromkeys(range(count), make_batch())))
+        nursery.cancel_scope.cancel()
+    assert [partition.log_end_offset for partition in topic.partitions] == [1] * count
+    steps = [after - before for before, after in pairwise(turns)]
+    # The order in which tasks take their turn is random.
+    assert max(steps[1:]) <= 2 * APPENDS_A_TURN
+
+
+async def test_records_to_blame_are_named_and_not_without_end(client: Client, broker: Broker) -> None:
+    topic = await new_topic(broker, partitions=12, config={"cleanup.policy": "compact"})
+    keyless = make_batch([b"v"] * 2000)
+    batches = {0: make_batch([b"v"] * 3, keys=[b"k", None, None]), **dict.fromkeys(range(1, 12), keyless)}
+    response = await client.ask(PRODUCE, 8, for_partitions(topic, batches))
+    (answers,) = [told.partition_responses for told in response.responses]
+    assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_RECORD}
+    assert [error.batch_index for error in answers[0].record_errors] == [1, 2]
+    named = [len(answer.record_errors) for answer in answers]
+    assert named == [2, *[1000] * 9, MAX_RECORD_ERRORS - 9002, 0]
+    old = one(await client.ask(PRODUCE, 7, for_partitions(topic, {0: keyless})))
+    assert (old.error_code, old.record_errors) == (ErrorCode.INVALID_RECORD, [])
 
 
 async def test_a_large_compressed_batch_that_is_wrong_inside(client: Client, broker: Broker) -> None:
