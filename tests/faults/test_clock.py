@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.crash.core import Core, configure
 from tests.crash.logs import batches_of
+from tests.kernel.partition.parts import open_partition
 from tidelog.kernel.errors import InvalidTimestamp
 from tidelog.kernel.flushing import TimedFlush
-from tidelog.kernel.partition.lookup import offset_for_timestamp
+from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 
@@ -77,8 +78,64 @@ async def test_a_broker_whose_clock_is_late_tells_so_and_recovers(tmp_path: Path
     configure(partition, message_timestamp_after_max_ms=HOUR)
     sent = clock() + 1
     clock.advance(-DAY)
-    with pytest.raises(InvalidTimestamp, match="ahead of the broker's clock"):
+    with pytest.raises(InvalidTimestamp, match="timestamp 1700000000001 is not between"):
         partition.append(make_batch([b"x"], timestamps=sent))
     clock.advance(DAY)
     assert partition.append(make_batch([b"x"], timestamps=sent)).base_offset == 0
     await core.close()
+
+
+@pytest.mark.parametrize("start_ms", [-1, 0, 1])
+@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+async def test_a_clock_that_was_never_set_is_a_time_like_any_other(
+    tmp_path: Path, start_ms: int, stamps: str
+) -> None:
+    """A machine without a battery begins in 1970; -1 is also what stands for no timestamp in a batch."""
+    clock = FakeClock(start_ms)
+    core = Core(tmp_path, clock)
+    await core.open()
+    topic = await core.create("orders", 1, message_timestamp_type=stamps, segment_ms="60000")
+    (partition,) = topic.partitions
+    stamped = stamps == "LogAppendTime"
+    for offset in range(3):
+        result = partition.append(make_batch([b"x"], timestamps=clock()))
+        assert (result.base_offset, result.log_append_time_ms) == (offset, clock() if stamped else -1)
+        clock.advance(1)
+    first_with_a_time = 1 if start_ms < 0 else 0
+    for again in range(2):
+        found = offset_for_timestamp(partition, 0)
+        assert found == (max(start_ms, 0), first_with_a_time, 0)
+        assert offset_of_max_timestamp(partition) == (start_ms + 2, 2, 0)
+        assert offset_for_timestamp(partition, start_ms + 3) is None
+        if not again:
+            core.abandon()
+            await core.open()
+            (partition,) = core.topics.get("orders").partitions
+    await core.close()
+
+
+@pytest.mark.parametrize("start_ms", [-6000, -1, 0])
+async def test_a_flush_by_time_is_not_put_off_by_a_clock_at_zero(tmp_path: Path, start_ms: int) -> None:
+    clock = FakeClock(start_ms)
+    core = Core(tmp_path, clock)
+    await core.open()
+    (partition,) = (await core.create("orders", 1, flush_ms="5000")).partitions
+    task = TimedFlush(core.topics, clock)
+    partition.append(make_batch([b"x"], timestamps=clock()))
+    unflushed: list[bool] = []
+    for _ in range(6):
+        await task.run()
+        unflushed.append(partition.has_unflushed)
+        clock.advance(SECOND)
+    assert unflushed == [True] * 5 + [False]
+    await core.close()
+
+
+@pytest.mark.parametrize("now_ms", [-1, 0, 1])
+async def test_producers_expire_by_a_clock_at_zero_as_by_any_other(now_ms: int) -> None:
+    partition = open_partition(clock=FakeClock(now_ms))
+    partition.append(make_batch([b"x"], timestamps=now_ms, producer_id=7, producer_epoch=0, base_sequence=0))
+    assert partition.producers.expire(now_ms) == 0
+    partition = open_partition(partition.store, clean_start=False)
+    assert partition.producers.expire(now_ms) == 0
+    assert partition.producers.expire(now_ms + 1) == 1

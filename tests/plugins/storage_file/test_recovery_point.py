@@ -35,6 +35,29 @@ async def test_it_moves_with_every_flush(scene: LogDirectoryScene) -> None:
     assert store.recovery_point == 1
 
 
+@pytest.mark.parametrize("name", ["sync_data", "fsync"])
+async def test_it_moves_only_after_the_device_has_everything(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A checkpoint, or a crash, may come while the device is still busy: with data, or with names."""
+    store = await open_file_store(scene)
+    append_many(store, 1, 600)
+    store.flush()
+    append_many(store, 1, 100)
+    store.durability.files_created()
+    sync, seen = getattr(disk, name), list[tuple[int, int]]()
+
+    def watched(fd: int) -> None:
+        seen.append((store.recovery_point, store.durable_offset))
+        sync(fd)
+        seen.append((store.recovery_point, store.durable_offset))
+
+    monkeypatch.setattr(disk, name, watched)
+    assert store.flush() == 2
+    assert set(seen) == {(1, 1)}
+    assert (store.recovery_point, store.durable_offset) == (2, 2)
+
+
 async def test_it_moves_when_a_rolled_segment_was_flushed_in_the_background(scene: LogDirectoryScene) -> None:
     store = await open_file_store(scene)
     append_many(store, 5, 600)
