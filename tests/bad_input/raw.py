@@ -40,6 +40,10 @@ class RawConnection:
     ) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
     def send(self, data: bytes) -> None:
         """Send as much of `data` as the broker takes before it closes."""
         try:

@@ -36,6 +36,23 @@ class Expiring:
         await scene.expire()
         assert scene.offsets("long") == {(TOPIC, 0): 2}
 
+    @pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 2, 2**62])
+    async def test_what_a_client_wants_kept_for_ever_is_kept(
+        self, scene: CoordinatorScene, retention_ms: int
+    ) -> None:
+        scene.commit(1, retention_ms=retention_ms)
+        scene.clock.advance(1000 * RETENTION_MS)
+        await scene.expire()
+        assert scene.offsets() == {(TOPIC, 0): 1}
+
+    @pytest.mark.parametrize("retention_ms", [0, -2, -(2**63)])
+    async def test_what_a_client_wants_kept_for_no_time_goes(
+        self, scene: CoordinatorScene, retention_ms: int
+    ) -> None:
+        scene.commit(1, retention_ms=retention_ms)
+        await scene.expire()
+        assert scene.offsets() == {}
+
     async def test_a_group_goes_with_its_last_offset(self, scene: CoordinatorScene) -> None:
         scene.commit(1)
         scene.clock.advance(RETENTION_MS)

@@ -49,6 +49,8 @@ from tidelog.plugins.coordinator.records.offsets import (
 from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
+END_OF_TIME_MS: Final = 2**63 - 1
+"""The latest time that a record can hold."""
 BEHIND_ALL: Final = 2**63
 """A record that is written now stands behind every other in the log."""
 
@@ -241,8 +243,8 @@ class Offsets:
         if all(errors):
             return errors, [], []
         self._guard.check_commit(request)
-        now_ms, retention_ms = self._clock(), request.retention_time_ms
-        expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else now_ms + retention_ms
+        now_ms = self._clock()
+        expire_ms = _expiry_ms(now_ms, request.retention_time_ms)
         metadata_max = self._settings.metadata_max
         places: list[tuple[Place, CommittedOffset]] = []
         records: list[StateRecord] = []
@@ -307,6 +309,14 @@ class Offsets:
             self.pending.remove(read.group, (read.topic, read.partition))
         else:
             self.pending.supersede(read.group, (read.topic, read.partition), BEHIND_ALL)
+
+
+def _expiry_ms(now_ms: int, retention_ms: int) -> int:
+    """Return when an offset expires that a client wants kept for so long, `NO_TIMESTAMP` without a wish.
+
+    Kafka's own sum overflows for a very long time, and the offset then goes at once.
+    """
+    return NO_TIMESTAMP if retention_ms == NO_RETENTION else min(now_ms + retention_ms, END_OF_TIME_MS)
 
 
 def _tombstone(group_id: str, place: Place) -> StateRecord:
