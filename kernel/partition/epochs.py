@@ -38,6 +38,11 @@ class LeaderEpochs:
         # Kept, since every append asks for it.
         self.latest = NO_EPOCH
 
+    @property
+    def first_offset(self) -> int:
+        """Where the lineage begins, -1 without data."""
+        return self._starts[0] if self._starts else NO_OFFSET
+
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))

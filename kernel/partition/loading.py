@@ -78,7 +78,26 @@ def _load_epochs(partition: Partition) -> int | None:
     newest = partition.epochs.latest
     partition.epochs.truncate_from_end(partition.log_end_offset + 1)
     partition.epochs.truncate_from_start(partition.log_start_offset)
+    _learn_first_epochs(partition)
     return newest
+
+
+def _learn_first_epochs(partition: Partition) -> None:
+    """Learn from the log what the lineage lacks at its beginning.
+
+    After DeleteRecords the lineage is written down at once and the log start only at the next checkpoint: a
+    kill in between brings records back that no epoch of the lineage covers.
+    """
+    later, known_from = partition.epochs.entries(), partition.epochs.first_offset
+    if known_from <= partition.log_start_offset:
+        return
+    partition.epochs = LeaderEpochs()
+    for header in partition.store.headers(partition.log_start_offset):
+        if header.base_offset >= known_from:
+            break
+        partition.epochs.assign(header.leader_epoch, max(header.base_offset, partition.log_start_offset))
+    for epoch, start in later:
+        partition.epochs.assign(epoch, start)
 
 
 def _read_log(partition: Partition, *, epochs_lost: bool) -> None:

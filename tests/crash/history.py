@@ -165,8 +165,7 @@ class History:
         self, event: Callable[Concatenate[Expected, P], None], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Something happened."""
-        arguments: tuple[Any, ...] = args
-        self.events.append((self.operations_done(), partial(_apply, event, arguments)))
+        self.events.append((self.operations_done(), happening(event, args)))
 
     def begin(self, phase: str) -> None:
         """The next operations belong to `phase`."""
@@ -179,6 +178,11 @@ class History:
     def phase_at(self, operations: int) -> str:
         """The phase that the last of so many operations belongs to."""
         return [name for at, name in self.marks if at < max(operations, 1)][-1]
+
+
+def happening(event: Callable[..., None], arguments: tuple[Any, ...]) -> Callable[[Expected], None]:
+    """An event that can be kept, also outside of this process, and be applied later."""
+    return partial(_apply, event, arguments)
 
 
 def _apply(event: Callable[..., None], arguments: tuple[Any, ...], expected: Expected) -> None:

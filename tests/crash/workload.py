@@ -259,7 +259,8 @@ class Workload:
 
     async def remove_deleted_files(self) -> None:
         """What was renamed some time ago goes."""
-        await self.core.tasks.run("delete files")
+        for task in ("delete segment files", "delete partitions"):
+            await self.core.tasks.run(task)
 
     async def raise_log_start(self) -> None:
         """A log begins later, in the middle of a segment; the next checkpoint tells."""

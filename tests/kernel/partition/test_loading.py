@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from tidelog.kernel.errors import OutOfOrderSequence
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import snapshot_offsets
-from tidelog.kernel.records.batch import NO_PRODUCER_ID
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
@@ -335,6 +335,41 @@ def test_the_lineage_follows_the_log_start() -> None:
         partition.append(batch_of(10))
     store.raise_log_start(15)
     assert open_partition(store).epochs.entries() == [(1, 15), (2, 20)]
+
+
+def test_a_lineage_that_begins_behind_the_log_start_is_completed_from_the_log() -> None:
+    """DeleteRecords wrote the lineage down, and a kill came before it did the log start."""
+    store = new_store(SMALL_SEGMENTS)
+    partition = open_partition(store, SMALL_SEGMENTS)
+    for epoch in (0, 1, 1, 3):
+        partition.leader_epoch = epoch
+        partition.append(batch_of(10))
+    partition.close()
+    read: list[int] = []
+    headers = store.headers
+
+    def counted(from_offset: int) -> Iterator[BatchHeader]:
+        for header in headers(from_offset):
+            read.append(header.base_offset)
+            yield header
+
+    store.headers = counted  # type: ignore[method-assign]
+    lineages = {
+        "1 15\n3 30": [(0, 0), (1, 10), (3, 30)],
+        "3 35": [(0, 0), (1, 10), (3, 30)],
+        "0 5\n1 10\n3 30": [(0, 0), (1, 10), (3, 30)],
+        "4 40": [(0, 0), (1, 10), (3, 30), (4, 40)],
+    }
+    for written, expected in lineages.items():
+        store.write_side_file(CHECKPOINT, f"0\n{written.count(chr(10)) + 1}\n{written}\n".encode())
+        read.clear()
+        assert open_partition(store, SMALL_SEGMENTS).epochs.entries() == expected
+        known_from = int(written.split()[1])
+        assert [offset for offset in read if offset < known_from] == list(range(0, known_from, 10))
+        assert len(read) <= known_from // 10 + 2
+    store.raise_log_start(12)
+    store.write_side_file(CHECKPOINT, b"0\n1\n3 30\n")
+    assert open_partition(store, SMALL_SEGMENTS).epochs.entries() == [(1, 12), (3, 30)]
 
 
 def test_batches_after_a_kill_carry_the_new_epoch() -> None:
