@@ -11,6 +11,8 @@ PYTEST_WORKERS ?= 2
 # Tools of single targets, fetched when they are first asked for: most people never need them.
 TOOLS := .tools
 JOBS ?= 1
+TARGET ?= frames
+TESTS ?= tests
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -22,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants soak docs news clean
+.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +71,12 @@ bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/waiters.py: do tests fail? (JOBS=1 UPDATE=)
 	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
 
+fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|directory MINUTES=5)
+	PYTHONPATH=tests/import_root:$(TOOLS)/atheris $(BIN)/python -m tests.fuzzing $(TARGET) --minutes $(MINUTES) $(if $(REPLAY),--replay $(REPLAY))
+
+explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)
+	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)
+
 docs: $(INSTALLED) ## write docs/configuration.md from the configuration keys
 	@$(BIN)/python -m tidelog.kernel.config.docs > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
@@ -96,3 +104,8 @@ $(DEV_INSTALLED): pyproject.toml | $(BIN)/python
 $(TOOLS)/cosmic-ray: | $(DEV_INSTALLED)
 	@echo "Fetching cosmic-ray into $@"
 	@$(BIN)/python -m pip install --quiet --no-deps --target $@ cosmic-ray==8.7.0 parso==0.8.7
+
+# Apache-2.0, as tidelog, and larger than all the rest together.
+$(TOOLS)/atheris: | $(DEV_INSTALLED)
+	@echo "Fetching atheris into $@"
+	@$(BIN)/python -m pip install --quiet --no-deps --target $@ atheris==3.0.0

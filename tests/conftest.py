@@ -25,6 +25,8 @@ settings.register_profile("any speed", settings(), deadline=None, derandomize="C
 settings.register_profile(
     "mutants", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate], print_blob=False
 )
+# `make explore`: other examples in each pass, and more where a test does not say how many.
+settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
 
 
@@ -55,14 +57,35 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+class Opened:
+    """Whether a file or a socket was opened since it was last asked."""
+
+    def __init__(self) -> None:
+        self._some = False
+        sys.addaudithook(self._on_event)
+
+    def _on_event(self, event: str, _: tuple[object, ...]) -> None:
+        if event in ("open", "socket.__new__"):
+            self._some = True
+
+    def ask(self) -> bool:
+        """Tell, and start over."""
+        some, self._some = self._some, False
+        return some
+
+
+opened = Opened()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Collect garbage after each test, so that what it left open fails this test and not any later one."""
+    """Collect garbage after a test that opened anything: what it left open fails this test, no later one."""
     try:
         return (yield)
     finally:
-        with failing_on_unraisable():
-            gc.collect()
+        if opened.ask():
+            with failing_on_unraisable():
+                gc.collect()
 
 
 @contextmanager

@@ -21,10 +21,11 @@ ON_A_FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
 
 @attrs.frozen
 class ThreadedBroker:
-    """A broker that runs in a thread of its own; `bootstrap` is what clients connect to."""
+    """A broker in a thread of its own; clients connect to `bootstrap`, `token` is that of its trio run."""
 
     broker: Broker
     bootstrap: str
+    token: trio.lowlevel.TrioToken
 
 
 def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms) -> Broker:
@@ -69,7 +70,7 @@ def broker_in_thread(values: Mapping[str, object] | None = None) -> Generator[Th
         raise outcome
     broker, token = outcome
     try:
-        yield ThreadedBroker(broker, ",".join(broker.listeners.values()))
+        yield ThreadedBroker(broker, ",".join(broker.listeners.values()), token)
     finally:
         token.run_sync_soon(broker.request_stop)
         thread.join()

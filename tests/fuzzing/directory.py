@@ -1,0 +1,158 @@
+"""Files of a data directory: whatever is in one of them, opening recovers or says what is wrong.
+
+An input is the number of a file and what it contains; all others are as a broker left them.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import trio
+
+from tests.crash.core import Core
+from tests.fuzzing.target import Complaints
+from tests.kernel.partition.parts import compressed
+from tidelog.kernel.errors import TidelogError
+from tidelog.kernel.partition import Isolation
+from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
+from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
+from tidelog.kernel.storage.regions import region_bytes
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.clock import START_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from tidelog.kernel.partition import Partition
+
+_MEMORY = Path("/dev/shm")
+_MOST_BYTES = 1 << 16
+_READ_BYTES = 1 << 20
+
+
+class Directory:
+    """A directory with segments, transactions and checkpoints: after a clean stop, and after a crash."""
+
+    def __init__(self) -> None:
+        self._complaints = Complaints()
+        self._folder: TemporaryDirectory[str]
+        self._files: list[tuple[str, bytes]] = []
+        self._others: dict[str, dict[str, bytes]] = {}
+
+    def __enter__(self) -> Directory:
+        logging.getLogger("tidelog").addHandler(self._complaints)
+        logging.getLogger("tidelog").propagate = False
+        self._folder = TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
+        for name, clean in (("clean", True), ("crashed", False)):
+            place = Path(self._folder.name) / name
+            trio.run(_fill, place, clean)
+            kept = {str(path.relative_to(place)): path.read_bytes() for path in _files_below(place)}
+            self._others[name] = kept
+            self._files += [(f"{name}/{path}", content) for path, content in kept.items()]
+            shutil.rmtree(place)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+        logging.getLogger("tidelog").removeHandler(self._complaints)
+        logging.getLogger("tidelog").propagate = True
+
+    def seeds(self) -> Sequence[bytes]:
+        """Return each file as it was."""
+        return [bytes([number]) + content[:_MOST_BYTES] for number, (_, content) in enumerate(self._files)]
+
+    def run(self, data: bytes) -> None:
+        """Open the directory with that file, read all there is, and stop."""
+        if not data or len(data) > _MOST_BYTES:
+            return
+        changed, _ = self._files[data[0] % len(self._files)]
+        name, _, path = changed.partition("/")
+        place = Path(self._folder.name) / "try"
+        try:
+            for other, content in self._others[name].items():
+                target = place / other
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data[1:] if other == path else content)
+            trio.run(_open_and_read, place)
+        finally:
+            shutil.rmtree(place)
+        self._complaints.raise_first()
+
+
+def _files_below(place: Path) -> list[Path]:
+    return sorted(path for path in place.rglob("*") if path.is_file())
+
+
+async def _fill(place: Path, clean: bool) -> None:
+    core = Core(place)
+    await core.open()
+    topic = await core.create("orders", 1)
+    await core.create("gone", 1)
+    (partition,) = topic.partitions
+    for number in range(12):
+        partition.append(make_batch([bytes([number]) * 100] * 3, timestamps=START_MS + number))
+    partition.append(compressed(make_batch([b"packed"] * 9), 4))
+    for sequence, commit in enumerate((False, True)):
+        batch = make_batch(
+            [b"t"], producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True
+        )
+        partition.append(batch, in_transaction=True)
+        partition.append_marker(7, 0, 0, commit=commit)
+    await core.topics.delete("gone")
+    await core.tasks.wait_for_jobs()
+    if clean:
+        await core.close()
+    else:
+        core.abandon()
+
+
+async def _open_and_read(place: Path) -> None:
+    core = Core(place)
+    try:
+        await core.open()
+    except TidelogError:
+        core.abandon()
+        return
+    for topic in core.topics:
+        for partition in topic.partitions:
+            try:
+                _read(partition)
+            except TidelogError:
+                continue
+    try:
+        await core.close()
+    except TidelogError:
+        core.abandon()
+
+
+def headers_in(data: bytes) -> Iterator[BatchHeader]:
+    """Yield the headers of whole batches."""
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        if position + header.size > len(data):
+            return
+        yield header
+        position += header.size
+
+
+def _read(partition: Partition) -> None:
+    offset = partition.log_start_offset
+    while offset < partition.high_watermark:
+        found = partition.read(offset, _READ_BYTES, Isolation.READ_UNCOMMITTED, wait=True)
+        partition.aborted_transactions(offset, found)
+        data = b"".join(region_bytes(region) for region in found.regions)
+        ends = [header.last_offset + 1 for header in headers_in(data)]
+        if not ends or ends[-1] <= offset:
+            break
+        offset = ends[-1]
+    offset_for_timestamp(partition, START_MS + 5)
+    offset_of_max_timestamp(partition)
+    partition.append(make_batch([b"after"]))
