@@ -33,6 +33,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 from tidelog.kernel.topics.topic import NewTopic, Topic, record_of
@@ -57,6 +58,7 @@ class Topics:
         self._config = config
         self._storage = storage
         self._keeper = PartitionKeeper(storage, clock, tasks)
+        self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._internal: dict[str, NewTopic] = {}
@@ -208,6 +210,10 @@ class Topics:
             return await self.create(self._internal.get(name) or NewTopic(name))
         except TopicAlreadyExists:
             return self.get(name)
+
+    def request(self, name: str) -> None:
+        """Create the topic in the background, as `ensure` does; a failure is logged."""
+        self._auto_creation.request(name)
 
     async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
         """Change what a topic sets for itself, durably; its partitions go by it when this returns.

@@ -35,7 +35,8 @@ AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
     name="auto.create.topics.enable",
     type=boolean(),
     default=True,
-    documentation="Whether a topic comes into being when a client first asks for it.",
+    documentation="Whether a topic is created when a client first asks for its metadata. The client is told "
+    "that it is unknown and asks again.",
 )
 DELETE_TOPIC_ENABLE = ConfigKey(
     name="delete.topic.enable",

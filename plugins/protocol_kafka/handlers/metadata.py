@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.errors import BrokerError, InvalidRequest, InvalidTopic, StorageError, UnknownTopicId
-from tidelog.kernel.topics import Topic, check_topic_name
+from tidelog.kernel.errors import (
+    BrokerError,
+    InvalidRequest,
+    InvalidTopic,
+    StorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from tidelog.kernel.topics import INTERNAL_TOPICS, Topic, check_topic_name
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
@@ -30,37 +37,16 @@ IDS_SINCE = 12
 """Versions 10 and 11 have a field for the id, and no client may use it."""
 
 
-def handle(
-    context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Describe what is asked for; a missing topic is created when client and configuration allow it."""
-    missing = _to_create(context, request)
-    return _create_and_describe(context, request, missing) if missing else _describe(context, request, {})
+def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Describe what is asked for.
+
+    A missing topic is created in the background when client and configuration allow it. As in Apache Kafka
+    it is unknown in this answer, and the client asks again.
+    """
+    return _describe(context, request)
 
 
-async def _create_and_describe(
-    context: RequestContext, request: MetadataRequest, missing: Iterable[str]
-) -> MetadataResponse:
-    failures: dict[str, BrokerError] = {}
-    for name in missing:
-        try:
-            await context.broker.topics.ensure(name)
-        except BrokerError as error:
-            failures[name] = error
-    return _describe(context, request, failures)
-
-
-def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
-    if not (request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]):
-        return []
-    topics = context.broker.topics
-    asked = (topic.name for topic in request.topics or () if topic.topic_id == ZERO_UUID)
-    return [name for name in asked if name is not None and topics.find(name) is None]
-
-
-def _describe(
-    context: RequestContext, request: MetadataRequest, failures: dict[str, BrokerError]
-) -> MetadataResponse:
+def _describe(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     cluster = context.broker.cluster
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     brokers = [
@@ -71,7 +57,7 @@ def _describe(
         brokers=brokers,
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
-        topics=[*_topics(context, request, failures, operations)],
+        topics=[*_topics(context, request, operations)],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
@@ -79,17 +65,18 @@ def _describe(
 
 
 def _topics(
-    context: RequestContext, request: MetadataRequest, failures: dict[str, BrokerError], operations: int
+    context: RequestContext, request: MetadataRequest, operations: int
 ) -> Iterable[MetadataResponseTopic]:
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         return (_found(context, topic, operations) for topic in context.broker.topics)
+    creates = request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]
     each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
-    return (_asked(context, asked, failures, operations) for asked in each_once.values())
+    return (_asked(context, asked, operations, creates=creates) for asked in each_once.values())
 
 
 def _asked(
-    context: RequestContext, asked: MetadataRequestTopic, failures: dict[str, BrokerError], operations: int
+    context: RequestContext, asked: MetadataRequestTopic, operations: int, *, creates: bool
 ) -> MetadataResponseTopic:
     topics = context.broker.topics
     try:
@@ -98,10 +85,13 @@ def _asked(
         if asked.topic_id != ZERO_UUID:
             return _found(context, topics.get_by_id(asked.topic_id), operations)
         name = asked.name or ""
-        if name in failures:
-            raise failures[name]
+        topic = topics.find(name)
+        if topic is not None:
+            return _found(context, topic, operations)
         check_topic_name(name)
-        return _found(context, topics.get(name), operations)
+        if creates:
+            topics.request(name)
+        return _unknown(name, ZERO_UUID, UnknownTopicOrPartition(f"topic {name!r} does not exist"))
     except UnknownTopicId as error:
         return _unknown(None, asked.topic_id, error)
     except InvalidTopic as error:
@@ -112,7 +102,13 @@ def _asked(
 
 
 def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=error_code(error), name=name, topic_id=topic_id, partitions=[])
+    return MetadataResponseTopic(
+        error_code=error_code(error),
+        name=name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+    )
 
 
 def _found(context: RequestContext, topic: Topic, operations: int) -> MetadataResponseTopic:

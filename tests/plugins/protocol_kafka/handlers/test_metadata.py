@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics.auto_creation import MAX_WAITING
 from tidelog.plugins.protocol_kafka.messages.api import METADATA
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
@@ -103,11 +107,68 @@ async def test_null_means_all(client: Client, broker: Broker, version: int) -> N
     assert sorted(topic.name for topic in response.topics) == ["flights", "planes"]
 
 
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def wait_for_topics(broker: Broker, count: int) -> None:
+    """Wait until so many topics were created in the background."""
+    with trio.fail_after(20):
+        while len(broker.topics) < count:  # noqa: ASYNC110 - nobody is told of a new topic
+            await trio.sleep(0.001)
+
+
 @pytest.mark.parametrize("version", versions_of(METADATA))
-async def test_a_missing_topic_comes_into_being(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_creates_a_missing_topic_after_its_answer(
+    client: Client, broker: Broker, version: int
+) -> None:
+    found = only(await client.ask(METADATA, version, by_name("new")))
+    assert (found.error_code, found.name, found.topic_id, found.partitions) == (UNKNOWN, "new", NO_ID, [])
+    assert broker.topics.find("new") is None
+    await wait_for_topics(broker, 1)
     found = only(await client.ask(METADATA, version, by_name("new")))
     assert (found.error_code, found.name, len(found.partitions)) == (0, "new", 1)
-    assert broker.topics.find("new") is not None
+
+
+async def test_metadata_of_a_deleted_topic_is_unknown(client: Client, broker: Broker) -> None:
+    await new_topic(broker)
+    await broker.topics.delete("flights")
+    assert only(await client.ask(METADATA, 12, by_name("flights"))).error_code == UNKNOWN
+
+
+async def test_metadata_creates_a_topic_once_however_often_it_is_asked_for(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(10):
+        await client.ask(METADATA, 9, by_name("new", "other"))
+    await wait_for_topics(broker, 2)
+    created = [record.getMessage() for record in caplog.records if "created topic" in record.getMessage()]
+    assert len(created) == 2
+
+
+async def test_metadata_has_no_more_than_so_many_topics_created_at_a_time(
+    client: Client, broker: Broker
+) -> None:
+    names = [f"new-{number}" for number in range(MAX_WAITING + 100)]
+    await client.ask(METADATA, 9, by_name(*names))
+    await wait_for_topics(broker, MAX_WAITING)
+    assert [topic.name for topic in broker.topics] == names[:MAX_WAITING]
+    await client.ask(METADATA, 9, by_name(*names))
+    await wait_for_topics(broker, MAX_WAITING + 100)
+    assert [topic.name for topic in broker.topics] == names
+
+
+async def test_metadata_creates_nothing_while_the_broker_stops(client: Client, broker: Broker) -> None:
+    broker.topics.closing = True
+    assert only(await client.ask(METADATA, 9, by_name("new"))).error_code == UNKNOWN
+    await wait_all_tasks_blocked()
+    assert len(broker.topics) == 0
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+async def test_metadata_tells_internal_topics_before_they_are_there(client: Client, name: str) -> None:
+    found = only(await client.ask(METADATA, 9, by_name(name, create=False)))
+    assert (found.error_code, found.is_internal) == (UNKNOWN, True)
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, 4))
@@ -133,12 +194,18 @@ async def test_names_that_cannot_be(client: Client, broker: Broker, version: int
     assert len(broker.topics) == 0
 
 
-async def test_one_that_cannot_be_created_hinders_no_other(client: Client, broker: Broker) -> None:
+async def test_one_that_cannot_be_created_hinders_no_other(
+    client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     await new_topic(broker, "a.b")
-    response = await client.ask(METADATA, 9, by_name("new", "a_b", "a.b", "a/b"))
-    codes = {topic.name: topic.error_code for topic in response.topics}
+    request = by_name("a_b", "new", "a.b", "a/b", "other")
+    codes = {topic.name: topic.error_code for topic in (await client.ask(METADATA, 9, request)).topics}
     invalid = ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert codes == {"new": 0, "a_b": invalid, "a.b": 0, "a/b": invalid}
+    assert codes == {"a_b": UNKNOWN, "new": UNKNOWN, "a.b": 0, "a/b": invalid, "other": UNKNOWN}
+    await wait_for_topics(broker, 3)
+    codes = {topic.name: topic.error_code for topic in (await client.ask(METADATA, 9, request)).topics}
+    assert codes == {"a_b": UNKNOWN, "new": 0, "a.b": 0, "a/b": invalid, "other": 0}
+    assert "'a_b', which a client asked for, is not created: topic 'a_b' collides with 'a.b'" in caplog.text
 
 
 async def test_a_topic_asked_for_twice_is_told_once(client: Client) -> None:
