@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
+from types import GeneratorType
 from typing import TYPE_CHECKING, cast
 
 import trio
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.storage import FileRegion, Region
 from tidelog.kernel.wire import Parts, Peer, ProtocolViolation
-from tidelog.plugins.protocol_kafka.codecs import DecodeError
-from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.messages.header import parse_request_header
+from tidelog.plugins.protocol_kafka.codecs import (
+    DecodeError,
+    TooManyElements,
+    large_decoder,
+    large_encoder,
+)
+from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
+from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
+from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
 from tidelog.plugins.protocol_kafka.routes import ROUTES, Route
 
@@ -66,31 +74,85 @@ class KafkaConnection:
         try:
             # As in Kafka, nobody minds bytes behind the request.
             request, _ = route.decode(frame, header.body_position)
+        except TooManyElements:
+            return self._serve_in_steps(route, header, frame)
         except DecodeError as error:
-            raise ProtocolViolation(
-                f"a {route.name} request (version {route.version}) is malformed: {error}"
-            ) from error
-        context = self._context
-        context.client_id = header.client_id
-        context.api_version = header.api_version
-        response = route.handle(context, request)
+            raise _malformed(route, error) from error
+        response = self._handle(route, header, request)
+        if type(response) is GeneratorType:
+            response = _first_steps(response)
         if type(response) is route.response_class:
             return _encode(route, header.correlation_id, response)
         if response is None:
             return []
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
 
+    async def _serve_in_steps(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts:
+        """Serve a request with so many elements that others have to have their turn meanwhile."""
+        decode = large_decoder(route.request_class, route.version)
+        try:
+            request, _ = await run_in_steps(decode(frame, header.body_position))
+        except DecodeError as error:
+            raise _malformed(route, error) from error
+        response = self._handle(route, header, request)
+        if type(response) is GeneratorType:
+            response = run_in_steps(response)
+        if response is None:
+            return []
+        if type(response) is not route.response_class:
+            awaitable = cast("Awaitable[object | None]", response)
+            return await _encode_when_done(route, header.correlation_id, awaitable)
+        return await _encode_in_steps(route, header.correlation_id, response)
+
+    def _handle(self, route: Route, header: RequestHeader, request: object) -> object:
+        context = self._context
+        context.client_id = header.client_id
+        context.api_version = header.api_version
+        context.message_bytes_left = MAX_MESSAGE_BYTES
+        return route.handle(context, request)
+
+
+def _first_steps(steps: Generator[None, None, object]) -> object:
+    """What a handler returns that works in steps, or, if there are many, an awaitable of it."""
+    for _ in range(FEW_ELEMENTS):
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast("object", done.value)
+    return run_in_steps(steps)
+
+
+def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
+    return ProtocolViolation(f"a {route.name} request (version {route.version}) is malformed: {error}")
+
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
     # What a request changes must not depend on whether its client is still there to hear of it.
     with trio.CancelScope(shield=not route.abandonable):
         done = await response
-    return [] if done is None else _encode(route, correlation_id, done)
+    if done is None:
+        return []
+    parts = _encode(route, correlation_id, done)
+    return parts if isinstance(parts, list) else await parts
 
 
-def _encode(route: Route, correlation_id: int, response: object) -> Parts:
+def _encode(route: Route, correlation_id: int, response: object) -> Parts | Awaitable[Parts]:
     parts: Parts = []
-    route.encode(response, parts)
+    try:
+        route.encode(response, parts)
+    except TooManyElements:
+        return _encode_in_steps(route, correlation_id, response)
+    return _framed(route, correlation_id, parts)
+
+
+async def _encode_in_steps(route: Route, correlation_id: int, response: object) -> Parts:
+    parts: Parts = []
+    encode = large_encoder(route.response_class, route.version)
+    await run_in_steps(encode(response, parts))
+    return _framed(route, correlation_id, parts)
+
+
+def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
     tags = route.header_tags
     body = parts[0]
     if len(parts) == 1 and type(body) is bytes:

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from tidelog.kernel.wire import Peer
 
 
+MAX_MESSAGE_BYTES = 64 * 1024
+"""Error messages in one answer: beyond them only codes, as a request may name thousands of things."""
+MAX_MESSAGE_CHARACTERS = 1000
+"""What a peer sent may be part of a message, and a string of the protocol holds 32,767 bytes."""
+
+
 @attrs.define
 class RequestContext:
     """The broker, the peer, and of the request under way its client id and its version of the API.
@@ -24,6 +30,17 @@ class RequestContext:
     peer: Peer
     client_id: str | None = None
     api_version: int = 0
+    message_bytes_left: int = MAX_MESSAGE_BYTES
+
+    def error_message(self, error: BrokerError) -> str | None:
+        """What the client is told about `error` besides its code; None after very many."""
+        if self.message_bytes_left <= 0:
+            return None
+        text = str(error)
+        if len(text) > MAX_MESSAGE_CHARACTERS:
+            text = text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
+        self.message_bytes_left -= len(text)
+        return text
 
     def warn(self, what: str, error: BrokerError) -> None:
         """Log what the peer is refused and why; the same refusal is not repeated for a while."""

@@ -69,16 +69,6 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
 }
 
 
-MAX_MESSAGE_CHARACTERS = 1000
-"""What a peer sent may be part of a message, and a string of the protocol holds 32,767 bytes."""
-
-
-def error_message(error: errors.BrokerError) -> str:
-    """What a client is told about `error` besides its code."""
-    text = str(error)
-    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
-
-
 def error_code(error: errors.BrokerError) -> ErrorCode:
     """The code that a client is told for `error`."""
     for kind in type(error).__mro__:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tidelog.kernel.storage import Region
 from tidelog.kernel.wire import ProtocolViolation
-from tidelog.plugins.protocol_kafka.codecs import decoder, encoder
+from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
 
@@ -20,6 +20,8 @@ NO_TAGGED_FIELDS = b"\0"
 HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
 
 Handler: TypeAlias = Callable[[RequestContext, Any], object]
+"""Returns the answer, None for none, an awaitable of either, or a generator that yields between small steps of
+its work and returns the answer."""
 
 
 class Served(NamedTuple):
@@ -83,7 +85,10 @@ SERVED: dict[int, Served] = {
 
 
 class Route(NamedTuple):
-    """How to serve one version of one API."""
+    """How to serve one version of one API.
+
+    `decode` and `encode` raise `TooManyElements` for a message that takes longer than a step.
+    """
 
     name: str
     version: int
@@ -93,6 +98,7 @@ class Route(NamedTuple):
     encode: Callable[[Any, list[Region]], None]
     header_tags: bytes
     abandonable: bool
+    request_class: type[object]
 
 
 class Routes(dict[tuple[int, int], Route]):
@@ -129,7 +135,7 @@ def find_route(api_key: int, version: int) -> Route:
             f"version {version} of {api.name} is not served here, "
             f"versions {served.min_version} to {served.max_version} are"
         )
-    decode, handle = decoder(api.request_class, version), _handler(served.module, "handle")
+    decode, handle = small_decoder(api.request_class, version), _handler(served.module, "handle")
     return _route(api, version, decode, handle, abandonable=served.abandonable)
 
 
@@ -149,8 +155,10 @@ def _route(
 ) -> Route:
     response_class = api.response_class
     tags = NO_TAGGED_FIELDS if api.response_header_version(version) else b""
-    encode = encoder(response_class, version)
-    return Route(api.name, version, decode, handle, response_class, encode, tags, abandonable)
+    encode = small_encoder(response_class, version)
+    return Route(
+        api.name, version, decode, handle, response_class, encode, tags, abandonable, api.request_class
+    )
 
 
 def _handler(module: str, function: str) -> Handler:

@@ -3,8 +3,22 @@
 Messages are declared with `declare`; `decoder` and `encoder` compile what one version of one message needs.
 """
 
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode, encoder
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError, DecodeError, EncodeError
+from tidelog.plugins.protocol_kafka.codecs.compiled import (
+    decode,
+    decoder,
+    encode,
+    encoder,
+    large_decoder,
+    large_encoder,
+    small_decoder,
+    small_encoder,
+)
+from tidelog.plugins.protocol_kafka.codecs.errors import (
+    CodecError,
+    DecodeError,
+    EncodeError,
+    TooManyElements,
+)
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID, Part, RecordRegions, Uuid
 
 __all__ = [
@@ -14,9 +28,14 @@ __all__ = [
     "EncodeError",
     "Part",
     "RecordRegions",
+    "TooManyElements",
     "Uuid",
     "decode",
     "decoder",
     "encode",
     "encoder",
+    "large_decoder",
+    "large_encoder",
+    "small_decoder",
+    "small_encoder",
 ]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tidelog.plugins.protocol_kafka.codecs.decoder import compile_decoder
-from tidelog.plugins.protocol_kafka.codecs.encoder import compile_encoder
+from tidelog.plugins.protocol_kafka.codecs.encoder import Size, compile_encoder
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError
+from tidelog.plugins.protocol_kafka.codecs.layout import ANY_MESSAGE, LARGE_REQUEST, SMALL_REQUEST
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Part
 
 M = TypeVar("M")
 
-_decoder: Callable[[Any, int], Callable[..., Any]] = cache(compile_decoder)
-_encoder: Callable[[Any, int], Callable[..., None]] = cache(compile_encoder)
+_decoder: Callable[..., Callable[..., Any]] = cache(compile_decoder)
+_encoder: Callable[..., Callable[..., Any]] = cache(compile_encoder)
 
 
 def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
@@ -28,7 +29,19 @@ def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], t
     Raises:
         ValueError: the message has no such version.
     """
-    return _decoder(cls, version)
+    return _decoder(cls, version, ANY_MESSAGE)
+
+
+def small_decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
+    """The decoder of a request that is served at once: it raises `TooManyElements` for a larger one."""
+    return _decoder(cls, version, SMALL_REQUEST)
+
+
+def large_decoder(
+    cls: type[M], version: int
+) -> Callable[[bytes | memoryview, int], Generator[None, None, tuple[M, int]]]:
+    """The decoder of a large request, in steps: a generator that yields between them."""
+    return _decoder(cls, version, LARGE_REQUEST)
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
@@ -40,7 +53,17 @@ def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
     Raises:
         ValueError: the message has no such version.
     """
-    return _encoder(cls, version)
+    return _encoder(cls, version, Size.ANY)
+
+
+def small_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
+    """The encoder of an answer that is made at once: it raises `TooManyElements` for a larger one."""
+    return _encoder(cls, version, Size.SMALL)
+
+
+def large_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], Generator[None, None, None]]:
+    """The encoder of a large answer, in steps: a generator that yields between them."""
+    return _encoder(cls, version, Size.LARGE)
 
 
 def decode(cls: type[M], version: int, data: bytes | memoryview) -> M:

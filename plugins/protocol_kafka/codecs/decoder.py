@@ -5,7 +5,7 @@ one `struct.unpack_from`. Structures are built without calling a constructor: th
 The code only tells good bytes from bad ones; `decoding_fault` finds the words for bad ones afterwards.
 
 Names in the written code: `buf` the buffer, `pos` the position in it, `size` its length, `room` how many more
-elements the message may have.
+elements and tagged fields the message may have.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
+from tidelog.plugins.protocol_kafka.codecs.errors import Malformed, TooManyElements
 from tidelog.plugins.protocol_kafka.codecs.layout import (
-    MAX_ELEMENTS,
+    ANY_MESSAGE,
+    Budget,
     element_size,
-    elements_per_count,
     is_number,
     length_code,
     message_layout,
@@ -32,7 +32,12 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Primitive,
     Struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.varint import continue_uvarint, read_uvarint, skip_tagged_fields
+from tidelog.plugins.protocol_kafka.codecs.varint import (
+    MAX_TAGGED_FIELDS,
+    continue_uvarint,
+    read_uvarint,
+    skip_tagged_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +45,13 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
     from tidelog.plugins.protocol_kafka.codecs.types import Kind
 
+ELEMENTS_PER_STEP: Final = 64
+
 _FAULTS: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
 
 _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
     ("Malformed", Malformed),
+    ("TooManyElements", TooManyElements),
     ("FAULTS", _FAULTS),
     ("fault_of", decoding_fault),
     ("new", object.__new__),
@@ -54,29 +62,37 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
 )
 
 
-def compile_decoder(cls: type[Any], version: int) -> Callable[..., tuple[Any, int]]:
-    """A function of buffer and position that returns a message and the position after it."""
-    source = _decoder_source(cls, version)
+def compile_decoder(
+    cls: type[Any], version: int, budget: Budget = ANY_MESSAGE
+) -> Callable[..., tuple[Any, int]]:
+    """A function of buffer and position that returns a message and the position after it.
+
+    With a budget `in_steps` it is a generator function, and that is what the generator returns.
+    """
+    source = _decoder_source(cls, version, budget)
     return source.function("decode", f"<decoder of {cls.__name__} v{version}>")
 
 
-def decoder_source(cls: type[Any], version: int) -> str:
+def decoder_source(cls: type[Any], version: int, budget: Budget = ANY_MESSAGE) -> str:
     """The text of a decoder, for curious people."""
-    return _decoder_source(cls, version).text
+    return _decoder_source(cls, version, budget).text
 
 
-def _decoder_source(cls: type[Any], version: int) -> Source:
+def _decoder_source(cls: type[Any], version: int, budget: Budget) -> Source:
     source = Source(_RUNTIME)
     with source.indented("def decode(buf, pos):"):
         with source.indented("if type(buf) is not memoryview:"):
             source.line("buf = memoryview(buf)")
         source.line("size = len(buf)")
         source.line("start = pos")
-        source.line(f"room = {MAX_ELEMENTS}")
+        source.line(f"room = {budget.elements}")
         with source.indented("try:"):
-            _DecoderWriter(source).struct(message_layout(cls, version), "message")
+            _DecoderWriter(source, budget).struct(message_layout(cls, version), "message")
         with source.indented("except FAULTS:"):
-            source.line(f"raise fault_of({source.refer(cls, cls.__name__)}, {version}, buf, start) from None")
+            arguments = f"{source.refer(cls, cls.__name__)}, {version}, buf, start, {source.refer(budget)}"
+            source.line(f"raise fault_of({arguments}) from None")
+        if budget.in_steps:
+            source.line("yield")
         source.line("return message, pos")
     return source
 
@@ -84,8 +100,9 @@ def _decoder_source(cls: type[Any], version: int) -> Source:
 class _DecoderWriter:
     """One method per kind of value; each writes the code that reads the value and assigns it to `target`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, budget: Budget) -> None:
         self.source = source
+        self._budget = budget
         self._pending: list[tuple[str, str]] = []
 
     def struct(self, layout: Layout, target: str) -> None:
@@ -208,18 +225,28 @@ class _DecoderWriter:
     def _array(self, layout: Layout, kind: Array, target: str, count: str) -> None:
         least = element_size(layout, kind.element)
         self._refuse_if(f"{count} < 0 or {count} * {least} > size - pos")
-        share = elements_per_count(kind)
-        self.source.line(f"room -= {count}" if share == 1 else f"room -= {count} // {share}")
-        self._refuse_if("room < 0")
+        self._spend(count, self._budget.share(kind))
         if isinstance(kind.element, Primitive) and is_number(kind.element):
             self._numbers(kind.element, target, count)
             return
         elements, element = self.source.fresh("a"), self.source.fresh("e")
         self.source.line(f"{target} = {elements} = []")
-        with self.source.indented(f"for _ in range({count}):"):
+        with self.source.indented(f"for i in range({count}):"):
+            if self._budget.in_steps:
+                with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
+                    self.source.line("yield")
             self._value(layout, kind.element, element, nullable=False)
             self._flush()
             self.source.line(f"{elements}.append({element})")
+
+    def _spend(self, count: str, share: int = 1) -> None:
+        """So many elements more."""
+        self.source.line(f"room -= {count}" if share == 1 else f"room -= {count} // {share}")
+        if self._budget.or_else_too_many:
+            with self.source.indented("if room < 0:"):
+                self.source.line("raise TooManyElements")
+        else:
+            self._refuse_if("room < 0")
 
     def _numbers(self, element: Primitive[Any], target: str, count: str) -> None:
         self.source.line(f'{target} = list(unpack_from(f">{{{count}}}{element.code}", buf, pos))')
@@ -233,10 +260,13 @@ class _DecoderWriter:
             self._default(field, targets[field.name])
         with self.source.indented(f"if {count}:"):
             if not layout.tagged:
+                self._spend(count)
                 self.source.line(f"pos = skip_tagged_fields(buf, pos, {count}, size)")
                 return
             with self.source.indented(f"if {count} > 127:"):
                 self.source.line(f"{count}, pos = continue_uvarint(buf, pos, {count})")
+            self._refuse_if(f"{count} > {MAX_TAGGED_FIELDS}")
+            self._spend(count)
             with self.source.indented(f"for _ in range({count}):"):
                 self._tagged_field(layout, targets)
 

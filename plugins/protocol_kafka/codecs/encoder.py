@@ -9,10 +9,16 @@ Names in the written code: `message`, `parts` the list to append to, `out` bytes
 from __future__ import annotations
 
 import struct
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.plugins.protocol_kafka.codecs.errors import Malformed
-from tidelog.plugins.protocol_kafka.codecs.layout import is_number, length_code, message_layout
+from tidelog.plugins.protocol_kafka.codecs.errors import Malformed, TooManyElements
+from tidelog.plugins.protocol_kafka.codecs.layout import (
+    FEW_ELEMENTS,
+    is_number,
+    length_code,
+    message_layout,
+)
 from tidelog.plugins.protocol_kafka.codecs.parts import append_records, size_of
 from tidelog.plugins.protocol_kafka.codecs.reference import encoding_fault
 from tidelog.plugins.protocol_kafka.codecs.source import Source
@@ -34,10 +40,13 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.layout import Field, Layout
     from tidelog.plugins.protocol_kafka.codecs.types import Kind
 
+ELEMENTS_PER_STEP: Final = 64
+
 _FAULTS: Final = (Malformed, struct.error, AttributeError, TypeError, UnicodeEncodeError)
 
 _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
     ("Malformed", Malformed),
+    ("TooManyElements", TooManyElements),
     ("FAULTS", _FAULTS),
     ("fault_of", encoding_fault),
     ("pack", struct.pack),
@@ -47,29 +56,47 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
 )
 
 
-def compile_encoder(cls: type[Any], version: int) -> Callable[..., None]:
+class Size(Enum):
+    """How much an encoder takes."""
+
+    ANY = auto()
+    SMALL = auto()
+    """More than `FEW_ELEMENTS` raise `TooManyElements`."""
+    LARGE = auto()
+    """The encoder is a generator function that yields before each step."""
+
+
+def compile_encoder(cls: type[Any], version: int, size: Size = Size.ANY) -> Callable[..., Any]:
     """A function of a message and a list that appends the encoded parts to the list."""
-    source = _encoder_source(cls, version)
+    source = _encoder_source(cls, version, size)
     return source.function("encode", f"<encoder of {cls.__name__} v{version}>")
 
 
-def encoder_source(cls: type[Any], version: int) -> str:
+def encoder_source(cls: type[Any], version: int, size: Size = Size.ANY) -> str:
     """The text of an encoder, for curious people."""
-    return _encoder_source(cls, version).text
+    return _encoder_source(cls, version, size).text
 
 
-def _encoder_source(cls: type[Any], version: int) -> Source:
+def _encoder_source(cls: type[Any], version: int, size: Size) -> Source:
     source = Source(_RUNTIME)
     with source.indented("def encode(message, parts):"):
         source.line("before = len(parts)")
+        if size is Size.SMALL:
+            source.line(f"room = {FEW_ELEMENTS}")
         with source.indented("try:"):
             source.line("out = []")
-            writer = _EncoderWriter(source)
+            writer = _EncoderWriter(source, size)
             writer.struct(message_layout(cls, version), "message")
             writer.flush()
         with source.indented("except FAULTS:"):
             source.line("del parts[before:]")
             source.line(f"raise fault_of({source.refer(cls, cls.__name__)}, {version}, message) from None")
+        if size is Size.SMALL:
+            with source.indented("except TooManyElements:"):
+                source.line("del parts[before:]")
+                source.line("raise")
+        if size is Size.LARGE:
+            source.line("yield")
         with source.indented("if out:"):
             source.line('parts.append(b"".join(out))')
     return source
@@ -78,8 +105,9 @@ def _encoder_source(cls: type[Any], version: int) -> Source:
 class _EncoderWriter:
     """One method per kind of value; each writes the code that encodes what the expression `value` yields."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, size: Size) -> None:
         self.source = source
+        self._size = size
         self._out = "out"
         self._pending: list[tuple[str, str]] = []
 
@@ -215,8 +243,19 @@ class _EncoderWriter:
         if isinstance(kind.element, Primitive) and is_number(kind.element):
             self._numbers(kind.element, elements, count)
             return
-        element = self.source.fresh("e")
-        with self.source.indented(f"for {element} in {elements}{' or ()' if nullable else ''}:"):
+        if self._size is Size.SMALL:
+            self.source.line(f"room -= {count}")
+            with self.source.indented("if room < 0:"):
+                self.source.line("raise TooManyElements")
+        element, sequence = self.source.fresh("e"), f"{elements}{' or ()' if nullable else ''}"
+        if self._size is Size.LARGE:
+            head = f"for i, {element} in enumerate({sequence}):"
+        else:
+            head = f"for {element} in {sequence}:"
+        with self.source.indented(head):
+            if self._size is Size.LARGE:
+                with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
+                    self.source.line("yield")
             self._value(layout, kind.element, element, nullable=False)
             self.flush()
 

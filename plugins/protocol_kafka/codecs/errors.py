@@ -32,3 +32,7 @@ class EncodeError(CodecError):
 
 class Malformed(Exception):
     """Compiled code met a fault; the reference codec then finds out which, and raises a `CodecError`."""
+
+
+class TooManyElements(Exception):
+    """The message is too large to be decoded or encoded at once; it may be in steps."""

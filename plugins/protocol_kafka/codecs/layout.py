@@ -21,6 +21,19 @@ MAX_ELEMENTS: Final = 1_000_000
 An empty structure takes two bytes on the wire and some fifty in memory, so the frame's size is no bound.
 """
 
+FEW_ELEMENTS: Final = 1000
+"""What is decoded, or encoded, without letting others have their turn: a millisecond.
+
+Handlers go by it too: a request with so few elements is served at once.
+"""
+
+MAX_REQUEST_ELEMENTS: Final = 50_000
+"""Elements, numbers among them, in all arrays of one request together.
+
+Each becomes several objects of request and answer, and the garbage collector goes through all of them at a
+time: more would hold up everybody for more than 50 ms, and there is no step in between.
+"""
+
 NUMBERS_PER_ELEMENT: Final = 8
 """So many numbers in an array take about as much memory as a small structure, and count as one."""
 
@@ -145,6 +158,28 @@ def is_number(kind: Primitive[Any] | Struct) -> bool:
 def elements_per_count(kind: Array) -> int:
     """How many elements of an array count as one against `MAX_ELEMENTS`."""
     return NUMBERS_PER_ELEMENT if is_number(kind.element) else 1
+
+
+class Budget(NamedTuple):
+    """How much a decoder takes: elements in all arrays, whether numbers count in full, and steps.
+
+    A decoder `in_steps` is a generator that yields before each step. With `or_else_too_many` more elements
+    are no fault of the bytes, but raise `TooManyElements`.
+    """
+
+    elements: int
+    numbers_in_full: bool = True
+    in_steps: bool = False
+    or_else_too_many: bool = False
+
+    def share(self, kind: Array) -> int:
+        """How many elements of such an array count as one."""
+        return 1 if self.numbers_in_full else elements_per_count(kind)
+
+
+ANY_MESSAGE: Final = Budget(MAX_ELEMENTS, numbers_in_full=False)
+SMALL_REQUEST: Final = Budget(FEW_ELEMENTS, or_else_too_many=True)
+LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True)
 
 
 def _minimum_field_size(layout: Layout, kind: Kind, nullable: bool) -> int:

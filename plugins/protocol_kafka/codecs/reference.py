@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
 from tidelog.plugins.protocol_kafka.codecs.layout import (
+    ANY_MESSAGE,
     MAX_ELEMENTS,
+    Budget,
     element_size,
-    elements_per_count,
     length_code,
     message_layout,
 )
@@ -31,7 +32,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Primitive,
     Struct,
 )
-from tidelog.plugins.protocol_kafka.codecs.varint import read_uvarint, uvarint
+from tidelog.plugins.protocol_kafka.codecs.varint import MAX_TAGGED_FIELDS, read_uvarint, uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Array, Kind
 
 
-EXPLAINED_ELEMENTS: Final = 20_000
-"""How far the search for a fault goes: a peer must not make us search for seconds."""
+EXPLAINED_ELEMENTS: Final = 500
+"""How far the search for a fault goes: a peer must not make us search for more than some milliseconds."""
 
 
 def reference_decode(
@@ -70,9 +71,11 @@ def reference_encode(message: object, version: int) -> bytes:
     return bytes(writer.out)
 
 
-def decoding_fault(cls: type[Any], version: int, buffer: memoryview, position: int) -> DecodeError:
-    """What is wrong with bytes that the compiled decoder refused."""
-    reader = _Reader(cls.__name__, version, buffer, position, EXPLAINED_ELEMENTS)
+def decoding_fault(
+    cls: type[Any], version: int, buffer: memoryview, position: int, budget: Budget
+) -> DecodeError:
+    """What is wrong with bytes that the compiled decoder with that budget refused."""
+    reader = _Reader(cls.__name__, version, buffer, position, budget, EXPLAINED_ELEMENTS)
     try:
         reader.struct(message_layout(cls, version))
     except DecodeError as fault:
@@ -111,13 +114,20 @@ class _Path:
 
 class _Reader:
     def __init__(
-        self, message: str, version: int, buffer: memoryview, position: int, patience: int = MAX_ELEMENTS
+        self,
+        message: str,
+        version: int,
+        buffer: memoryview,
+        position: int,
+        budget: Budget = ANY_MESSAGE,
+        patience: int = MAX_ELEMENTS,
     ) -> None:
         self.message = message
         self.version = version
         self.buffer = buffer
         self.position = position
         self.elements = 0
+        self.budget = budget
         self.patience = patience
         self.path = _Path()
 
@@ -166,7 +176,11 @@ class _Reader:
 
     def tagged_fields(self, layout: Layout, values: dict[str, Any]) -> None:
         known = {field.tag: field for field in layout.tagged}
-        for _ in range(self.uvarint()):
+        count = self.uvarint()
+        if count > MAX_TAGGED_FIELDS:
+            self.fail(f"{count} tagged fields are more than {MAX_TAGGED_FIELDS}; they start")
+        self.spend(count)
+        for _ in range(count):
             field = known.get(self.uvarint())
             size = self.uvarint()
             if field is None:
@@ -214,16 +228,21 @@ class _Reader:
         remaining = len(self.buffer) - self.position
         if count * element_size(layout, kind.element) > remaining:
             self.fail(f"{count} elements cannot be in the {remaining} bytes that are left")
-        self.elements += count // elements_per_count(kind)
-        if self.elements > MAX_ELEMENTS:
-            self.fail(f"{self.elements} elements are more than there may be in one message, {MAX_ELEMENTS},")
-        if self.elements > self.patience:
-            self.fail(f"a fault behind so many elements ({self.elements}) is not looked for; they start")
+        self.spend(count // self.budget.share(kind))
         elements: list[Any] = []
         for index in range(count):
             with self.path.at(index):
                 elements.append(self.value(layout, kind.element, nullable=False))
         return elements
+
+    def spend(self, count: int) -> None:
+        """So many elements more."""
+        self.elements += count
+        most = self.budget.elements
+        if self.elements > most:
+            self.fail(f"{self.elements} elements are more than there may be in one message, {most},")
+        if self.elements > self.patience:
+            self.fail(f"a fault behind so many elements ({self.elements}) is not looked for; they start")
 
 
 class _Writer:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_UVARINT: Final = 0xFFFFFFFF
+MAX_TAGGED_FIELDS: Final = 1000
+"""In one structure; Kafka's messages have at most ten, and every unknown one is read."""
 
 
 def read_uvarint(buffer: Sequence[int], position: int) -> tuple[int, int]:
@@ -52,17 +54,21 @@ def uvarint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def skip_tagged_fields(buffer: Sequence[int], position: int, first: int, size: int) -> int:
+def skip_tagged_fields(
+    buffer: Sequence[int], position: int, first: int, size: int, most: int = MAX_TAGGED_FIELDS
+) -> int:
     """The position after a section of tagged fields none of which is known.
 
     `position` is the one after the first byte of the count, `first` is that byte, `size` the buffer's length.
 
     Raises:
-        Malformed, IndexError: the section is broken or goes beyond the buffer.
+        Malformed, IndexError: the section is broken, goes beyond the buffer, or has more than `most` fields.
     """
     count = first
     if first > 0x7F:
         count, position = continue_uvarint(buffer, position, first)
+    if count > most:
+        raise Malformed(f"{count} tagged fields are more than {most}")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         length, position = read_uvarint(buffer, position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.config.altering import replaced_by
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
@@ -25,7 +25,7 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
         responses=[
             AlterConfigsResourceResponse(
                 error_code=error_code(error) if error else 0,
-                error_message=error_message(error) if error else None,
+                error_message=context.error_message(error) if error else None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )

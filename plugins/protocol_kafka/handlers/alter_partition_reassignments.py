@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, UnknownTopicOrPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -42,7 +42,7 @@ def _answer(
         _check(context, name, asked)
     except BrokerError as error:
         return ReassignablePartitionResponse(
-            partition_index=index, error_code=error_code(error), error_message=error_message(error)
+            partition_index=index, error_code=error_code(error), error_message=context.error_message(error)
         )
     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if asked.replicas is None else 0
     return ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=None)

@@ -12,7 +12,7 @@ from tidelog.kernel.coordination.consumer_groups import (
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
@@ -39,7 +39,7 @@ def _describe(context: RequestContext, group_id: str, operations: int) -> Descri
     except BrokerError as error:
         return DescribedGroup(
             error_code=error_code(error),
-            error_message=error_message(error),
+            error_message=context.error_message(error),
             group_id=group_id,
             group_state="",
             group_epoch=0,

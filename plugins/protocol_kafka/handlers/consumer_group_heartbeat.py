@@ -8,7 +8,7 @@ from tidelog.kernel.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -29,7 +29,7 @@ async def handle(
     except BrokerError as error:
         return ConsumerGroupHeartbeatResponse(
             error_code=error_code(error),
-            error_message=error_message(error),
+            error_message=context.error_message(error),
             member_epoch=0,
             heartbeat_interval_ms=0,
         )

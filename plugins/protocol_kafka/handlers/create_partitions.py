@@ -8,7 +8,7 @@ import trio
 
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest, PolicyViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -35,15 +35,15 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
         except BrokerError as error:
             context.warn(f"refusing to add partitions to topic {name!r} for", error)
             refusal = error
-        results.append(_result(name, refusal))
+        results.append(_result(context, name, refusal))
     return CreatePartitionsResponse(results=results)
 
 
-def _result(name: str, refusal: BrokerError | None) -> CreatePartitionsTopicResult:
+def _result(context: RequestContext, name: str, refusal: BrokerError | None) -> CreatePartitionsTopicResult:
     if refusal is None:
         return CreatePartitionsTopicResult(name=name, error_code=0)
     return CreatePartitionsTopicResult(
-        name=name, error_code=error_code(refusal), error_message=error_message(refusal)
+        name=name, error_code=error_code(refusal), error_message=context.error_message(refusal)
     )
 
 

@@ -17,7 +17,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -100,7 +100,7 @@ async def _create(
 def _refused(context: RequestContext, topic: CreatableTopic, error: BrokerError) -> CreatableTopicResult:
     context.warn(f"refusing to create topic {topic.name!r} for", error)
     return CreatableTopicResult(
-        name=topic.name, error_code=error_code(error), error_message=error_message(error)
+        name=topic.name, error_code=error_code(error), error_message=context.error_message(error)
     )
 
 

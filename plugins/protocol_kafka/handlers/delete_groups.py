@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -24,7 +24,7 @@ async def handle(context: RequestContext, request: DeleteGroupsRequest) -> Delet
             DeletableGroupResult(
                 group_id=group_id,
                 error_code=0 if error is None else error_code(error),
-                error_message=None if error is None else error_message(error),
+                error_message=None if error is None else context.error_message(error),
             )
             for group_id, error in zip(group_ids, outcomes, strict=True)
         ]

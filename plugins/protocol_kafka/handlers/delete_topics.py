@@ -8,7 +8,7 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -53,7 +53,10 @@ async def _delete(context: RequestContext, asked: DeleteTopicState, times: int) 
         await broker.topics.delete(name)
     except BrokerError as error:
         return DeletableTopicResult(
-            name=name, topic_id=topic_id, error_code=_code(context, error), error_message=error_message(error)
+            name=name,
+            topic_id=topic_id,
+            error_code=_code(context, error),
+            error_message=context.error_message(error),
         )
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
 

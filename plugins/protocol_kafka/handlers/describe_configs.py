@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 
 from tidelog.kernel.config import Config, ConfigKey, OriginKind, TopicConfigEntry, topic_config_entries
 from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.topics import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import node_named
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
@@ -29,32 +30,42 @@ DYNAMIC_SOURCES = {
     OriginKind.DEFAULT: DEFAULT_SOURCE,
 }
 SOURCES_SINCE = 1
+KEPT_RESOURCES = 16
+"""Whole descriptions that are kept while a request asks for parts of them."""
 UNKNOWN_TYPE = 0
 TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
 """Kafka's numbers for the types of keys; a type that Kafka does not have is told as unknown."""
 
 
-def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Each resource by itself: one that is unknown does not hinder the others.
 
     The same question asked again is answered once: a few bytes of it can be hundreds of kilobytes of answer.
     """
 
-    @cache
+    @lru_cache(maxsize=KEPT_RESOURCES)
     def entries(kind: int, name: str) -> list[DescribeConfigsResourceResult]:
         return [_trimmed(entry, request, context.api_version) for entry in _entries(context, kind, name)]
 
-    each_once = {_question(resource): resource for resource in request.resources}
-    return DescribeConfigsResponse(results=[_describe(resource, entries) for resource in each_once.values()])
+    pace = Pace()
+    results: dict[tuple[object, ...], DescribeConfigsResult] = {}
+    for resource in request.resources:
+        question = _question(resource)
+        if question not in results:
+            results[question] = _describe(context, resource, entries)
+        await pace.turn()
+    return DescribeConfigsResponse(results=[*results.values()])
 
 
 def _question(resource: DescribeConfigsResource) -> tuple[object, ...]:
     keys = resource.configuration_keys
-    return resource.resource_type, resource.resource_name, None if keys is None else tuple(keys)
+    return resource.resource_type, resource.resource_name, frozenset(keys) if keys else None
 
 
 def _describe(
-    resource: DescribeConfigsResource, entries: Callable[[int, str], list[DescribeConfigsResourceResult]]
+    context: RequestContext,
+    resource: DescribeConfigsResource,
+    entries: Callable[[int, str], list[DescribeConfigsResourceResult]],
 ) -> DescribeConfigsResult:
     code, message = 0, None
     configs: list[DescribeConfigsResourceResult] = []
@@ -64,7 +75,7 @@ def _describe(
             wanted = set(resource.configuration_keys)
             configs = [entry for entry in configs if entry.name in wanted]
     except BrokerError as error:
-        code, message = error_code(error), error_message(error)
+        code, message = error_code(error), context.error_message(error)
     return DescribeConfigsResult(
         error_code=code,
         error_message=message,

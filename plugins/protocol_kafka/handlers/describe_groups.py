@@ -6,7 +6,7 @@ from tidelog.kernel.coordination.groups import DescribedMember
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
 from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -32,7 +32,7 @@ def _describe(context: RequestContext, group_id: str, operations: int) -> Descri
     except GroupIdNotFound as error:
         return _not_found(context, group_id, error, operations)
     except BrokerError as error:
-        return _without_members(group_id, error_code(error), error_message(error), "")
+        return _without_members(group_id, error_code(error), context.error_message(error), "")
     return DescribedGroup(
         error_code=0,
         group_id=group_id,
@@ -61,7 +61,7 @@ def _not_found(
     """Before version 6 a group that is not there is a dead one, and no error."""
     state = STATE_OF_A_GROUP_THAT_IS_NOT_THERE
     if context.api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
-        return _without_members(group_id, error_code(error), error_message(error), state)
+        return _without_members(group_id, error_code(error), context.error_message(error), state)
     return _without_members(group_id, 0, None, state, operations)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.partition import Partition
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -36,7 +36,7 @@ def _describe(context: RequestContext, name: str, index: int) -> PartitionRespon
         return PartitionResponse(
             partition_index=index,
             error_code=error_code(error),
-            error_message=error_message(error),
+            error_message=context.error_message(error),
             active_producers=[],
         )
     return PartitionResponse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
     GROUP_KEY,
     SHARE_KEY,
@@ -31,7 +31,7 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     try:
         await _prepare(context.broker, request.key_type, version)
     except BrokerError as error:
-        found = [_refused(key, error) for key in keys]
+        found = [_refused(context, key, error) for key in keys]
     else:
         found = [_found(context, key) for key in keys]
     if version >= MANY_KEYS_SINCE:
@@ -66,12 +66,12 @@ def _found(context: RequestContext, key: str) -> Coordinator:
     )
 
 
-def _refused(key: str, error: BrokerError) -> Coordinator:
+def _refused(context: RequestContext, key: str, error: BrokerError) -> Coordinator:
     return Coordinator(
         key=key,
         node_id=NO_NODE,
         host="",
         port=NO_NODE,
         error_code=error_code(error),
-        error_message=error_message(error),
+        error_message=context.error_message(error),
     )

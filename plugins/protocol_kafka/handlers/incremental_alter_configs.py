@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by
 from tidelog.kernel.errors import InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
 from tidelog.plugins.protocol_kafka.messages.describe_configs import TOPIC_RESOURCE
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
@@ -36,7 +36,7 @@ async def handle(
         responses=[
             IncrementalAlterConfigsResourceResponse(
                 error_code=error_code(error) if error else 0,
-                error_message=error_message(error) if error else None,
+                error_message=context.error_message(error) if error else None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )

@@ -26,7 +26,7 @@ from tidelog.kernel.storage import TopicPartition
 from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code, error_message
+from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.handlers.vouching import Voucher
 from tidelog.plugins.protocol_kafka.messages.produce import (
@@ -178,7 +178,7 @@ async def _flush(context: RequestContext, due: FlushDue) -> None:
         await partition.wait_flushed(offset)
     except BrokerError as error:
         context.warn(f"not acknowledging {partition.topic_partition} for", error)
-        answer.error_code, answer.error_message = error_code(error), error_message(error)
+        answer.error_code, answer.error_message = error_code(error), context.error_message(error)
         answer.base_offset = NO_OFFSET
 
 
@@ -292,7 +292,10 @@ def _refuse(
 def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
     context.warn(f"refusing to append to {name}-{index} for", error)
     return PartitionProduceResponse(
-        index=index, error_code=error_code(error), base_offset=NO_OFFSET, error_message=error_message(error)
+        index=index,
+        error_code=error_code(error),
+        base_offset=NO_OFFSET,
+        error_message=context.error_message(error),
     )
 
 

@@ -1,0 +1,172 @@
+"""Requests that name the same thing, or ever other things, as often as a megabyte holds.
+
+They are made from the declarations of the messages: every array of every request that is served, also within
+the elements of another array, so that a new API is covered by itself.
+"""
+
+from __future__ import annotations
+
+import copy
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import attrs
+
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, encode
+from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
+from tidelog.plugins.protocol_kafka.codecs.layout import MAX_REQUEST_ELEMENTS, struct_layout
+from tidelog.plugins.protocol_kafka.codecs.types import BYTES, RECORDS, STRING, UUID, Array, Primitive, Struct
+from tidelog.plugins.protocol_kafka.messages.api import APIS
+from tidelog.plugins.protocol_kafka.messages.create_topics import CreateTopicsRequest
+from tidelog.plugins.protocol_kafka.routes import SERVED
+
+from .requests import ask
+from .samples import sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.plugins.protocol_kafka.codecs.types import Kind
+    from tidelog.plugins.protocol_kafka.messages.api import Api
+
+    from .requests import Sent
+    from .scene import Scene
+
+LARGEST = 1_000_000
+NOWHERE = "nowhere"
+LONG_TEXT = "x" * 1000
+
+
+class Elements(Enum):
+    """What the elements of a repeated array are."""
+
+    SAME = "the same"
+    EACH_ANOTHER = "each another"
+    LONG = "each another and long"
+
+
+class Repeated(NamedTuple):
+    """One array of one version of one API's requests, and what it is filled with."""
+
+    api: Api
+    version: int
+    path: tuple[str, ...]
+    elements: Elements
+
+    def __str__(self) -> str:
+        return f"{self.api.name} v{self.version} {'.'.join(self.path)}: {self.elements.value}"
+
+
+def repeated_arrays() -> list[Repeated]:
+    """Every array of the first and the last version of every API that is served."""
+    found: list[Repeated] = []
+    for served in SERVED.values():
+        api = APIS[served.key]
+        for version in sorted({served.min_version, served.max_version}):
+            for path, kind in _arrays(api.request_class, version, api.versions.is_flexible(version)):
+                for elements in Elements:
+                    if elements is not Elements.LONG or _has_text(kind, version):
+                        found.append(Repeated(api, version, path, elements))
+    return found
+
+
+def _arrays(cls: type[Any], version: int, flexible: bool) -> Iterator[tuple[tuple[str, ...], Array]]:
+    layout = struct_layout(cls, version, flexible)
+    for field in layout.fields + layout.tagged:
+        if isinstance(field.kind, Array):
+            yield (field.name,), field.kind
+            if isinstance(field.kind.element, Struct):
+                for path, kind in _arrays(field.kind.element.cls, version, flexible):
+                    yield (field.name, *path), kind
+
+
+def _has_text(kind: Array, version: int) -> bool:
+    if isinstance(kind.element, Primitive):
+        return kind.element is STRING
+    fields = struct_layout(kind.element.cls, version, False).fields
+    return any(field.kind is STRING for field in fields)
+
+
+def request_of(repeated: Repeated, scene: Scene) -> Sent:
+    """The request, as large as a megabyte and the limit on elements allow."""
+    message: Any = sample(scene, repeated.api, repeated.version)
+    if isinstance(message, CreateTopicsRequest):
+        message.validate_only = repeated.version > 0
+        message.topics[0].name = NOWHERE
+    owner, name = _owner(message, repeated.path)
+    element = _first(owner, name)
+    setattr(owner, name, [])
+    size = len(encode(message, repeated.version))
+    one = _element(element, 0, repeated.elements)
+    setattr(owner, name, [one])
+    each = len(encode(message, repeated.version)) - size
+    in_each = 1 + _elements_in(one)
+    count = min(MAX_REQUEST_ELEMENTS // in_each - 10, (LARGEST - size) // (each + 3))
+    setattr(owner, name, [_element(element, number, repeated.elements) for number in range(count)])
+    return ask(repeated.api, repeated.version, message)
+
+
+def _owner(message: Any, path: tuple[str, ...]) -> tuple[Any, str]:
+    for name in path[:-1]:
+        elements = getattr(message, name)
+        if not elements:
+            elements = [_first(message, name)]
+            setattr(message, name, elements)
+        del elements[1:]
+        message = elements[0]
+    return message, path[-1]
+
+
+def _first(owner: Any, name: str) -> Any:
+    """An element that is there, or a plain one."""
+    elements = getattr(owner, name)
+    if elements:
+        return elements[0]
+    kind = spec_of(attrs.fields_dict(type(owner))[name]).kind
+    assert isinstance(kind, Array)
+    return _plain(kind.element)
+
+
+def _plain(kind: Kind) -> Any:
+    if isinstance(kind, Struct):
+        return kind.cls(**{field.name: _plain(spec_of(field).kind) for field in attrs.fields(kind.cls)})
+    if isinstance(kind, Array):
+        return []
+    if kind is STRING:
+        return NOWHERE
+    if kind is UUID:
+        return ZERO_UUID
+    return b"" if kind in (BYTES, RECORDS) else 0
+
+
+def _element(element: Any, number: int, elements: Elements) -> Any:
+    if elements is Elements.SAME:
+        return element
+    if not attrs.has(type(element)):
+        return _another(element, number, elements)
+    changed = copy.copy(element)
+    for field in attrs.fields(type(changed)):
+        value = getattr(changed, field.name)
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            setattr(changed, field.name, _another(value, number, elements))
+            break
+        if spec_of(field).kind is UUID and value != ZERO_UUID:
+            setattr(changed, field.name, number.to_bytes(16, "big"))
+    return changed
+
+
+def _another(value: Any, number: int, elements: Elements) -> Any:
+    if isinstance(value, str):
+        return f"{value}-{number}{LONG_TEXT if elements is Elements.LONG else ''}"
+    return number % 100 if abs(value) < 100 and number < 0 else value + number
+
+
+def _elements_in(element: Any) -> int:
+    if not attrs.has(type(element)):
+        return 0
+    count = 0
+    for field in attrs.fields(type(element)):
+        value = getattr(element, field.name)
+        if isinstance(value, list):
+            count += sum(1 + _elements_in(each) for each in value)
+    return count
