@@ -79,10 +79,12 @@ class KafkaConnection:
         except DecodeError as error:
             raise _malformed(route, error) from error
         response = self._handle(route, header, request)
-        if type(response) is GeneratorType:
-            response = _first_steps(response)
         if type(response) is route.response_class:
             return _encode(route, header.correlation_id, response)
+        if type(response) is GeneratorType:
+            response = _first_steps(response)
+            if type(response) is route.response_class:
+                return _encode(route, header.correlation_id, response)
         if response is None:
             return []
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
