@@ -20,8 +20,8 @@ NO_TAGGED_FIELDS = b"\0"
 HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
 
 Handler: TypeAlias = Callable[[RequestContext, Any], object]
-"""Returns the answer, None for none, an awaitable of either, or a generator that yields between small steps and
-returns the answer."""
+"""Returns the answer, None for none, an awaitable of either, or a generator that yields between small steps,
+and returns the answer at its end."""
 
 
 class Served(NamedTuple):
