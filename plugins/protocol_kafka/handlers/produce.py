@@ -278,7 +278,7 @@ def _refuse(
     context.warn(f"refusing to append to {partition.topic_partition} for", error)
     if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
         error = InvalidRecord(str(error))
-    answer.error_code, answer.error_message = error_code(error), error_message(error)
+    answer.error_code, answer.error_message = error_code(error), context.error_message(error)
     answer.base_offset = NO_OFFSET
     if isinstance(error, RecordsRefused) and error.record_errors:
         answer.log_start_offset = partition.log_start_offset
