@@ -60,5 +60,5 @@ class Gauge:
 
 if __name__ == "__main__":
     gauge = LongestStep(Path(sys.argv.pop(1)))
-    trio.run = partial(trio.run, instruments=[gauge])
+    trio.run = partial(trio.run, instruments=[gauge])  # type: ignore[assignment]
     main()
