@@ -1,26 +1,64 @@
-"""Free TCP ports on loopback, for peers that cannot pick one and tell."""
+"""TCP ports on loopback that belong to this process, for servers that cannot pick one and tell."""
 
 from __future__ import annotations
 
+import atexit
+import random
 import socket
-from contextlib import ExitStack
+import sys
+from typing import Final
 
 LOOPBACK = "127.0.0.1"
+# Below those of outgoing connections: while a server is down between two starts, a client that tries to reach
+# it would else get its port now and then, or even connect to itself.
+_PORTS: Final = range(12_000, 32_000)
+_claims: list[socket.socket] = []
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nothing on loopback listens on right now.
+    """Return ports that nothing listens on, and that no other process gets from here while this one lives.
 
-    All are held until the last is found, so they differ; between this call and their use another process
-    may still take one, so use them soon.
+    Raises:
+        OSError: there are none.
     """
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if _claimed(port) and _can_be_bound(port):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(f"no {count} ports of {_PORTS} are free")
 
 
 def free_port() -> int:
-    """One port that nothing on loopback listens on right now."""
+    """Return one port, as `free_ports` does."""
     return free_ports(1)[0]
+
+
+def _can_be_bound(port: int) -> bool:
+    with socket.socket() as tried:
+        try:
+            tried.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _claimed(port: int) -> bool:
+    """Claim it against other test runs by a name that the system frees when this process ends."""
+    if sys.platform != "linux":
+        return True
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0tidelog-tests-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    return True
+
+
+@atexit.register
+def _give_back() -> None:
+    while _claims:
+        _claims.pop().close()

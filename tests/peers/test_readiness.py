@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +15,10 @@ from tests.peers import LOOPBACK, answers_api_versions, free_port, free_ports, w
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+ROOT = Path(__file__).parents[2]
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def an_answer(correlation_id: int, error_code: int) -> bytes:
@@ -74,3 +81,18 @@ def test_free_ports_differ_and_can_be_bound() -> None:
     for port in ports:
         with socket.create_server((LOOPBACK, port)):
             pass
+
+
+@pytest.mark.skipif(not EPHEMERAL.exists(), reason="this system does not say which ports are for connecting")
+def test_no_outgoing_connection_gets_a_free_port() -> None:
+    first = int(EPHEMERAL.read_text().split()[0])
+    assert max(free_ports(20)) < first
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are claimed by abstract socket names")
+def test_a_port_is_given_to_one_process_while_that_lives() -> None:
+    port = free_port()
+    ask = f"from tests.peers import ports; ports._PORTS = range({port}, {port + 2}); print(ports.free_port())"
+    command = [sys.executable, "-c", ask]
+    told = [subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout for _ in range(2)]
+    assert told == [f"{port + 1}\n"] * 2
