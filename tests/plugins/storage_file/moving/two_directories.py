@@ -12,6 +12,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.storage import PartitionSpec, TopicPartition, TopicRecord
 from tidelog.kernel.testing.clock import FakeClock
+from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_duplicates_aside
@@ -90,7 +91,7 @@ class TwoDirectories:
         home = homes[0] if homes else self.directories[0]
         placement = Placement(self.spec, home, exists=bool(homes))
         if not homes:
-            Path(placement.path).mkdir()
+            disk.mkdir(placement.path)
         self.store = open_partition(placement, registered=bool(homes))
         home.add(self.store)
         return self.store
