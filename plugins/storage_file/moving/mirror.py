@@ -22,9 +22,11 @@ _log = logging.getLogger(__name__)
 class Mirror:
     """A copy that keeps up until something in it fails; then it is `broken`, and the log goes on alone."""
 
-    def __init__(self, copy: FilePartitionStore) -> None:
+    def __init__(self, copy: FilePartitionStore, on_broken: Callable[[], object]) -> None:
+        """`on_broken()` is called, in any thread, before anything can change that the copy does not have."""
         self.copy = copy
         self.broken = False
+        self._on_broken = on_broken
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """What was appended to the log, in the copy."""
@@ -43,3 +45,4 @@ class Mirror:
         except (OSError, BrokerError, ValueError) as error:
             self.broken = True
             _log.error("%s: the copy does not keep up, %s failed: %s", self.copy.directory, what, error)
+            self._on_broken()

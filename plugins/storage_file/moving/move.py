@@ -107,7 +107,7 @@ class Move:
         except WouldBlock:
             return False
         copying.target.services = _of_a_copy(self.target.services)
-        keep_mirror(self.store, copying.target)
+        keep_mirror(self.store, copying.target, self._disown_copy)
         self._joined = True
         return True
 
@@ -207,6 +207,22 @@ class Move:
         mirror = self.store.mirror
         if mirror is not None:
             mirror.do("deletion", lambda: self._follow_durably(mirror.copy))
+
+    def _disown_copy(self) -> None:
+        """Take its name from a copy that has missed something, when the metadata log may name its directory.
+
+        The next start would take it for the partition, and what it has missed would be lost.
+        """
+        if self._under_way is None or self._under_way.operation is not Operation.SWAP:
+            return
+        path = f"{self.target.path}/{delete_directory(self.partition)}"
+        try:
+            with self._telling(self.target):
+                disk.rename(self.path, path)
+        except OSError as error:
+            _log.error("%s keeps its name, though it is no copy any more: %s", self.path, error)
+            return
+        self.target.services.delete_later([path], 0)
 
     def _follow_durably(self, copy: FilePartitionStore) -> None:
         self._follow_deletions(copy)

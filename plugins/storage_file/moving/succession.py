@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.indexes import IndexPlace
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from tidelog.plugins.storage_file.services import Services
 
 
-def keep_mirror(log: OpenLog, copy: FilePartitionStore) -> None:
-    """Change `copy`, which has all that is in the log, along with it from now on."""
-    log.mirror = Mirror(copy)
+def keep_mirror(
+    log: OpenLog, copy: FilePartitionStore, on_broken: Callable[[], object] = lambda: None
+) -> None:
+    """Change `copy`, which has all that is in the log, along with it from now on; see `Mirror`."""
+    log.mirror = Mirror(copy, on_broken)
     log.append_carefully_next()
 
 

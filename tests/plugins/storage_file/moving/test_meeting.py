@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,7 @@ from tidelog.kernel.testing.storage.scene import append, append_many, base_offse
 from tidelog.plugins.storage_file.moving.copying import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.testing import FailingDisk
 
 Step = Callable[[TwoDirectories, Move], object]
 
@@ -221,6 +223,26 @@ async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectorie
     place.give_up(move)
     assert store.log_end_offset == 31
     assert base_offsets(store.headers(0)) == list(range(31))
+
+
+async def test_a_copy_that_misses_an_append_after_the_decision_is_not_taken_for_the_log(
+    place: TwoDirectories,
+) -> None:
+    store = place.store
+    batches = append_many(store, 10, 100)
+    move = steps_to(place, "durable")
+    place.decide(move)
+    failing = FailingDisk()
+    failing.refuse(errno.ENOSPC, {"pwrite", "open_file"}, paths=lambda path: "-future" in path)
+    with failing.installed():
+        batches += append_many(store, 10, 100)
+    assert failing.refused == 1
+    assert not move.has_mirror
+    # The process ends before the metadata log has the old directory again.
+    place.abandon()
+    store = place.open()
+    assert read_all(store) == b"".join(batches)
+    assert store.directory == f"{place.root}/a/t-0"
 
 
 def aborted_of(store: FilePartitionStore) -> list[int]:
