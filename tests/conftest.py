@@ -114,5 +114,16 @@ def pytest_runtest_setup() -> Generator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None]:
     """Tests ask for peers, and pytest-trio's fixtures run here too."""
-    with skipping_without_peer():
+    with skipping_without_peer(), keeping_the_reason():
         yield
+
+
+@contextmanager
+def keeping_the_reason() -> Generator[None]:
+    """Give a skip inside of a trio test its reason back, which pytest-trio drops."""
+    try:
+        yield
+    except pytest.skip.Exception as skipped:
+        if skipped.msg or skipped.__context__ is None:
+            raise
+        pytest.skip(str(only_cause(skipped.__context__)))
