@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.tasks import PeriodicTask
@@ -17,7 +17,7 @@ from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.guard import GroupGuard
 from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
-from tidelog.plugins.coordinator.hashing import state_hash
+from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as GROUP_KEY_TYPES
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.assembly import ConsumerGroupRooms
     from tidelog.plugins.coordinator.log import StateLog
 
-REMEMBERED_HASHES = 100_000
 MINUTE_MS = 60_000
 DEADLINE_RETRY_MS = 1000
 """The task that serves deadlines never ends; this is for the case that it fails."""
@@ -45,7 +44,7 @@ class CoordinatorService:
     def __init__(self, broker: Broker, group_log: StateLog, transaction_log: StateLog) -> None:
         config, clock = broker.config, broker.clock
         self._broker = broker
-        self._hash = lru_cache(REMEMBERED_HASHES)(state_hash)
+        self._hash = StateHashes()
         self.group_log = group_log
         self.transaction_log = transaction_log
         self._deadlines = Deadlines()

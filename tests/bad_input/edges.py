@@ -1,4 +1,4 @@
-"""Requests with one integer each that is at the edge of its type, over all APIs, and batches of that kind."""
+"""Requests with one value each that is at the edge of its type, over all APIs, and batches of that kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.plugins.protocol_kafka.codecs.layout import message_layout
-from tidelog.plugins.protocol_kafka.codecs.types import Array, Primitive, Struct
+from tidelog.plugins.protocol_kafka.codecs.types import STRING, Array, Primitive, Struct
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
@@ -99,6 +99,7 @@ _NUMBERS_OF_TOPICS = (
     "segment.jitter.ms",
     "segment.ms",
 )
+_TEXTS = ("", "x" * 0x7FFF, "\N{GRINNING FACE}" * (0x7FFF // 4), "/\0" * 0x3FFF)
 _numbers = itertools.count()
 
 
@@ -113,11 +114,26 @@ def edge_requests(scene: Scene) -> Iterator[Edge]:
     """Every integer field of every request in every version at each of its edges."""
     good = _Good(scene, begun(scene), joined(scene))
     for api, version in served_versions():
-        for at, (path, size) in enumerate(_integers(good.request(api, version), version)):
-            for value in _edges(size):
+        for at, place in enumerate(_walk(good.request(api, version), version)):
+            for value in _edges(place.kind.size):
                 request = good.request(api, version)
                 _set(request, version, at, value)
-                yield Edge(f"{api.name} v{version} {path} = {value}", ask(api, version, request))
+                yield Edge(f"{api.name} v{version} {place.path} = {value}", ask(api, version, request))
+
+
+def edge_texts(scene: Scene) -> Iterator[Edge]:
+    """Every text of every request in every version, empty and as long as it can be; the client's id, too."""
+    good = _Good(scene, begun(scene), joined(scene))
+    for api, version in served_versions():
+        for at, place in enumerate(_walk(good.request(api, version), version, texts=True)):
+            for text in _TEXTS:
+                request = good.request(api, version)
+                _set(request, version, at, text, texts=True)
+                named = f"{api.name} v{version} {place.path} = {len(text)} times {text[:1]!r}"
+                yield Edge(named, ask(api, version, request))
+        for text in _TEXTS:
+            sent = ask(api, version, good.request(api, version), client_id=text)
+            yield Edge(f"{api.name} v{version} client id = {len(text)} times {text[:1]!r}", sent)
 
 
 def edge_batches(scene: Scene) -> Iterator[Edge]:
@@ -265,28 +281,27 @@ class _Good:
         )
 
 
-class _Integer(NamedTuple):
+class _Place(NamedTuple):
+    """A value in a request, and how it is given another."""
+
     path: str
-    size: int
-    assign: Callable[[int], Any]
+    kind: Primitive[Any]
+    assign: Callable[[Any], Any]
 
 
-def _integers(request: Any, version: int) -> list[tuple[str, int]]:
-    return [(found.path, found.size) for found in _walk(request, version)]
+def _set(request: Any, version: int, at: int, value: Any, *, texts: bool = False) -> None:
+    """Give the value that comes as number `at` another one, in place."""
+    next(itertools.islice(_walk(request, version, texts=texts), at, None)).assign(value)
 
 
-def _set(request: Any, version: int, at: int, value: int) -> None:
-    """Give the integer that comes as number `at` another value, in place."""
-    next(itertools.islice(_walk(request, version), at, None)).assign(value)
+def _walk(request: Any, version: int, *, texts: bool = False) -> Iterator[_Place]:
+    """All integers of a request, or all of its texts."""
+    for place in _walk_struct(message_layout(type(request), version), request, lambda changed: changed, ""):
+        if place.kind is STRING if texts else place.kind.name.startswith("int"):
+            yield place
 
 
-def _walk(request: Any, version: int) -> Iterator[_Integer]:
-    return _walk_struct(message_layout(type(request), version), request, lambda changed: changed, "")
-
-
-def _walk_struct(
-    layout: Layout, message: Any, replace: Callable[[Any], Any], path: str
-) -> Iterator[_Integer]:
+def _walk_struct(layout: Layout, message: Any, replace: Callable[[Any], Any], path: str) -> Iterator[_Place]:
     def setter(name: str) -> Callable[[Any], Any]:
         # A frozen structure gives way to one like it.
         return lambda value: replace(_changed(message, name, value))
@@ -306,10 +321,10 @@ def _changed(message: Any, name: str, value: Any) -> Any:
 
 def _walk_value(
     layout: Layout, kind: object, value: Any, assign: Callable[[Any], Any], path: str
-) -> Iterator[_Integer]:
+) -> Iterator[_Place]:
     if isinstance(kind, Primitive):
-        if kind.name.startswith("int"):
-            yield _Integer(path.removeprefix("."), kind.size, assign)
+        if value is not None:
+            yield _Place(path.removeprefix("."), kind, assign)
     elif isinstance(kind, Struct) and value is not None:
         yield from _walk_struct(layout.nested(kind), value, assign, path)
     elif isinstance(kind, Array):

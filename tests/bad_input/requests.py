@@ -35,9 +35,9 @@ class Sent:
     """Whether the client says afterwards that nothing more will come."""
 
 
-def ask(api: Api, version: int, request: object) -> Sent:
+def ask(api: Api, version: int, request: object, *, client_id: str = CLIENT_ID) -> Sent:
     """A request that is encoded as it should be."""
-    parts = cast("list[bytes]", encode_request(api.key, version, CORRELATION_ID, CLIENT_ID, request))
+    parts = cast("list[bytes]", encode_request(api.key, version, CORRELATION_ID, client_id, request))
     return Sent(b"".join(parts), api, version)
 
 

@@ -1,4 +1,4 @@
-"""Integers at the edges of their types: a request is answered, or its connection is closed with a reason."""
+"""Values at the edges of their types: a request is answered, or its connection is closed with a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.deadlines import DEADLINE_S
 from tests.peers import running_tidelog
 from tidelog.plugins.protocol_kafka.messages import api as apis
 
-from .edges import Edge, edge_batches, edge_configs, edge_requests
+from .edges import Edge, edge_batches, edge_configs, edge_requests, edge_texts
 from .raw import ClosedByBrokerError, RawConnection
 from .requests import response_of
 from .scene import Scene
@@ -42,10 +42,10 @@ def edgy(tmp_path: Path) -> Iterator[TidelogServer]:
 
 @pytest.mark.parametrize(
     ("edges_of", "at_least"),
-    [(edge_requests, 1000), (edge_batches, 30), (edge_configs, 200)],
-    ids=["requests", "batches", "configs"],
+    [(edge_requests, 1000), (edge_batches, 30), (edge_configs, 200), (edge_texts, 1000)],
+    ids=["requests", "batches", "configs", "texts"],
 )
-def test_every_integer_at_its_edges(
+def test_every_value_at_its_edges(
     edgy: TidelogServer, edges_of: Callable[[Scene], Iterator[Edge]], at_least: int
 ) -> None:
     count, closed, silent = 0, dict[str, str](), list[Edge]()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import struct
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidelog.plugins.protocol_kafka.messages import api as apis
+from tidelog.plugins.protocol_kafka.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+from .groups_requests import coordinator_of
 from .raw import RawConnection
+from .requests import ask
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 ANNOUNCED_BYTES = 100 * 1024 * 1024
 CONNECTIONS = 30
 MAX_GROWTH_KB = 64 * 1024
+VOLLEYS, NAMES_AT_ONCE = 25, 60
+LONG = "n" * 30_000
 
 
 def resident_kb(pid: int) -> int:
@@ -34,3 +41,20 @@ def test_an_announced_frame_takes_memory_only_as_it_arrives(tidelog: TidelogServ
         scene.content()
         assert resident_kb(tidelog.pid) - before < MAX_GROWTH_KB
     scene.close()
+
+
+def test_names_that_clients_ask_about_are_not_kept(tidelog: TidelogServer) -> None:
+    with closing(Scene(tidelog.bootstrap, "names")) as scene:
+        coordinator_of(scene, "anybody")
+        _ask_about_names(scene, 0)
+        before = resident_kb(tidelog.pid)
+        for number in range(1, VOLLEYS):
+            _ask_about_names(scene, number)
+        # All of the names together are much more.
+        assert resident_kb(tidelog.pid) - before < VOLLEYS * NAMES_AT_ONCE * len(LONG) / 2 / 1024
+
+
+def _ask_about_names(scene: Scene, number: int) -> None:
+    names = [f"{number}-{index}-{LONG}" for index in range(NAMES_AT_ONCE)]
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+    scene.ask_well(ask(apis.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups)))

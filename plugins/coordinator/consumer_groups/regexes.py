@@ -55,6 +55,9 @@ def compile_regex(regex: str) -> TopicRegex:
     except re2.error as error:
         reason = _reason(error)
         raise InvalidRegularExpression(f"{regex!r} is not a regular expression of RE2: {reason}") from None
+    finally:
+        # The library keeps the last 128 of them, and each may take `MAX_REGEX_MEMORY`.
+        re2.purge()
     return compiled
 
 

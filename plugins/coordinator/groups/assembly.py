@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.plugins.coordinator.groups import keys
 from tidelog.plugins.coordinator.groups.group import GroupSettings
+from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def group_settings(config: Config) -> GroupSettings:
     """What the configuration says about classic groups."""
     return GroupSettings(
-        _new_member_id,
+        new_member_id,
         initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],
         min_session_timeout_ms=config[keys.GROUP_MIN_SESSION_TIMEOUT_MS],
         max_session_timeout_ms=config[keys.GROUP_MAX_SESSION_TIMEOUT_MS],
@@ -23,5 +24,10 @@ def group_settings(config: Config) -> GroupSettings:
     )
 
 
-def _new_member_id(prefix: str) -> str:
-    return f"{prefix}-{uuid.uuid4()}"
+def new_member_id(prefix: str) -> str:
+    """Return a unique id that begins with a client's or an instance's, cut to what a string may be long."""
+    suffix = f"-{uuid.uuid4()}"
+    encoded = prefix.encode()
+    if len(encoded) + len(suffix) > MAX_STRING_BYTES:
+        prefix = encoded[: MAX_STRING_BYTES - len(suffix)].decode(errors="ignore")
+    return prefix + suffix

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
 from tests.clients.java_programs import run_inside_kafka
-from tidelog.plugins.coordinator.hashing import java_hash, partition_for
+from tidelog.plugins.coordinator.hashing import (
+    BYTES_PER_ENTRY,
+    StateHashes,
+    java_hash,
+    partition_for,
+    state_hash,
+)
 
 MIN_INT = -(2**31)
 OF_MIN_INT = ("polygenelubricants", "GydZG_", "DESIGNING WORKHOUSES")
@@ -62,3 +69,17 @@ def test_partition_for_is_what_both_of_kafkas_coordinators_compute(partitions: i
     told = run_inside_kafka("StatePartitions", [str(partitions)], units + "\n").splitlines()
     ours = [partition_for(name, partitions) for name in names]
     assert [tuple(map(int, line.split())) for line in told] == [(ours_, ours_) for ours_ in ours]
+
+
+def test_the_cache_is_bounded_by_what_names_take() -> None:
+    hashes = StateHashes(100_000)
+    names = [f"{number}-{'x' * length}" for length in (5, 500, 30_000, 200_000) for number in range(300)]
+    names += [f"{number}-{'🦊' * 5_000}" for number in range(300)]
+    for name in names:
+        assert hashes(name) == hashes(name) == state_hash(name)
+        held = sum(sys.getsizeof(kept) + BYTES_PER_ENTRY for kept in hashes)
+        assert held <= 100_000
+    small = [f"group-{number}" for number in range(300)]
+    for name in [*small, *small]:
+        hashes(name)
+    assert set(small) <= set(hashes)
