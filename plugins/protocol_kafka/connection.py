@@ -129,6 +129,7 @@ def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
 
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
+    done: object | None = None
     # What a request changes must not depend on whether its client is still there to hear of it.
     with trio.CancelScope(shield=not route.abandonable):
         done = await response

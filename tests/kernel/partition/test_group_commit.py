@@ -107,11 +107,32 @@ async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
 
 async def test_one_flush_serves_all_that_is_appended_before_the_loop_gets_its_turn() -> None:
     partition, disk = partition_on(flush_messages=1)
-    for _ in range(10):
-        last = partition.append(batch_of(1)).last_offset
+    offsets = [partition.append(batch_of(1)).last_offset for _ in range(10)]
     disk.may_end.release()
-    await partition.wait_flushed(last)
+    await partition.wait_flushed(offsets[-1])
     assert (disk.flushes, partition.high_watermark) == (1, 10)
+
+
+async def test_a_flush_is_followed_by_no_other_that_nothing_calls_for() -> None:
+    partition, disk = partition_on(flush_messages=2)
+    disk.may_end.release(100)
+    for end in range(2, 12, 2):
+        await partition.wait_flushed(partition.append(batch_of(2)).last_offset)
+        await wait_all_tasks_blocked(0.001)
+        assert (disk.flushes, partition.high_watermark) == (end // 2, end)
+
+
+async def test_who_waits_does_not_wait_for_what_came_later() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    first = partition.append(batch_of(1)).last_offset
+    await disk.wait_begun()
+    partition.append(batch_of(1))
+    disk.may_end.release()
+    with trio.fail_after(5):
+        await partition.wait_flushed(first)
+    assert partition.high_watermark == 1
+    disk.may_end.release()
+    await wait_visible(partition, 2)
 
 
 async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
