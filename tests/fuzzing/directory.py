@@ -1,6 +1,7 @@
 """Files of a data directory: whatever is in one of them, opening recovers or says what is wrong.
 
-An input is the number of a file and what it contains; all others are as a broker left them.
+An input is the number of a file and what it contains; all others are as a broker left them. With the number's
+highest bit set, batches and snapshots get the CRC that they need to be believed: a fuzzer cannot guess it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import crc32c
 import trio
 
 from tests.crash.core import Core
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 _MEMORY = Path("/dev/shm")
 _MOST_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
+_MENDED = 0x80
+_WITH_CRC = (".log", ".checkpoint", ".snapshot")
+_CRC_AT, _BEHIND_CRC = 17, 21
 
 
 class Directory:
@@ -65,25 +70,45 @@ class Directory:
         logging.getLogger("tidelog").propagate = True
 
     def seeds(self) -> Sequence[bytes]:
-        """Return each file as it was."""
-        return [bytes([number]) + content[:_MOST_BYTES] for number, (_, content) in enumerate(self._files)]
+        """Return each file as it was, those with a CRC twice."""
+        assert len(self._files) < _MENDED
+        plain = [bytes([number]) + content[:_MOST_BYTES] for number, (_, content) in enumerate(self._files)]
+        with_crc = [seed for seed in plain if self._files[seed[0]][0].endswith(_WITH_CRC)]
+        return [*plain, *(bytes([seed[0] | _MENDED]) + seed[1:] for seed in with_crc)]
 
     def run(self, data: bytes) -> None:
         """Open the directory with that file, read all there is, and stop."""
         if not data or len(data) > _MOST_BYTES:
             return
-        changed, _ = self._files[data[0] % len(self._files)]
+        changed, _ = self._files[data[0] % _MENDED % len(self._files)]
         name, _, path = changed.partition("/")
+        new = data[1:]
+        if data[0] & _MENDED:
+            new = mended_snapshot(new) if path.endswith(".snapshot") else mended(new)
         place = Path(self._folder.name) / "try"
         try:
             for other, content in self._others[name].items():
                 target = place / other
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(data[1:] if other == path else content)
+                target.write_bytes(new if other == path else content)
             trio.run(_open_and_read, place)
         finally:
             shutil.rmtree(place)
         self._complaints.raise_first()
+
+
+def mended(data: bytes) -> bytes:
+    """Return the file with the CRC of each batch that is whole set right."""
+    out = bytearray(data)
+    for position, header in _batches_in(data):
+        crc = crc32c.crc32c(out[position + _BEHIND_CRC : position + header.size])
+        out[position + _CRC_AT : position + _BEHIND_CRC] = crc.to_bytes(4)
+    return bytes(out)
+
+
+def mended_snapshot(data: bytes) -> bytes:
+    """Return the producer snapshot with its CRC set right."""
+    return data[:2] + crc32c.crc32c(data[6:]).to_bytes(4) + data[6:]
 
 
 def _files_below(place: Path) -> list[Path]:
@@ -132,14 +157,17 @@ async def _open_and_read(place: Path) -> None:
         core.abandon()
 
 
-def headers_in(data: bytes) -> Iterator[BatchHeader]:
-    """Yield the headers of whole batches."""
+def _batches_in(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each whole batch, as far as that can be told."""
     position = 0
     while len(data) - position >= HEADER_BYTES:
-        header = parse_header(data, position)
-        if position + header.size > len(data):
+        try:
+            header = parse_header(data, position)
+        except TidelogError:
             return
-        yield header
+        if header.size < HEADER_BYTES or position + header.size > len(data):
+            return
+        yield position, header
         position += header.size
 
 
@@ -149,7 +177,7 @@ def _read(partition: Partition) -> None:
         found = partition.read(offset, _READ_BYTES, Isolation.READ_UNCOMMITTED, wait=True)
         partition.aborted_transactions(offset, found)
         data = b"".join(region_bytes(region) for region in found.regions)
-        ends = [header.last_offset + 1 for header in headers_in(data)]
+        ends = [header.last_offset + 1 for _, header in _batches_in(data)]
         if not ends or ends[-1] <= offset:
             break
         offset = ends[-1]

@@ -189,9 +189,10 @@ class SegmentLoader:
 
     def _split(self, place: IndexPlace, log: LogFile, scan: SegmentScan, following: int | None) -> None:
         bases = split_segment(place, log, scan.valid_bytes, self._settings.index_format.suffixes)
+        new = [str(base) for base in bases if base != place.base_offset]
         _log.warning(
             "%s: %s reaches beyond %d offsets, which its indexes cannot tell; it was split at %s",
-            self._label, log.path, MAX_RELATIVE_OFFSET, ", ".join(map(str, bases[1:])),
+            self._label, log.path, MAX_RELATIVE_OFFSET, ", ".join(new),
         )  # fmt: skip
         for base, limit in zip(bases, [*bases[1:], following], strict=True):
             self._recover(base, limit)

@@ -25,9 +25,9 @@ COPY_BYTES = 1024 * 1024
 
 
 def split_segment(place: IndexPlace, log: LogFile, size: int, index_suffixes: Sequence[str]) -> list[int]:
-    """Blocking: put pieces in the place of a segment of `size` good bytes; their base offsets.
+    """Blocking: put pieces in the place of a segment of `size` good bytes; return their base offsets.
 
-    The pieces have no indexes yet.
+    The pieces have no indexes yet. An empty one is left only where the log begins.
 
     Raises:
         OSError: the disk refused; the segment is as it was, or the next start finishes.
@@ -50,7 +50,15 @@ def split_segment(place: IndexPlace, log: LogFile, size: int, index_suffixes: Se
     finish(place.directory, bases)
     for suffix in dict.fromkeys((*SEGMENT_SUFFIXES, *index_suffixes)):
         disk.remove_if_there(place.path(suffix) + DELETED_SUFFIX)
-    return bases
+    return [base for base in bases if _is_there(IndexPlace(place.directory, base).path(LOG_SUFFIX))]
+
+
+def _is_there(path: str) -> bool:
+    try:
+        disk.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _pieces(base_offset: int, log: LogFile, size: int) -> Iterator[tuple[int, int, int]]:

@@ -88,6 +88,29 @@ async def test_a_segment_in_front_of_a_far_one_is_left_alone(
     assert "was split" not in caplog.text
 
 
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_segment_of_nothing_but_far_offsets_is_replaced_by_one_that_begins_there(
+    tmp_path: Path, tasks: BackgroundTasks, clean: bool
+) -> None:
+    scene = await overflowed(tmp_path, tasks, clean=clean)
+    near, far = batch_at(0), batch_at(3 * FAR)
+    for base, content in ((0, near), (1, far)):
+        log = scene.partition_dir / f"{base:020d}.log"
+        log.write_bytes(content)
+        log.with_suffix(".index").write_bytes(b"")
+        log.with_suffix(".timeindex").write_bytes(b"")
+    for again in (False, True):
+        if again:
+            await scene.reopen()
+        else:
+            await scene.storage.open()
+        store = await scene.open_store(**SETTINGS)
+        assert [view.base_offset for view in store.segments()] == [0, 3 * FAR]
+        assert read_all(store) == near + far
+        assert store.log_end_offset == 3 * FAR + 1
+    await scene.storage.close()
+
+
 async def test_the_process_may_end_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
     template = await overflowed(tmp_path / "template", tasks, clean=True)
     step, died = 0, True
