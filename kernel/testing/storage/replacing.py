@@ -225,16 +225,14 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
-        outdated, other = _draft(store, 0, batches[: bases[2]]), _draft(store, bases[3], [])
-        store.replace_segments([_draft(store, bases[1], [])], bases[1:3])
+        outdated, other = _draft(store, 0, batches[: bases[1] + 1]), _draft(store, bases[3], [])
+        store.replace_segments([_draft(store, bases[1], [batches[bases[1]]])], bases[1:3])
         content = read_all(store)
-        for replaced in (bases[:1], bases[:2]):
-            # The first of them was not replaced: what the draft has of the second does not fit there.
-            with pytest.raises(ValueError, match=r"replaced since|reaches|fit|segments"):
-                store.replace_segments([outdated], replaced)
+        with pytest.raises(StaleDraft, match="replaced"):
+            store.replace_segments([outdated], bases[:2])
         assert read_all(store) == content
         store.replace_segments([other], bases[3:4])
-        left = [*batches[: bases[1]], *batches[bases[4] :]]
+        left = [*batches[: bases[1] + 1], *batches[bases[4] :]]
         await _reread(scene, store, b"".join(left))
 
     async def test_a_draft_of_what_was_deleted_meanwhile_is_refused(self, scene: StorageScene) -> None:

@@ -244,3 +244,19 @@ async def test_the_old_files_stay_for_their_delay(tmp_path: Path, tasks: Backgro
     deleted = [name for name in scene.names() if name.endswith(".log.deleted")]
     assert sorted(deleted) == [f"{base:020d}.log.deleted" for base in (0, 2, 4)]
     await scene.close()
+
+
+async def test_a_draft_shares_no_file_with_an_older_one_that_may_still_write(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
+    scene, store, _ = await prepared(tmp_path, tasks)
+    log = scene.partition_dir / f"{0:020d}.log.cleaned"
+    older = store.draft_segment(0)
+    inode = log.stat().st_ino
+    newer = store.draft_segment(0)
+    assert log.stat().st_ino != inode
+    older.discard()
+    assert log.exists()
+    newer.discard()
+    assert not log.exists()
+    await scene.close()
