@@ -78,5 +78,5 @@ def cut_back(partition: Partition, offset: int) -> None:
     if partition.epochs.truncate_from_end(end) or CHECKPOINT_NAME in forgotten:
         store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())
     # Transactions that end above the high watermark hold readers back: no snapshot tells of these.
-    restore_producers(partition, newest_snapshot=min(high_watermark, end))
+    restore_producers(partition, newest_snapshot=min(high_watermark, end), whole_log=False)
     watermarks.set_back(partition.log_start_offset, min(high_watermark, end))

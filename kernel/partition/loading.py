@@ -120,7 +120,7 @@ def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
     partition.watermarks.set_back(partition.log_start_offset, high_watermark)
 
 
-def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: bool = False) -> None:
+def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: bool) -> None:
     """Blocking: take producers from a snapshot at or below that offset, and from the log what came after.
 
     Aborted transactions that the store does not know are added to it. With `whole_log` epochs are learned

@@ -270,3 +270,15 @@ async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> No
         await woken.wait()
     assert isinstance(partition.offline, StorageError)
     assert partition.high_watermark == 0
+
+
+async def test_a_flush_that_failed_shows_nothing_though_it_is_not_due_any_more() -> None:
+    partition, disk = partition_on(flush_messages=1)
+    partition.append(batch_of(1))
+    await disk.wait_begun()
+    partition.configure(NEVER_FLUSHED)
+    disk.failure = OSError(5, "Input/output error")
+    disk.may_end.release()
+    with pytest.raises(StorageError):
+        await partition.flush()
+    assert partition.high_watermark == 0

@@ -152,6 +152,31 @@ def test_when_all_snapshots_are_broken_the_log_is_read() -> None:
     assert everything(after.producers.entries) == everything(before.producers.entries)
 
 
+def test_clean_stops_leave_one_snapshot_apart_from_those_of_segments() -> None:
+    store = new_store(SMALL_SEGMENTS)
+    for _ in range(12):
+        partition = open_partition(store, SMALL_SEGMENTS)
+        partition.append(batch_of(1))
+        partition.close()
+    bases = [view.base_offset for view in store.segments()]
+    assert len(bases) > 1
+    open_partition(store, SMALL_SEGMENTS)
+    assert snapshot_offsets(store.side_files()) == [*bases[1:], 12]
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_a_log_of_several_segments_that_lost_its_snapshots_gets_one(segments: int) -> None:
+    store = new_store(SMALL_SEGMENTS)
+    partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
+    sequence = 0
+    while len(store.segments()) < segments or not sequence:
+        partition.append(sent(1, 0, sequence))
+        sequence += 1
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert snapshot_offsets(store.side_files()) == ([sequence] if segments > 1 else [])
+    assert everything(after.producers.entries) == everything(partition.producers.entries)
+
+
 def test_snapshots_beyond_a_truncated_log_go() -> None:
     store = new_store(SMALL_SEGMENTS)
     used(store, SMALL_SEGMENTS).close()
@@ -243,6 +268,17 @@ def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
     after = open_partition(store)
     assert after.epochs.entries() == [(0, 0), (1, 24)]
     assert after.epochs.end_offset_for(0, 24) == (0, 24)
+
+
+def test_epochs_of_records_that_are_lost_leave_the_lineage() -> None:
+    """All but one that begins at the log's end: the broker may have led in it without writing anything."""
+    store = new_store()
+    used(store)
+    store.write_side_file(CHECKPOINT, b"0\n4\n0 0\n3 24\n4 25\n6 26\n")
+    after = open_partition(store)
+    assert after.epochs.entries() == [(0, 0), (3, 24)]
+    # Clients may have seen the newest of them all the same.
+    assert after.leader_epoch == 6
 
 
 def test_the_leader_epoch_never_falls() -> None:

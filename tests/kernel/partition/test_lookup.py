@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.lookup import (
     TimestampOffset,
@@ -15,7 +18,7 @@ from tidelog.kernel.partition.lookup import (
     segment_offsets_before,
 )
 from tidelog.kernel.partition.record_checks import RecordChecks
-from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
+from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_compaction
@@ -175,6 +178,38 @@ def test_a_batch_that_lost_all_its_records_is_passed_over(kind: LeftKind) -> Non
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 10, 3, 0)
 
 
+def test_segments_that_promise_too_little_are_not_gone_through() -> None:
+    emptied = LeftBatch("create time", codec=0, spans=1, left={}, promised=BASE + 50)
+    early = LeftBatch("create time", codec=0, spans=1, left={0: BASE}, promised=BASE)
+    late = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 50}, promised=BASE + 50)
+    partition, _ = left_by_compaction([emptied, *[early] * 40, late])
+    store = partition.store
+    promising = [view.base_offset for view in store.segments() if view.max_timestamp == BASE + 50]
+    assert len(promising) == 2 < len(store.segments())
+    begun: list[int] = []
+    headers = store.headers
+
+    def noted(from_offset: int) -> Iterator[BatchHeader]:
+        begun.append(from_offset)
+        return headers(from_offset)
+
+    store.headers = noted  # type: ignore[method-assign]
+    assert offset_for_timestamp(partition, BASE + 50) == TimestampOffset(BASE + 50, 41, 0)
+    # Behind the emptied batch, in its segment, and then in the last one.
+    assert begun == [1, promising[1]]
+
+
+@pytest.mark.parametrize("between", [0, 20])
+def test_of_two_records_with_the_largest_timestamp_the_first_counts(between: int) -> None:
+    """Also when the later one is in a batch, or a segment, that promises more and is looked at before."""
+    first = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 10}, promised=BASE + 10)
+    early = LeftBatch("create time", codec=0, spans=1, left={0: BASE}, promised=BASE)
+    boastful = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 10}, promised=BASE + 50)
+    partition, _ = left_by_compaction([early, first, *[early] * between, boastful])
+    assert (len(partition.store.segments()) > 1) == (between > 0)
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 10, 1, 0)
+
+
 def test_the_first_record_of_a_batch_is_not_always_at_its_base_offset() -> None:
     partition, _ = left_by_compaction([LeftBatch("append time", 0, 5, {3: BASE, 4: BASE}, BASE)])
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 3, 0)
@@ -212,3 +247,26 @@ def test_segments_before_a_time() -> None:
     assert segment_offsets_before(partition, BASE + 1000, 2) == [3, 2]
     assert segment_offsets_before(partition, BASE - 1, 10) == []
     assert segment_offsets_before(partition, BASE + 1000, 0) == []
+    # The first one was last changed at that very moment.
+    assert segment_offsets_before(partition, BASE, 10) == [0]
+
+
+@pytest.mark.parametrize(
+    ("search", "method"),
+    [
+        (lambda partition: offset_for_timestamp(partition, BASE), "batch_at_timestamp"),
+        (offset_of_max_timestamp, "batch_of_max_timestamp"),
+        (lambda partition: offset_for_timestamp(partition, BASE), "headers"),
+        (offset_of_max_timestamp, "headers"),
+    ],
+)
+def test_a_disk_that_refuses(search: Callable[[Partition], object], method: str) -> None:
+    emptied = LeftBatch("create time", codec=0, spans=3, left={}, promised=BASE + 50)
+    partition, _ = left_by_compaction([emptied] * 2)
+
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    setattr(partition.store, method, refuse)
+    with pytest.raises(StorageError, match=r"flights-3 cannot be read: .*Input/output error"):
+        search(partition)
