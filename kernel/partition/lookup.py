@@ -8,14 +8,16 @@ count as others do, as in Kafka. Source: seed 003, "ListOffsets"; KIP-734 for th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.partition.partition import Partition
-from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_run
+from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
+from tidelog.kernel.records.unpacking import memory_for
 from tidelog.kernel.storage import SegmentView, region_bytes
 
 
@@ -38,7 +40,7 @@ def offset_for_timestamp(partition: Partition, timestamp_ms: int) -> TimestampOf
         if batch is None:
             return None
         header, start = parse_header(batch), partition.log_start_offset
-        found = _first_at(_records_in(batch, header, start), timestamp_ms)
+        found = _first_at(_records_in(partition, batch, header, start), timestamp_ms)
         return found or _search_from(partition, timestamp_ms, max(header.next_offset, start))
 
 
@@ -53,7 +55,7 @@ def offset_of_max_timestamp(partition: Partition) -> TimestampOffset | None:
         if batch is None:
             return None
         header, start = parse_header(batch), partition.log_start_offset
-        found = _first_at(_records_in(batch, header, start), header.max_timestamp)
+        found = _first_at(_records_in(partition, batch, header, start), header.max_timestamp)
         return found or _search_newest(partition, start)
 
 
@@ -84,7 +86,7 @@ def _search_from(partition: Partition, timestamp_ms: int, start: int) -> Timesta
         for header in _headers_in(partition, segment, start):
             if header.max_timestamp >= timestamp_ms and header.record_count:
                 batch = _read_batch(partition, header, start)
-                found = _first_at(_records_in(batch, header, start), timestamp_ms)
+                found = _first_at(_records_in(partition, batch, header, start), timestamp_ms)
                 if found is not None:
                     return found
     return None
@@ -103,7 +105,7 @@ def _search_newest(partition: Partition, start: int) -> TimestampOffset | None:
         for header in sorted(headers, key=_largest_timestamp_first):
             if newest is not None and header.max_timestamp < newest.timestamp_ms:
                 break
-            for record in _records_in(_read_batch(partition, header, start), header, start):
+            for record in _records_in(partition, _read_batch(partition, header, start), header, start):
                 if newest is None or _largest_timestamp_first(record) < _largest_timestamp_first(newest):
                     newest = record
     return newest
@@ -129,11 +131,14 @@ def _read_batch(partition: Partition, header: BatchHeader, start: int) -> bytes:
     return b"".join(map(region_bytes, found.regions))
 
 
-def _first_at(records: Iterable[TimestampOffset], timestamp_ms: int) -> TimestampOffset | None:
-    return next((record for record in records if record.timestamp_ms >= timestamp_ms), None)
+def _first_at(records: Generator[TimestampOffset], timestamp_ms: int) -> TimestampOffset | None:
+    with closing(records):
+        return next((record for record in records if record.timestamp_ms >= timestamp_ms), None)
 
 
-def _records_in(batch: bytes, header: BatchHeader, start: int) -> Iterator[TimestampOffset]:
+def _records_in(
+    partition: Partition, batch: bytes, header: BatchHeader, start: int
+) -> Generator[TimestampOffset]:
     """The batch's records from `start` on, as far as they can be decoded.
 
     One that cannot be stands for itself and all behind it, with the header's timestamp: whoever reads there
@@ -146,11 +151,15 @@ def _records_in(batch: bytes, header: BatchHeader, start: int) -> Iterator[Times
         if next_offset <= header.last_offset:
             yield TimestampOffset(header.max_timestamp, next_offset, epoch)
         return
+    memory_bytes = len(batch) + memory_for(header.codec, memoryview(batch)[HEADER_BYTES:])
     try:
-        for offset, timestamp in iter_timestamps(batch, header):
-            if offset >= start:
-                yield TimestampOffset(timestamp, offset, epoch)
-                next_offset = offset + 1
+        with partition.unpacking.memory.hold(memory_bytes):
+            for number, (offset, timestamp) in enumerate(iter_timestamps(batch, header)):
+                if number % RECORDS_PER_BREATH == 0:
+                    let_others_run()
+                if offset >= start:
+                    yield TimestampOffset(timestamp, offset, epoch)
+                    next_offset = offset + 1
     except BrokerError:
         if next_offset <= header.last_offset:
             yield TimestampOffset(header.max_timestamp, next_offset, epoch)

@@ -35,6 +35,7 @@ from tidelog.kernel.partition.markers import end_transaction
 from tidelog.kernel.partition.producers import ProducerStates, SentBatch
 from tidelog.kernel.partition.record_checks import RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
+from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
     needs_record_checks,
@@ -105,6 +106,7 @@ class Partition:
         "store",
         "topic_id",
         "topic_partition",
+        "unpacking",
         "watermarks",
     )
 
@@ -117,16 +119,18 @@ class Partition:
         clock: Clock,
         in_thread: Callable[[str, Callable[[], object]], None],
         run_shielded: Callable[[str, Callable[[], Awaitable[None]]], None],
+        unpacking: Unpacking | None = None,
     ) -> None:
         """Take over an opened store.
 
         `in_thread(name, job)` runs a blocking job soon, off the event loop; `run_shielded(name, job)` runs
-        one on the event loop that no request can cancel.
+        one on the event loop that no request can cancel. `unpacking` is shared by all partitions.
         """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.store = store
         self.config = config
+        self.unpacking = unpacking or Unpacking()
         self.producers = ProducerStates()
         self.epochs = LeaderEpochs()
         self.leader_epoch = 0
@@ -232,7 +236,7 @@ class Partition:
         config, now_ms = self.config, self._clock()
         if not needs_record_checks(header, config, now_ms):
             return header
-        max_timestamp = await check_records(batch, header, config, now_ms)
+        max_timestamp = await check_records(batch, header, config, now_ms, self.unpacking)
         if config.message_timestamp_type == LOG_APPEND_TIME:
             return header
         return stamp_create_time(batch, header, max_timestamp)

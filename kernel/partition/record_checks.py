@@ -12,21 +12,22 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Generator
+from contextlib import closing
+from functools import partial
 from typing import cast
 
 import trio
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking, let_others_run
 from tidelog.kernel.partition.validation import validate_in_steps
-from tidelog.kernel.records.batch import CODEC_MASK, BatchHeader, Buffer
-from tidelog.kernel.records.unpacking import comes_in_pieces
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
+from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
 
-THREADS = 2
 OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes longer has served somebody else."""
 HOLD_SECONDS = 200e-6
 """How long a thread keeps others from the interpreter's lock, and a step: letting go of it takes a while."""
-_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("record checks")
 
 
 class RecordChecks(enum.Enum):
@@ -37,23 +38,47 @@ class RecordChecks(enum.Enum):
     DONE = enum.auto()
 
 
-async def check_records(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) -> int:
+async def check_records(
+    batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, unpacking: Unpacking
+) -> int:
     """Check the records of a batch; see `validate_in_steps` for what is returned and raised."""
     steps = validate_in_steps(batch, header, config, now_ms)
-    if comes_in_pieces(header.attributes & CODEC_MASK):
+    codec = header.attributes & CODEC_MASK
+    memory_bytes = memory_for(codec, memoryview(batch)[HEADER_BYTES:])
+    async with unpacking.checks:
+        with closing(steps):
+            if not unpacking.memory.try_hold(memory_bytes):
+                return await unpacking.check_in_thread(
+                    partial(_wait_and_finish, steps, unpacking.memory, memory_bytes)
+                )
+            try:
+                return await _take(steps, codec, unpacking)
+            finally:
+                steps.close()
+                unpacking.memory.release(memory_bytes)
+
+
+async def _take(steps: Generator[None, None, int], codec: int, unpacking: Unpacking) -> int:
+    """Take the steps here as long as nobody else wants the event loop."""
+    if comes_in_pieces(codec):
         try:
             next(steps)
             while not await _others_were_served():
                 next(steps)
         except StopIteration as end:
             return cast("int", end.value)
-    return await trio.to_thread.run_sync(_finish, steps, limiter=_shared_limiter())
+    return await unpacking.check_in_thread(partial(_finish, steps))
 
 
 async def _others_were_served() -> bool:
     before = time.perf_counter()
     await trio.lowlevel.checkpoint()
     return time.perf_counter() - before > OTHERS_SECONDS
+
+
+def _wait_and_finish(steps: Generator[None, None, int], memory: MemoryBudget, memory_bytes: int) -> int:
+    with memory.hold(memory_bytes), closing(steps):
+        return _finish(steps)
 
 
 def _finish(steps: Generator[None, None, int]) -> int:
@@ -64,18 +89,5 @@ def _finish(steps: Generator[None, None, int]) -> int:
         except StopIteration as end:
             return cast("int", end.value)
         if time.perf_counter() - since > HOLD_SECONDS:
-            _let_others_go_on()
+            let_others_run()
             since = time.perf_counter()
-
-
-def _let_others_go_on() -> None:
-    time.sleep(0)
-
-
-def _shared_limiter() -> trio.CapacityLimiter:
-    try:
-        return _limiter.get()
-    except LookupError:
-        limiter = trio.CapacityLimiter(THREADS)
-        _limiter.set(limiter)
-        return limiter

@@ -17,16 +17,23 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.errors import CorruptBatch, MessageTooLarge
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.unpacking import decompress
-from tidelog.kernel.records.varint import read_varlong, write_varlong
+from tidelog.kernel.records.unpacking import unpack
+from tidelog.kernel.records.varint import (
+    MAX_VARINT_BYTES,
+    MAX_VARLONG_BYTES,
+    read_varint,
+    read_varlong,
+    write_varlong,
+)
 
 MAX_RECORDS_BYTES = 256 * 1024 * 1024
 """The most that one batch may unpack to: a small batch can claim gigabytes."""
 ATTRIBUTES_BYTES = 1
+PLACE_BYTES = ATTRIBUTES_BYTES + MAX_VARLONG_BYTES + MAX_VARINT_BYTES
+"""So many bytes of a record at most say its offset and its timestamp."""
 MIN_TIMESTAMP = -(2**63)
-MAX_TIMESTAMP = 2**63 - 1
 
 
 @attrs.frozen
@@ -51,9 +58,24 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         yield _decode_record(content, header)
 
 
+def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Record]:
+    """All records of a batch, unpacked, but for their headers. Raises as `iter_records`.
+
+    Raises:
+        MessageTooLarge: the next one has more than `most_bytes`; it is not unpacked as a whole.
+    """
+    for content in _split(batch, header, most_bytes + 1):
+        if len(content) > most_bytes:
+            raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
+        offset, timestamp, position = _decode_place(content, header)
+        key, position = _read_bytes(content, position)
+        value, _ = _read_bytes(content, position)
+        yield Record(offset, timestamp, key, value)
+
+
 def iter_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """(offset, timestamp) of all records; keys and values are passed over. Raises as `iter_records`."""
-    for content in _split(batch, header):
+    for content in _split(batch, header, PLACE_BYTES):
         offset, timestamp, _ = _decode_place(content, header)
         yield offset, timestamp
 
@@ -73,17 +95,71 @@ def encode_record(out: bytearray, record: Record, base_offset: int, base_timesta
     out += body
 
 
-def _split(batch: Buffer, header: BatchHeader) -> Iterator[memoryview]:
-    """The bytes of each record, without its length."""
+def _split(batch: Buffer, header: BatchHeader, most_bytes: int = MAX_RECORDS_BYTES) -> Iterator[memoryview]:
+    """The bytes of each record, without its length, or so many of them; no more than needed is unpacked."""
     packed = memoryview(batch)[HEADER_BYTES : header.size]
-    data = memoryview(decompress(header.codec, packed, MAX_RECORDS_BYTES)) if header.codec else packed
-    position = 0
+    pieces = unpack(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else iter((packed,))
+    cut = _Cut(pieces)
     for _ in range(header.record_count):
-        length, position = read_varlong(data, position)
-        if not 0 <= length <= len(data) - position:
-            raise CorruptBatch(f"a record of {length} bytes does not fit its batch")
-        yield data[position : position + length]
-        position += length
+        length = cut.length()
+        yield cut.take(min(length, most_bytes))
+        cut.skip(length - most_bytes)
+
+
+class _Cut:
+    """Bytes that come in pieces; what was taken is not kept."""
+
+    def __init__(self, pieces: Iterator[Buffer]) -> None:
+        self._pieces = pieces
+        self._data: Buffer = b""
+        self._position = 0
+
+    def length(self) -> int:
+        """Take a record's length."""
+        if len(self._data) - self._position < MAX_VARINT_BYTES:
+            self._hold(MAX_VARINT_BYTES)
+        length, self._position = read_varint(self._data, self._position)
+        if length < 0:
+            raise CorruptBatch(f"a record cannot have {length} bytes")
+        return length
+
+    def take(self, size: int) -> memoryview:
+        """Take so many bytes.
+
+        Raises:
+            CorruptBatch: there are fewer.
+        """
+        if len(self._data) - self._position < size:
+            self._hold(size)
+            if len(self._data) < size:
+                raise _beyond(size)
+        start = self._position
+        self._position += size
+        return memoryview(self._data)[start : start + size]
+
+    def skip(self, size: int) -> None:
+        """Pass over so many bytes, none if it is negative. Raises as `take`."""
+        size = max(size, 0)
+        while size > (there := len(self._data) - self._position):
+            size -= there
+            self._data, self._position = next(self._pieces, b""), 0
+            if not self._data and not self._hold(1):
+                raise _beyond(size)
+        self._position += size
+
+    def _hold(self, size: int) -> bool:
+        """Hold so many bytes if there are as many; whether there are any."""
+        held = [self._data[self._position :]]
+        there = len(held[0])
+        while there < size and (piece := next(self._pieces, None)) is not None:
+            held.append(piece)
+            there += len(piece)
+        self._data, self._position = b"".join(held) if len(held) > 1 else held[0], 0
+        return there > 0
+
+
+def _beyond(size: int) -> CorruptBatch:
+    return CorruptBatch(f"a record of {size} bytes does not fit its batch")
 
 
 def _decode_record(content: memoryview, header: BatchHeader) -> Record:
@@ -99,17 +175,17 @@ def _decode_record(content: memoryview, header: BatchHeader) -> Record:
 def _decode_place(content: memoryview, header: BatchHeader) -> tuple[int, int, int]:
     """A record's offset, its timestamp and where its key begins."""
     timestamp_delta, position = read_varlong(content, ATTRIBUTES_BYTES)
-    offset_delta, position = read_varlong(content, position)
+    offset_delta, position = read_varint(content, position)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise CorruptBatch(f"offset delta {offset_delta} is beyond the batch's {header.last_offset_delta}")
-    timestamp = header.max_timestamp if header.is_append_time else header.base_timestamp + timestamp_delta
-    if not MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
-        raise CorruptBatch(f"timestamp delta {timestamp_delta} leads beyond 64 bits")
+    if header.is_append_time:
+        return header.base_offset + offset_delta, header.max_timestamp, position
+    timestamp = (header.base_timestamp + timestamp_delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP  # as Java
     return header.base_offset + offset_delta, timestamp, position
 
 
 def _decode_headers(content: memoryview, position: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = read_varlong(content, position)
+    count, position = read_varint(content, position)
     if count < 0:
         raise CorruptBatch(f"a record cannot have {count} headers")
     headers: list[tuple[str, bytes | None]] = []
@@ -123,7 +199,7 @@ def _decode_headers(content: memoryview, position: int) -> tuple[tuple[tuple[str
 
 
 def _read_bytes(content: memoryview, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varlong(content, position)
+    length, position = read_varint(content, position)
     if length < 0:
         return None, position
     end = position + length

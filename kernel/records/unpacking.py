@@ -32,14 +32,25 @@ UNPACKED_PIECE_BYTES = 1024 * 1024
 ZSTD_STEP_BYTES = 64
 """Fed at once, with the rest of a block: this library has no bound on what comes out, but each block has one,
 128 KB, and takes four bytes at least."""
+ZSTD_MOST_HEAD_BYTES = 18
 ZSTD_BLOCK_HEAD_BYTES = 3
 ZSTD_REPEATED_BYTE = 1
 """The type of a block that holds a single byte, whatever its size says."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
 EMPTY_BLOCKS_PER_STEP = 64
 """So many blocks of nothing are passed over at once."""
+SNAPPY, LZ4, ZSTD = 2, 3, 4
+MOST_SNAPPY_RATIO = 22
+"""Three bytes of a snappy block stand for 64 at most."""
+LZ4_BLOCK_SIZE_AT = 5
+LZ4_BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+LEAST_MEMORY_BYTES = 512 * 1024
+"""A piece or two, and what a library needs for itself."""
+MAX_ZSTD_WINDOW_BYTES = 128 * 1024 * 1024
+"""What the library that Apache Kafka uses takes, too."""
 SPARE_DECOMPRESSORS = 4
-"""As many are kept as threads unpack at the same time; each has a window of a few megabytes at most."""
+SPARE_WINDOW_BYTES = 2 * 1024 * 1024
+"""So many are kept as threads unpack at the same time, with windows of that size: a producer's default."""
 
 
 class UnpackedTooLarge(CorruptBatch):
@@ -68,6 +79,20 @@ def unpack(codec: int, data: Buffer, max_bytes: int) -> Iterator[bytes]:
         raise
     except Exception as error:  # each library has errors of its own, some derive from Exception alone
         raise CorruptBatch(f"the records are not valid {CODEC_NAMES[codec]}: {error}") from error
+
+
+def memory_for(codec: int, data: Buffer) -> int:
+    """Return how much memory `unpack` takes at most for these bytes; what they unpack to is not kept.
+
+    What it says of bytes that are not of that codec does not matter: they are refused at once.
+    """
+    if codec == LZ4 and len(data) > LZ4_BLOCK_SIZE_AT:
+        return 3 * LZ4_BLOCK_BYTES.get(data[LZ4_BLOCK_SIZE_AT] >> 4 & 0b111, 0) + LEAST_MEMORY_BYTES
+    if codec == ZSTD:
+        return _zstd_window_bytes(data) + LEAST_MEMORY_BYTES
+    if codec == SNAPPY:
+        return MOST_SNAPPY_RATIO * len(data) + LEAST_MEMORY_BYTES
+    return LEAST_MEMORY_BYTES
 
 
 def in_pieces(data: Buffer) -> Iterator[bytes]:
@@ -129,8 +154,10 @@ _spare_decompressors: list[Any] = []
 def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     import zstandard
 
-    # To make one takes longer than to unpack a few kilobytes.
-    decompressor = _spare_decompressors.pop() if _spare_decompressors else zstandard.ZstdDecompressor()
+    # To make one takes longer than to unpack a few kilobytes. It keeps the largest window that it has seen.
+    decompressor = _spare_decompressors.pop() if _spare_decompressors else None
+    if decompressor is None:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     try:
         unpacker = decompressor.decompressobj()
         for step in _zstd_steps(view, zstandard.frame_header_size(view)):
@@ -138,9 +165,19 @@ def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
             if unpacker.eof:
                 return
     finally:
-        if len(_spare_decompressors) < SPARE_DECOMPRESSORS:
+        if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _zstd_window_bytes(view) <= SPARE_WINDOW_BYTES:
             _spare_decompressors.append(decompressor)
     raise CorruptBatch("the zstd frame ends early")
+
+
+def _zstd_window_bytes(data: Buffer) -> int:
+    import zstandard
+
+    try:
+        window_bytes = zstandard.get_frame_parameters(bytes(data[:ZSTD_MOST_HEAD_BYTES])).window_size
+    except zstandard.ZstdError:
+        return 0
+    return min(window_bytes, MAX_ZSTD_WINDOW_BYTES)
 
 
 def _zstd_steps(view: memoryview, head_bytes: int) -> Iterator[memoryview]:
@@ -180,8 +217,11 @@ def _snappy(view: memoryview, max_bytes: int) -> Iterator[bytes]:
 def _snappy_block(block: memoryview, already_bytes: int, max_bytes: int) -> bytes:
     import cramjam
 
-    if already_bytes + _snappy_length(block) > max_bytes:
+    length = _snappy_length(block)
+    if already_bytes + length > max_bytes:
         raise _too_large(max_bytes)
+    if length > MOST_SNAPPY_RATIO * len(block):
+        raise CorruptBatch(f"{len(block)} bytes of snappy cannot unpack to {length}")
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

@@ -14,6 +14,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
+from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 
@@ -25,8 +26,9 @@ LOADS_PER_THREAD_HOP = 64
 class PartitionKeeper:
     """Opens, loads and discards partitions in a storage; which topics there are is not its business."""
 
-    def __init__(self, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
+    def __init__(self, storage: Storage, clock: Clock, tasks: BackgroundTasks, unpacking: Unpacking) -> None:
         self._storage = storage
+        self._unpacking = unpacking
         self._clock = clock
         self._tasks = tasks
 
@@ -51,6 +53,7 @@ class PartitionKeeper:
             self._clock,
             tasks.in_thread,
             tasks.run_shielded,
+            self._unpacking,
         )
         reason = self._storage.failed_partitions.get(spec.topic_partition)
         if reason is not None:

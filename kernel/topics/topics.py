@@ -31,6 +31,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics.auto_creation import AutoCreation
@@ -57,7 +58,8 @@ class Topics:
     def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
         self._config = config
         self._storage = storage
-        self._keeper = PartitionKeeper(storage, clock, tasks)
+        self.unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
+        self._keeper = PartitionKeeper(storage, clock, tasks, self.unpacking)
         self._auto_creation = AutoCreation(self, tasks)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}

@@ -105,3 +105,11 @@ SOCKET_BUSY_POLL_US = ConfigKey(
     "arrives: for one such client at a time, and only while no task of the machine waits for a processor. "
     "0: never.",
 )
+DECOMPRESSION_MEMORY_BYTES = ConfigKey(
+    name="decompression.memory.bytes",
+    type=long(1024 * 1024),
+    default=128 * 1024 * 1024,
+    documentation="How many bytes of memory may be used at the same time to unpack records: to check what "
+    "producers send, to find offsets by time, and to convert batches for old consumers. What does not fit "
+    "waits; a batch that takes more than that is unpacked alone.",
+)

@@ -9,24 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tidelog.kernel.errors import StorageError
+from tidelog.kernel.errors import MessageTooLarge, StorageError
+from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, MemoryBudget, let_others_run
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
-from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.records.record import iter_contents
+from tidelog.kernel.records.unpacking import memory_for
 from tidelog.kernel.storage import LogSlice, Region, region_bytes
 
 FORMAT_1_SINCE = 2
+MAX_CONVERTED_BYTES = 4 * 1024 * 1024
+"""How much one answer has of messages at most, which are kept in memory until the client has taken them; also
+the largest record that is converted. Clients that old ask for 1 MB of a partition."""
 BATCHES_SINCE = 4
 """Fetch versions from which on a client reads message format 1 and record batches."""
 
 
-def message_set(read: Callable[[int], LogSlice], offset: int, max_bytes: int, fetch_version: int) -> bytes:
+def message_set(
+    read: Callable[[int], LogSlice], offset: int, max_bytes: int, fetch_version: int, memory: MemoryBudget
+) -> bytes:
     """Blocking: messages from `offset` on, about `max_bytes` of them but at least one if there is any.
 
-    `read(offset)` gives the log's batches from there.
+    `read(offset)` gives the log's batches from there; `memory` is what unpacking them waits for.
 
     Raises:
-        BrokerError: what `read` raises; CorruptBatch when a batch's records cannot be decoded.
+        BrokerError: what `read` raises; CorruptBatch when records cannot be decoded; MessageTooLarge
+            when the first record is larger than is converted.
     """
     magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
     out = bytearray()
@@ -34,8 +42,11 @@ def message_set(read: Callable[[int], LogSlice], offset: int, max_bytes: int, fe
     while not out and (batches := _content(read(next_offset))):
         for header, batch in _whole_batches(batches):
             next_offset = header.next_offset
-            if not header.is_control and not _convert(out, header, batch, offset, max_bytes, magic):
-                break
+            if header.is_control:
+                continue
+            with memory.hold(memory_for(header.codec, batch[HEADER_BYTES:])):
+                if not _convert(out, header, batch, offset, max_bytes, magic):
+                    break
     return bytes(out)
 
 
@@ -43,15 +54,23 @@ def _convert(
     out: bytearray, header: BatchHeader, batch: memoryview, offset: int, max_bytes: int, magic: int
 ) -> bool:
     """Append a batch's records from `offset` on; whether there is room for more."""
-    for record in iter_records(batch, header):
-        if record.offset < offset:
-            continue
-        size = len(out)
-        encode_message(out, record, magic, is_append_time=header.is_append_time)
-        if len(out) > max_bytes:
-            if size:
-                del out[size:]
-            return False
+    try:
+        for number, record in enumerate(iter_contents(batch, header, MAX_CONVERTED_BYTES)):
+            if number % RECORDS_PER_BREATH == 0:
+                let_others_run()
+            if record.offset < offset:
+                continue
+            size = len(out)
+            encode_message(out, record, magic, is_append_time=header.is_append_time)
+            if len(out) > max_bytes:
+                if size:
+                    del out[size:]
+                return False
+    except MessageTooLarge:
+        # What comes before it is answered first.
+        if not out:
+            raise
+        return False
     return True
 
 

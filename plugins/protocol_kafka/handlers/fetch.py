@@ -7,6 +7,7 @@ to wait for the disk is repeated in a thread.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 import trio
 
@@ -16,7 +17,11 @@ from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import BATCHES_SINCE, message_set
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
+    BATCHES_SINCE,
+    MAX_CONVERTED_BYTES,
+    message_set,
+)
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
@@ -51,7 +56,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
 
 
 async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
-    response = await trio.to_thread.run_sync(lambda: read.once(wait=True))
+    response = await read.in_thread()
     return response if read.is_enough() else await _wait_and_read(read, request, response)
 
 
@@ -78,7 +83,7 @@ async def _read_again(read: _Read) -> FetchResponse:
     try:
         return read.once(wait=False)
     except WouldBlock:
-        return await trio.to_thread.run_sync(lambda: read.once(wait=True))
+        return await read.in_thread()
 
 
 class _Read:
@@ -89,11 +94,20 @@ class _Read:
         self._config = context.broker.config
         self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])
         self._version = context.api_version
+        if self._version < BATCHES_SINCE:
+            self._max_bytes = min(self._max_bytes, MAX_CONVERTED_BYTES)
         self._request = request
         self.isolation = isolation_of(request.isolation_level)
         self._failed = False
         self.size = 0
         self.partitions: list[Partition] = []
+
+    async def in_thread(self) -> FetchResponse:
+        """The same as `once`, and wait for the disk, or for memory to convert batches in."""
+        job = partial(self.once, wait=True)
+        if self._version < BATCHES_SINCE:
+            return await self._topics.unpacking.read(job)
+        return await trio.to_thread.run_sync(job)
 
     def is_enough(self) -> bool:
         """Whether the last pass is to be answered at once: enough bytes, an error, or nothing to wait for."""
@@ -203,6 +217,7 @@ class _Read:
             offset,
             allowed,
             self._version,
+            partition.unpacking.memory,
         )
         return LogSlice((messages,), len(messages)) if messages else EMPTY_SLICE
 

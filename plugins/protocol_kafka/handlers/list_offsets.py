@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-import trio
-
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.lookup import (
@@ -103,8 +101,7 @@ async def _look_up(partition: Partition, time: int, isolation: Isolation, versio
         return NOTHING_FOUND
     if time < 0 and time != MAX_TIMESTAMP:
         raise UnsupportedVersion(f"{time} is neither a time nor one of the special times")
-    search = _search(partition, time)
-    found = await trio.to_thread.run_sync(search)
+    found = await partition.unpacking.read(_search(partition, time))
     if found is None or found.offset >= partition.readable_end(isolation):
         return NOTHING_FOUND
     return found

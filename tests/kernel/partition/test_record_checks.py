@@ -170,7 +170,7 @@ def steps_in_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each step that a thread takes."""
     steps: list[int] = []
     monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "_let_others_go_on", lambda: steps.append(threading.get_ident()))
+    monkeypatch.setattr(record_checks, "let_others_run", lambda: steps.append(threading.get_ident()))
     return steps
 
 
@@ -218,7 +218,7 @@ async def test_snappy_that_cannot_be_cut_is_left_to_a_thread(steps_in_threads: l
 async def test_the_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
     monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "_let_others_go_on", lambda: went_on.wait(5))
+    monkeypatch.setattr(record_checks, "let_others_run", lambda: went_on.wait(5))
     batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(open_partition().check_records, batch, parse_header(batch))

@@ -1,0 +1,104 @@
+"""Memory and threads for unpacking records, which all partitions of a broker share.
+
+A small batch can unpack to hundreds of megabytes, and the window of a zstd frame may have 128. So what is
+under way at the same time is bounded: what does not fit waits in line, what takes more than all runs alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import trio
+
+from tidelog.kernel.config import keys
+
+T = TypeVar("T")
+
+CHECKS = 2
+"""How many batches of producers are checked at the same time, other than small ones."""
+READ_THREADS = 4
+"""How many look through records for consumers: other work in threads does not wait for them."""
+RECORDS_PER_BREATH = 200
+"""So many are decoded in a fraction of a millisecond, after which a thread lets others run."""
+
+
+def let_others_run() -> None:
+    """Give up the interpreter's lock for a moment, in a thread that goes through many records."""
+    time.sleep(0)
+
+
+class MemoryBudget:
+    """Bytes that may be held at the same time, given out in the order in which they are asked for."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total = total_bytes
+        self._free = total_bytes
+        self._line: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    @property
+    def free_bytes(self) -> int:
+        """What nobody holds."""
+        return self._free
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
+
+    def try_hold(self, size: int) -> bool:
+        """Take so many bytes if they are there and nobody waits; `release` gives them back."""
+        with self._changed:
+            if self._line or self._of_all(size) > self._free:
+                return False
+            self._free -= self._of_all(size)
+            return True
+
+    def release(self, size: int) -> None:
+        """Give back what was taken."""
+        with self._changed:
+            self._free += self._of_all(size)
+            self._changed.notify_all()
+
+    @contextmanager
+    def hold(self, size: int) -> Generator[None]:
+        """Blocking, for a thread: wait in line for so many bytes, and hold them."""
+        me = object()
+        with self._changed:
+            self._line.append(me)
+            self._changed.wait_for(lambda: self._line[0] is me and self._of_all(size) <= self._free)
+            self._line.popleft()
+            self._free -= self._of_all(size)
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            self.release(size)
+
+    def _of_all(self, size: int) -> int:
+        """What is asked for, or all there is."""
+        return min(size, self._total)
+
+
+class Unpacking:
+    """The budget, and the threads that may use it."""
+
+    def __init__(self, memory_bytes: int = keys.DECOMPRESSION_MEMORY_BYTES.default) -> None:
+        self.memory = MemoryBudget(memory_bytes)
+        self.checks = trio.CapacityLimiter(CHECKS)
+        """To be held while records are checked, so that those who hold memory never wait for a thread."""
+        self._check_threads = trio.CapacityLimiter(CHECKS)
+        self._read_threads = trio.CapacityLimiter(READ_THREADS)
+
+    async def check_in_thread(self, job: Callable[[], T]) -> T:
+        """Run a job that checks a producer's records in a thread; the caller holds one of `checks`."""
+        return await trio.to_thread.run_sync(job, limiter=self._check_threads)
+
+    async def read(self, job: Callable[[], T]) -> T:
+        """Run a job that looks through records for a consumer in a thread."""
+        return await trio.to_thread.run_sync(job, limiter=self._read_threads)

@@ -1,0 +1,159 @@
+"""The memory that unpacking may take: never more than there is, in the order of asking, and given back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import InvalidRecord
+from tidelog.kernel.partition import record_checks
+from tidelog.kernel.partition.lookup import offset_for_timestamp
+from tidelog.kernel.partition.unpacking import CHECKS, MemoryBudget, Unpacking
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.testing import FakeClock
+
+from .parts import batch_of, changed, compressed, open_partition
+
+DEADLINE_S = 10.0
+SNAPPY, ZSTD = 2, 4
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_what_is_held_is_not_there_for_others() -> None:
+    memory = MemoryBudget(100)
+    assert memory.try_hold(60)
+    assert not memory.try_hold(41)
+    assert memory.try_hold(40)
+    memory.release(60)
+    memory.release(40)
+    assert memory.free_bytes == 100
+
+
+def test_more_than_there_is_means_all_of_it() -> None:
+    memory = MemoryBudget(100)
+    with memory.hold(1000):
+        assert memory.free_bytes == 0
+        assert not memory.try_hold(1)
+    assert memory.free_bytes == 100
+
+
+def test_memory_is_given_back_after_an_error() -> None:
+    memory = MemoryBudget(100)
+    with pytest.raises(InvalidRecord), memory.hold(10):
+        raise InvalidRecord("wrong")
+    assert memory.free_bytes == 100
+
+
+def test_whoever_asks_first_gets_it_first() -> None:
+    """Otherwise what is large would wait for ever while there is always something small."""
+    memory, got, threads = MemoryBudget(100), list[int](), list[threading.Thread]()
+    assert memory.try_hold(50)
+
+    def hold(size: int) -> None:
+        with memory.hold(size):
+            got.append(size)
+
+    for size in (100, 20, 10):
+        threads.append(threading.Thread(target=hold, args=(size,)))
+        threads[-1].start()
+        until(lambda: memory.waiting == len(threads))
+        assert not memory.try_hold(1)
+    assert got == []
+    memory.release(50)
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert got[0] == 100
+    assert sorted(got) == [10, 20, 100]
+    assert memory.free_bytes == 100
+
+
+@given(st.lists(st.integers(0, 150), max_size=20))
+def test_the_budget_is_kept(sizes: list[int]) -> None:
+    memory = MemoryBudget(100)
+    held: list[int] = []
+    for size in sizes:
+        if memory.try_hold(size):
+            held.append(size)
+        elif held:
+            memory.release(held.pop(0))
+        assert memory.free_bytes == 100 - sum(min(each, 100) for each in held) >= 0
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+async def test_checks_give_their_memory_back(codec: int) -> None:
+    partition = open_partition()
+    total = partition.unpacking.memory.free_bytes
+    batch = compressed(batch_of(500), codec)
+    wrong = changed(batch, record_count=501, last_offset_delta=500)
+    await partition.check_records(batch, parse_header(batch))
+    with pytest.raises(InvalidRecord):
+        await partition.check_records(wrong, parse_header(wrong))
+    assert partition.unpacking.memory.free_bytes == total
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, ZSTD])
+async def test_checks_wait_for_memory_and_serve_others_meanwhile(codec: int) -> None:
+    partition = open_partition()
+    memory = partition.unpacking.memory
+    total = memory.free_bytes
+    assert memory.try_hold(total)
+    batch = compressed(batch_of(500), codec)
+    ended: list[int] = []
+
+    async def check() -> None:
+        header = await partition.check_records(batch, parse_header(batch))
+        ended.append(header.record_count)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2 * CHECKS):
+            nursery.start_soon(check)
+        await trio.to_thread.run_sync(until, lambda: memory.waiting == CHECKS)
+        assert ended == []
+        memory.release(total)
+    assert ended == [500] * 2 * CHECKS
+
+
+async def test_those_who_hold_memory_find_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for what they hold, and must not have taken all threads for that."""
+    monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 0.0)
+    partition = open_partition()
+    unpacking = Unpacking(1024 * 1024)
+    partition.unpacking = unpacking
+    batches = [compressed(batch_of(3000), codec) for codec in (SNAPPY, ZSTD, SNAPPY, 1, 3) * 4]
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            for batch in batches:
+                nursery.start_soon(partition.check_records, batch, parse_header(batch))
+    assert unpacking.memory.free_bytes == 1024 * 1024
+
+
+def test_a_lookup_holds_memory_while_it_unpacks() -> None:
+    partition = open_partition()
+    partition.append(compressed(batch_of(100), ZSTD))
+    memory = partition.unpacking.memory
+    total = memory.free_bytes
+    assert memory.try_hold(total)
+    found: list[object] = []
+    thread = threading.Thread(
+        target=lambda: found.append(offset_for_timestamp(partition, FakeClock().now_ms))
+    )
+    thread.start()
+    until(lambda: memory.waiting == 1)
+    assert found == []
+    memory.release(total)
+    thread.join(DEADLINE_S)
+    assert found != []
+    assert memory.free_bytes == total
