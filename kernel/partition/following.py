@@ -69,7 +69,7 @@ def cut_back(partition: Partition, offset: int) -> None:
     store, watermarks = partition.store, partition.watermarks
     # Before anything goes, so that nobody is shown what is about to.
     high_watermark = min(watermarks.high_watermark, offset)
-    watermarks.set_back(partition.log_start_offset, high_watermark)
+    watermarks.hold_back(partition.log_start_offset, high_watermark)
     forgotten = partition.side_writes.forget()
     store.truncate_to(offset)
     end = partition.log_end_offset = store.log_end_offset

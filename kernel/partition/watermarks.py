@@ -74,6 +74,14 @@ class Watermarks:
         self.last_stable_offset = self._stable_offset()
         self.unseen_bytes = self._undecided_bytes = 0
 
+    def hold_back(self, log_start: int, high_watermark: int) -> None:
+        """Show nothing from `high_watermark` on, and committed readers nothing at all, until `set_back`.
+
+        Transactions whose marker is about to be cut off were forgotten when they ended.
+        """
+        self.high_watermark = high_watermark
+        self.last_stable_offset = min(log_start, high_watermark)
+
     def _stable_offset(self) -> int:
         undecided = self._transactions.settle(self.high_watermark)
         if undecided is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -20,6 +21,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
 
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
@@ -178,6 +180,48 @@ def test_truncating_behind_the_end_changes_nothing() -> None:
     leading.truncate_to(END)
     leading.truncate_to(1000)
     assert state(leading) == before
+
+
+def test_readers_are_held_back_before_anything_is_cut() -> None:
+    leading = leader()
+    seen: list[tuple[int, int, int]] = []
+    truncate = leading.store.truncate_to
+
+    def noted(offset: int) -> None:
+        seen.append(ends(leading))
+        truncate(offset)
+
+    leading.store.truncate_to = noted  # type: ignore[method-assign]
+    leading.truncate_to(5)
+    # The transaction that began at 3 is undecided again, which nobody knows before producers are back.
+    assert seen == [(0, 5, END)]
+    assert ends(leading) == (3, 5, 5)
+
+
+async def test_what_replaces_durable_records_after_a_truncation_is_not_durable() -> None:
+    partition = open_partition()
+    partition.append(batch_of(5))
+    await partition.flush()
+    partition.truncate_to(0)
+    partition.append(batch_of(2))
+    assert (partition.commit.durable_offset, partition.has_unflushed) == (0, True)
+
+
+def test_a_follower_reads_from_the_newest_snapshot_below_its_high_watermark() -> None:
+    before = follower_of(all_of(leader()), SMALL_SEGMENTS, 8)
+    before.close()
+    assert snapshot_offsets(before.store.side_files()) == [7, END]
+    before.store.checkpointed_high_watermark = 8  # type: ignore[misc]
+    begun: list[int] = []
+    headers = before.store.headers
+
+    def noted(from_offset: int) -> Iterator[BatchHeader]:
+        begun.append(from_offset)
+        return headers(from_offset)
+
+    before.store.headers = noted  # type: ignore[method-assign]
+    open_partition(before.store, SMALL_SEGMENTS, follows=True)
+    assert begun == [7]
 
 
 def test_producers_come_back_from_the_newest_snapshot_that_is_left() -> None:

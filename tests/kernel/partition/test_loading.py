@@ -15,6 +15,7 @@ from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
+from tidelog.kernel.storage import LogSlice
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
@@ -112,6 +113,23 @@ def test_after_a_kill_the_newest_snapshot_is_where_reading_starts() -> None:
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
     assert read_from == [snapshot]
     assert newest(after.producers.entries) == newest(before.producers.entries)
+
+
+def test_of_the_batches_that_are_gone_through_only_markers_are_read() -> None:
+    store = new_store()
+    before = used(store)
+    before.append_marker(2, 3, 0, commit=True)
+    read: list[int] = []
+    read_from = store.read
+
+    def noted(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
+        read.append(offset)
+        return read_from(offset, max_bytes, limit_offset, wait=wait)
+
+    store.read = noted  # type: ignore[method-assign]
+    after = open_partition(store, clean_start=False)
+    assert read == [24]
+    assert everything(after.producers.entries) == everything(before.producers.entries)
 
 
 def test_a_clean_stop_leaves_a_snapshot_at_the_log_end() -> None:

@@ -53,6 +53,37 @@ def test_a_snapshot_of_a_log_that_was_cut_is_not_written(partition: Partition, t
     ]
 
 
+def test_a_truncation_behind_the_end_forgets_nothing(partition: Partition, tasks: ManualTasks) -> None:
+    append(partition, 5)
+    partition.truncate_to(5)
+    tasks.run_jobs()
+    assert list(partition.store.side_files()) == ["00000000000000000003.snapshot", CHECKPOINT_NAME]
+
+
+@pytest.mark.parametrize("written_before", [True, False])
+def test_a_truncation_leaves_the_lineage_of_the_shorter_log_on_the_disk(
+    partition: Partition, tasks: ManualTasks, written_before: bool
+) -> None:
+    for epoch in range(4):
+        partition.leader_epoch = epoch
+        append(partition, 1)
+    if written_before:
+        tasks.run_jobs()
+    partition.truncate_to(2)
+    content = partition.store.read_side_file(CHECKPOINT_NAME)
+    assert content == b"0\n2\n0 0\n1 1\n"
+
+
+def test_a_truncation_removes_the_snapshots_above_it_from_the_disk(
+    partition: Partition, tasks: ManualTasks
+) -> None:
+    append(partition, 10)
+    tasks.run_jobs()
+    partition.truncate_to(5)
+    snapshots = [name for name in partition.store.side_files() if name != CHECKPOINT_NAME]
+    assert snapshots == ["00000000000000000003.snapshot"]
+
+
 def test_the_newest_lineage_stays_whatever_is_written_first(partition: Partition, tasks: ManualTasks) -> None:
     for epoch in range(4):
         partition.leader_epoch = epoch
