@@ -70,7 +70,8 @@ class ClassicGroups:
     async def _join_consumer_group(self, others: ConsumerMembers, request: JoinRequest) -> Joined:
         if not await others.make_classic(request):
             return await others.join(request)
-        joined = self._join(request)
+        # That waited for the disk: it may be a consumer group again by now, or its log be gone.
+        joined = self.join(request)
         return joined if isinstance(joined, Joined) else await joined
 
     def _join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:

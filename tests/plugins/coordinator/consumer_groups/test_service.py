@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import partial
 
 import attrs
 import pytest
@@ -24,6 +25,7 @@ from tidelog.kernel.errors import (
     CoordinatorLoadInProgress,
     GroupIdNotFound,
     NonEmptyGroup,
+    NotCoordinator,
     RebalanceInProgress,
     StorageError,
     UnknownMemberId,
@@ -285,6 +287,55 @@ async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(
     await world.heartbeat("a", -1)
     await world.classic.join(metadata=SUBSCRIPTION)
     assert world.types == ["classic"]
+
+
+async def emptied(world: ConsumerWorld) -> None:
+    """A consumer group without members; from now on the log has to be flushed before anything is answered."""
+    await world.join("a")
+    await world.heartbeat("a", -1)
+    world.classic.log.flush_due = True
+
+
+async def test_a_group_is_of_one_kind_whoever_comes_while_a_classic_member_waits_for_the_disk(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await emptied(world)
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.deadline = trio.current_time() + 600
+        nursery.start_soon(partial(world.classic.join, metadata=SUBSCRIPTION))
+        await wait_all_tasks_blocked()
+        assert world.types == []
+        nursery.start_soon(world.join, "b")
+        await wait_all_tasks_blocked()
+        assert world.types == ["consumer"]
+        world.classic.log.flushed.set()
+    assert world.types == ["consumer"]
+    assert len(world.members) == 2
+    replayed = new_consumer_world()
+    for partition, records in world.classic.log.batches:
+        for record in records:
+            replay = replayed.classic.driver.replay if record.key[:2] == b"\0\2" else replayed.registry.replay
+            replay(partition, record.key, record.value)
+    assert replayed.types == ["consumer"]
+    assert replayed.members == world.members
+
+
+async def test_a_classic_member_that_waited_for_the_disk_is_not_taken_in_by_a_broker_that_cannot(
+    world: ConsumerWorld, autojump_clock: MockClock
+) -> None:
+    await emptied(world)
+
+    async def join() -> None:
+        with pytest.raises(NotCoordinator):
+            await world.classic.join(metadata=SUBSCRIPTION)
+
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.deadline = trio.current_time() + 600
+        nursery.start_soon(join)
+        await wait_all_tasks_blocked()
+        world.classic.log.inactive[partition_for(GROUP)] = NotCoordinator("the log is gone")
+        world.classic.log.flushed.set()
+    assert world.types == []
 
 
 async def test_a_classic_member_that_does_not_ask_for_its_partitions_is_gone(
