@@ -130,7 +130,7 @@ class SegmentIndex(Protocol):
         ...
 
     def relocate(self, place: IndexPlace) -> None:
-        """The segment's files were renamed."""
+        """The segment's files were renamed. An index without entries may get another base offset by that."""
         ...
 
 

@@ -132,6 +132,7 @@ class MemoryIndex:
     def relocate(self, place: IndexPlace) -> None:
         """See `SegmentIndex.relocate`."""
         self._path = place.path("")
+        self._base_offset = place.base_offset
 
 
 @attrs.frozen

@@ -93,6 +93,11 @@ class Durability:
         """
         self._sync_log(segment)
 
+    @property
+    def is_retired(self) -> bool:
+        """Whether the partition was deleted."""
+        return self._retired
+
     def retire(self) -> None:
         """Forget about durability: the partition was deleted, and flushes that still come do nothing."""
         self._retired = True
@@ -135,7 +140,8 @@ class Durability:
             try:
                 if segment.next_offset > self._durable_offset:
                     self._sync_log(segment)
-                if not segment.indexes_durable and not (growing and segment is segments[-1]):
+                complete = not (segment.unfinished or (growing and segment is segments[-1]))
+                if complete and not segment.indexes_durable:
                     for path in segment.index.files:
                         self._sync_path(path, disk.fsync)
                     segment.indexes_durable = True

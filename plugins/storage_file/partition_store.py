@@ -201,7 +201,9 @@ class FilePartitionStore(OpenLog):
     def retire(self) -> None:
         """Blocking: the partition is to be deleted, nothing of it has to be made durable any more."""
         self.operations.begin(Operation.CLOSE)
-        self.durability.retire()
+        with self.changing:
+            self.durability.retire()
+        self.spare.close()
         self.touched = False
 
     def delete_later(self, path: str) -> None:

@@ -83,7 +83,7 @@ class MappedIndex:
         capacity = max(self.max_entries, self.entries + 1) * size
         used = self.entries * size
         reserved = min(-(-(used + size) // PAGE_BYTES) * PAGE_BYTES, capacity)
-        fd = disk.open_file(self.path, os.O_RDWR | os.O_CREAT)
+        fd = disk.open_file(self.path, os.O_RDWR)
         try:
             disk.write_all(fd, bytes(reserved - used), used)
             if not self.room or len(self._map) < reserved:
@@ -103,7 +103,7 @@ class MappedIndex:
         """
         size = self.entries * self.ENTRY.size
         mapped = self._map
-        if mapped is not _UNMAPPED or not size:
+        if len(mapped) >= size or not size:
             return mapped
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
@@ -119,7 +119,7 @@ class MappedIndex:
                 mapped[at]
         with _publishing:
             # The writer's mapping, made meanwhile, reaches further than this one.
-            if self._map is _UNMAPPED:
+            if len(self._map) < size:
                 self._map = mapped
         # Not what was taken into use: another thread may let go of that at any time.
         return mapped
@@ -128,7 +128,7 @@ class MappedIndex:
         """Blocking: the fields of the last entry; there has to be one."""
         at = (self.entries - 1) * self.ENTRY.size
         mapped = self._map
-        if mapped is not _UNMAPPED:
+        if len(mapped) >= at + self.ENTRY.size:
             return self.ENTRY.unpack_from(mapped, at)
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
@@ -144,9 +144,17 @@ class MappedIndex:
         self.room = 0
         self._map = _UNMAPPED
 
+    def create(self) -> None:
+        """Create the file of an index without entries."""
+        disk.close(disk.open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+
     def trim(self) -> None:
-        """Cut the file to its entries, creating it when there is none, and let go of the mapping."""
-        fd = disk.open_file(self.path, os.O_WRONLY | os.O_CREAT)
+        """Cut the file to its entries and let go of the mapping.
+
+        Raises:
+            FileNotFoundError: it is not there any more.
+        """
+        fd = disk.open_file(self.path, os.O_WRONLY)
         try:
             disk.ftruncate(fd, self.entries * self.ENTRY.size)
         finally:
@@ -171,9 +179,10 @@ class MappedIndex:
                 high = middle
         return low - 1
 
-    def _mapping(self, wait: bool) -> mmap.mmap:
+    def _mapping(self, entries: int, wait: bool) -> mmap.mmap:
         mapped = self._map
-        if mapped is _UNMAPPED:
+        # One that is too short was loaded while another thread stored the last entry.
+        if len(mapped) < entries * self.ENTRY.size:
             if not wait:
                 raise WouldBlock
             mapped = self.load()

@@ -42,7 +42,7 @@ class OffsetIndex(MappedIndex):
         entries = self.entries
         if not entries:
             return 0
-        mapped = self._mapping(wait)
+        mapped = self._mapping(entries, wait)
         slot = self._floor(offset - self.base_offset, entries, mapped)
         return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
 
@@ -77,4 +77,4 @@ class OffsetIndex(MappedIndex):
         """Drop the entries of `offset` and of later ones; the file is cut when the segment closes."""
         if self.entries:
             last_kept = offset - 1 - self.base_offset
-            self.entries = self._floor(last_kept, self.entries, self._mapping(wait=True)) + 1
+            self.entries = self._floor(last_kept, self.entries, self._mapping(self.entries, wait=True)) + 1

@@ -103,6 +103,7 @@ class SparseIndex:
     def relocate(self, place: IndexPlace) -> None:
         """See `SegmentIndex.relocate`."""
         self._offsets.place = self._times.place = place
+        self._offsets.base_offset = self._times.base_offset = place.base_offset
 
     def check(self, log_bytes: int) -> None:
         """Blocking: look at the newest entries, which lead furthest.
@@ -166,8 +167,8 @@ class SparseFormat:
         """See `IndexFormat.create`."""
         offsets = OffsetIndex(place, 0, max_bytes)
         times = TimeIndex(place, 0, max_bytes, NO_TIMESTAMP)
-        offsets.trim()
-        times.trim()
+        offsets.create()
+        times.create()
         return SparseIndex(offsets, times)
 
     def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SparseIndex:

@@ -11,10 +11,12 @@ Source: seed 002, "TimeIndex, max timestamp → relative offset (KIP-33)".
 
 from __future__ import annotations
 
+import os
 from struct import Struct
 
 from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
 from tidelog.plugins.storage_file.names import TIME_INDEX_SUFFIX
 
@@ -50,17 +52,29 @@ class TimeIndex(MappedIndex):
             self.entries = entries + 1
 
     def append_last(self, timestamp: int, offset: int) -> None:
-        """Store the segment's largest timestamp, in the reserved slot if need be."""
+        """Blocking: store the segment's largest timestamp, in the reserved slot if need be.
+
+        Into the file, not into the mapping, which another thread may release at any time.
+
+        Raises:
+            OSError: the disk refused; the index is as before.
+        """
         if timestamp > self.last_timestamp:
-            self.make_room()
-            self.append(timestamp, offset)
+            at = self.entries * 12
+            fd = disk.open_file(self.path, os.O_WRONLY)
+            try:
+                disk.write_all(fd, _ENTRY.pack(timestamp, offset - self.base_offset), at)
+            finally:
+                disk.close(fd)
+            self.last_timestamp = timestamp
+            self.entries += 1
 
     def floor_offset(self, timestamp: int) -> int:
         """Blocking: an offset at or before which no batch has a larger timestamp than `timestamp`."""
         entries = self.entries
         if not entries:
             return self.base_offset
-        mapped = self._mapping(wait=True)
+        mapped = self._mapping(entries, wait=True)
         slot = self._floor(timestamp, entries, mapped)
         return self.base_offset if slot < 0 else self.base_offset + _unpack_from(mapped, slot * 12)[1]
 
@@ -69,7 +83,7 @@ class TimeIndex(MappedIndex):
         entries = self.entries
         if not entries:
             return
-        mapped, relative = self._mapping(wait=True), offset - self.base_offset
+        mapped, relative = self._mapping(entries, wait=True), offset - self.base_offset
         while entries and _unpack_from(mapped, (entries - 1) * 12)[1] >= relative:
             entries -= 1
         self.last_timestamp = _unpack_from(mapped, (entries - 1) * 12)[0] if entries else NO_TIMESTAMP

@@ -111,19 +111,23 @@ class KraftMetadata:
             OSError: the disk refused.
         """
         async with self._changing:
-            await trio.to_thread.run_sync(self._begin_epoch)
-            self._count(self._log.append_control(self._leader_change()))
-            self._replay.voters_in_log = True
-            values: list[bytes] = []
-            if self._replay.transaction is not None:
-                values.append(frame(AbortTransactionRecord(reason="Controller failover")))
-                self._replay.transaction = None
-            if not self.image.metadata_version:
-                values += await trio.to_thread.run_sync(self._bootstrap_values)
-            await self._write(values)
-            for value in values:
-                apply_record(self.image, unframe(value))
-            await self._commit(self._changes.lead())
+            with trio.CancelScope(shield=True):
+                await self._lead()
+
+    async def _lead(self) -> None:
+        await trio.to_thread.run_sync(self._begin_epoch)
+        self._count(self._log.append_control(self._leader_change()))
+        self._replay.voters_in_log = True
+        values: list[bytes] = []
+        if self._replay.transaction is not None:
+            values.append(frame(AbortTransactionRecord(reason="Controller failover")))
+            self._replay.transaction = None
+        if not self.image.metadata_version:
+            values += await trio.to_thread.run_sync(self._bootstrap_values)
+        await self._write(values)
+        for value in values:
+            apply_record(self.image, unframe(value))
+        await self._commit(self._changes.lead())
 
     def _begin_epoch(self) -> None:
         epoch = self._epoch_before + 1
@@ -276,12 +280,17 @@ class KraftMetadata:
         self._log.close()
 
     async def _commit(self, changes: Iterable[Change]) -> None:
-        """Write changes, durably, then take them into the image; those that fit a batch are one."""
+        """Write changes, durably, then take them into the image; those that fit a batch are one.
+
+        Not cancelled in between: what is in the log without being in the image would be contradicted by the
+        next change.
+        """
         made = list(changes)
-        await self._write([frame(message, version) for message, version in made])
-        for message, _ in made:
-            apply_message(self.image, message)
-        await self._snapshot_if_due()
+        with trio.CancelScope(shield=True):
+            await self._write([frame(message, version) for message, version in made])
+            for message, _ in made:
+                apply_message(self.image, message)
+            await self._snapshot_if_due()
 
     async def _write(self, values: Sequence[bytes]) -> None:
         if values:

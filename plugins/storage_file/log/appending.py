@@ -60,15 +60,41 @@ def _roll_and_append(
     first = not segment.size
     if first:
         segment.index_interval_bytes = log.config.index_interval_bytes
-    if segment.wake(log.policy) >= log.services.descriptor_budget:
+    elif log.spare.is_wanted and _passes(log, _half(log), segment, size, max_timestamp):
+        _request_spare(log)
+    if segment.wake(_next_limits(log)) >= log.services.descriptor_budget:
         # Descriptors are numbered from below, so that many are open.
         segment.touched = True
         log.services.release_idle()
     segment.append(batch, size, last_offset, max_timestamp)
     if first:
         segment.first_timestamp = max_timestamp
-        segment.wake(log.policy)
+        segment.wake(_next_limits(log))
     return rolled
+
+
+def _next_limits(log: OpenLog) -> RollPolicy:
+    """Limits at which an append has to look at everything again."""
+    return _half(log) if log.spare.is_wanted else log.policy
+
+
+def _half(log: OpenLog) -> RollPolicy:
+    return log.policy.half(log.config.segment_index_bytes)
+
+
+def _request_spare(log: OpenLog) -> None:
+    """Have the files of the next segment created in a thread."""
+    spare, directory, settings = log.spare, log.directory, log.segment_settings()
+    spare.is_wanted = False
+
+    def create() -> None:
+        try:
+            spare.create(directory, settings)
+        except OSError as error:
+            # Rolling creates the files itself then, and the producer learns of it if that is refused, too.
+            log.tell_unless_full(error)
+
+    log.services.in_thread(f"next segment {log.topic_partition}", create)
 
 
 def _must_roll(log: OpenLog, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
@@ -77,11 +103,16 @@ def _must_roll(log: OpenLog, segment: Segment, size: int, last_offset: int, max_
     if not segment.size:
         # A full index on an empty segment means that no segment can have entries; rolling would not help.
         return False
-    if segment.size + size > log.config.segment_bytes or segment.index.is_full:
+    return segment.index.is_full or _passes(log, log.policy, segment, size, max_timestamp)
+
+
+def _passes(log: OpenLog, policy: RollPolicy, segment: Segment, size: int, max_timestamp: int) -> bool:
+    """Whether a batch of `size` bytes would bring a segment with batches beyond the limits of `policy`."""
+    if segment.size + size > policy.segment_bytes or segment.index.entries > policy.index_entries:
         return True
     since = segment.first_timestamp
     waited = max_timestamp - since if since >= 0 else log.services.now_ms() - segment.created_ms
-    return log.policy.outlived(waited)
+    return policy.outlived(waited)
 
 
 def begin_segment(log: OpenLog, offset: int) -> None:
@@ -95,20 +126,18 @@ def begin_segment(log: OpenLog, offset: int) -> None:
 
 
 def _roll(log: OpenLog, base_offset: int) -> Segment:
-    """Start a new active segment; the old one is made durable in the background.
+    """Start a new active segment; the old one is finished and made durable in the background.
+
+    Without a spare segment its files are created here, and not preallocated: that could take long.
 
     Raises:
         OSError: the disk refused; the old segment goes on.
     """
-    old = log.segment_list.active
-    new = create_segment(log.directory, base_offset, log.segment_settings())
-    try:
-        old.close_indexes()
-        old.trim_log()
-    except OSError:
-        new.remove_files()
-        raise
-    old.become_inactive()
+    settings = log.segment_settings()
+    new = log.spare.take(log.directory, base_offset, settings)
+    if new is None:
+        new = create_segment(log.directory, base_offset, settings._replace(preallocate_bytes=0))
+    log.segment_list.active.become_inactive()
     log.durability.files_created()
     log.policy = RollPolicy.of(log.config)
     log.segment_list.add(new)

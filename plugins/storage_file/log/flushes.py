@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.plugins.storage_file.directories.failures import FULL
 from tidelog.plugins.storage_file.telling import telling
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ def _flush(log: OpenLog, choose: Callable[[SegmentList], Sequence[Segment]], *, 
     with log.changing:
         # All of the same log: it may go on as its copy in another directory at any moment.
         segments, directory, durability = log.segment_list, log.directory, log.durability
+        try:
+            _finish_inactive(log)
+        except OSError as error:
+            # A full disk is no reason to fail a flush; there may be room at the next one.
+            if error.errno not in FULL:
+                raise
     try:
         return durability.flush(lambda: choose(segments), directory, growing=growing)
     except OSError as error:
@@ -45,6 +52,15 @@ def _flush(log: OpenLog, choose: Callable[[SegmentList], Sequence[Segment]], *, 
         # The next append learns of it.
         log.append_carefully_next()
         raise
+
+
+def _finish_inactive(log: OpenLog) -> None:
+    """Blocking: finish what became inactive, while no other segment takes its names."""
+    if log.has_failed or log.durability.is_retired:
+        # Its files have other names now, or belong to a new partition of its name.
+        return
+    for segment in log.segment_list.all[:-1]:
+        segment.finish()
 
 
 def close_files(log: OpenLog) -> None:
@@ -59,5 +75,8 @@ def close_files(log: OpenLog) -> None:
         active.trim_log()
         active.indexes_durable = False
         log.touched = False
+    with log.changing:
+        _finish_inactive(log)
+    log.spare.remove(log.directory)
     flush_all(log, growing=False)
     log.sleep()

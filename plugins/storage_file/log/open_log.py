@@ -13,6 +13,7 @@ from tidelog.plugins.storage_file.log.operations import Operation, Operations
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.segment_list import SegmentList
+from tidelog.plugins.storage_file.segments.spare import SpareSegment
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -50,6 +51,7 @@ class OpenLog:
         "policy",
         "segment_list",
         "services",
+        "spare",
         "start_offset",
         "topic_partition",
         "touched",
@@ -89,6 +91,7 @@ class OpenLog:
         self._failure: OSError | None = None
         self.checkpointed_high_watermark = 0
         self.mirror: Mirror | None = None
+        self.spare = SpareSegment()
 
     @property
     def log_start_offset(self) -> int:
@@ -184,6 +187,7 @@ class OpenLog:
         self._failure = error
         self.operations.begin(Operation.FAIL)
         self.durability.fail(error)
+        self.spare.close()
         self.touched = False
         self.sleep()
 

@@ -73,6 +73,8 @@ def _take_over(log: OpenLog, copy: OpenLog, directory: str, services: Services) 
     copy.durability.parent_changed()
     log.start_offset = max(log.start_offset, copy.start_offset)
     log.segment_list, log.durability, log.policy = copy.segment_list, copy.durability, copy.policy
+    log.spare.close()
+    log.spare = copy.spare
     log.files_beside = SideFiles(directory, copy.files_beside.names())
     # Jobs that the copy has begun go on under the new name.
     log.directory = copy.directory = directory

@@ -35,24 +35,32 @@ class SegmentSettings(NamedTuple):
         return Segment(place, self.index_format, index, self.now_ms, self.index_interval_bytes)
 
 
+def create_files(place: IndexPlace, settings: SegmentSettings) -> tuple[LogFile, SegmentIndex]:
+    """Blocking: create the files of an empty segment.
+
+    Raises:
+        OSError: the disk refused; no file is left behind.
+    """
+    index_format = settings.index_format
+    try:
+        log = LogFile(place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        if settings.preallocate_bytes:
+            disk.preallocate(log.fd, settings.preallocate_bytes)
+        return log, index_format.create(place, settings.index_bytes)
+    except OSError:
+        for suffix in (LOG_SUFFIX, *index_format.suffixes):
+            disk.remove_if_there(place.path(suffix))
+        raise
+
+
 def create_segment(directory: str, base_offset: int, settings: SegmentSettings) -> Segment:
-    """Create the files of an empty segment.
+    """Blocking: create an empty segment.
 
     Raises:
         OSError: the disk refused; no file is left behind.
     """
     place = IndexPlace(directory, base_offset)
-    index_format = settings.index_format
-    log: LogFile | None = None
-    try:
-        log = LogFile(place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        if settings.preallocate_bytes:
-            disk.preallocate(log.fd, settings.preallocate_bytes)
-        index = index_format.create(place, settings.index_bytes)
-    except OSError:
-        for suffix in (LOG_SUFFIX, *index_format.suffixes):
-            disk.remove_if_there(place.path(suffix))
-        raise
+    log, index = create_files(place, settings)
     segment = settings.segment(place, index)
     segment.log = log
     segment.indexes_durable = False

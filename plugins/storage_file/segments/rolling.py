@@ -10,6 +10,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.kernel.config.types import LONG_MAX
+from tidelog.kernel.indexes import TIME_ENTRY_BYTES
+
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
 
@@ -18,11 +21,16 @@ ALWAYS = -1
 
 
 class RollPolicy(NamedTuple):
-    """The part of a topic's configuration that decides about rolling; bytes and milliseconds."""
+    """The part of a topic's configuration that decides about rolling; bytes and milliseconds.
+
+    `index_entries`: entries of an index beyond which an append has to look at everything; whether it is full
+    only the index tells.
+    """
 
     segment_bytes: int
     segment_ms: int
     jitter_ms: int
+    index_entries: int = LONG_MAX
 
     @classmethod
     def of(cls, config: TopicConfig) -> RollPolicy:
@@ -42,3 +50,8 @@ class RollPolicy(NamedTuple):
         Without a timestamp the segment's age by the clock counts, so the exact rule is asked each time.
         """
         return ALWAYS - 1 if first_timestamp < 0 else first_timestamp + self.segment_ms - self.jitter_ms
+
+    def half(self, index_bytes: int) -> RollPolicy:
+        """Half of every limit, for indexes of up to `index_bytes`: beyond one a roll is not far."""
+        entries = index_bytes // TIME_ENTRY_BYTES // 2
+        return RollPolicy(self.segment_bytes // 2, self.segment_ms // 2, self.jitter_ms // 2, entries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
@@ -29,10 +30,11 @@ class Segment(ReadableSegment):
 
     A segment is asleep until it is used: it holds no descriptor and no mapping, and its limits make the first
     append come through `wake`. `byte_limit`, `offset_limit` and `roll_after` are what an append may reach
-    without a look at the rolling rules.
+    without a look at the rolling rules. `unfinished`: it is inactive, but its files are not trimmed yet.
     """
 
     __slots__ = (
+        "_entry_limit",
         "_fd",
         "_format",
         "_since_index",
@@ -46,6 +48,7 @@ class Segment(ReadableSegment):
         "indexes_durable",
         "offset_limit",
         "roll_after",
+        "unfinished",
     )
 
     def __init__(
@@ -71,6 +74,8 @@ class Segment(ReadableSegment):
         self.offset_limit = place.base_offset + MAX_RELATIVE_OFFSET
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS
+        self.unfinished = False
+        self._entry_limit = LONG_MAX
 
     def wake(self, policy: RollPolicy) -> int:
         """Make ready for appends, and set the limits that an append may reach by the rolling rules.
@@ -86,6 +91,7 @@ class Segment(ReadableSegment):
         else:
             self.byte_limit = ALWAYS if self.index.is_full else policy.segment_bytes
             self.roll_after = policy.roll_after(self.first_timestamp)
+        self._entry_limit = policy.index_entries
         return self._fd
 
     def sleep(self) -> None:
@@ -106,12 +112,24 @@ class Segment(ReadableSegment):
             self.sleep()
 
     def become_inactive(self) -> None:
-        """Take no more appends; the indexes are closed, and not yet durable."""
+        """Take no more appends; `finish` is still to be called, in a thread."""
         self._fd = -1
         self._writer = None
         self.byte_limit = self.roll_after = ALWAYS
         self.modified_ms = None
         self.indexes_durable = False
+        self.unfinished = True
+
+    def finish(self) -> None:
+        """Blocking: leave the files of an inactive segment as they stay; nothing to do the second time.
+
+        Raises:
+            OSError: the disk refused; it may be tried again.
+        """
+        if self.unfinished:
+            self.close_indexes()
+            self.trim_log()
+            self.unfinished = False
 
     def configure(self, index_bytes: int) -> None:
         """Take another maximum size of the index files into use."""
@@ -148,7 +166,8 @@ class Segment(ReadableSegment):
         self.size = position + size
         if index_due:
             self._since_index = size
-            if self.index.append(last_offset, position, self.max_timestamp, self.max_timestamp_offset):
+            full = self.index.append(last_offset, position, self.max_timestamp, self.max_timestamp_offset)
+            if full or self.index.entries > self._entry_limit:
                 self.byte_limit = ALWAYS
         else:
             self._since_index += size
@@ -202,6 +221,8 @@ class Segment(ReadableSegment):
     def truncate_to(self, offset: int) -> None:
         """Blocking: drop the batch that holds `offset` and all behind it; nothing is appended meanwhile."""
         place = self.find(offset, self.size, wait=True)
+        # From now on it is the active one.
+        self.unfinished = False
         self.sleep()
         self._boundary = (self.base_offset, 0)
         self.aborted.truncate_to(offset)

@@ -125,14 +125,19 @@ async def test_no_room_for_an_index_entry_refuses_the_append(
     assert read_bytes(store, 5)
 
 
-@pytest.mark.parametrize("operation", ["open_file", "ftruncate"])
+@pytest.mark.parametrize("created_ahead", [False, True])
 async def test_a_roll_that_the_disk_refuses_did_not_happen(
-    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, operation: str
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, created_ahead: bool
 ) -> None:
+    if not created_ahead:
+        monkeypatch.setattr(scene.tasks, "in_thread", lambda *_: None)
+    await scene.reopen()
     store = await scene.open_store(**SETTINGS)
     append_many(store, 3, 6000)
+    await scene.tasks.wait_for_jobs()
     before, names = state_of(store), scene.names()
-    monkeypatch.setattr(disk, operation, failing(errno.ENOSPC))
+    assert any(name.endswith(".next.deleted") for name in names) is created_ahead
+    monkeypatch.setattr(disk, "open_file", failing(errno.ENOSPC))
     with pytest.raises(OSError, match="No space left"):
         append(store, 6000)
     assert scene.names() == names

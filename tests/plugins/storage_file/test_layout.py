@@ -125,6 +125,7 @@ async def test_index_entries_are_those_of_apache_kafka(
 async def test_active_indexes_are_preallocated_and_others_trimmed(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(index_interval_bytes=0, segment_bytes=2000)
     append_many(store, 6, 900)
+    await scene.tasks.wait_for_jobs()
     sizes = {path.name: path.stat().st_size for path in scene.partition_dir.glob("*index")}
     assert sizes == {
         f"{FIRST}.index": 8,

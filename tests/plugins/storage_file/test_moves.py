@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -297,7 +298,9 @@ class Meeting:
 
     def open_file(self, path: str | Path, flags: int) -> int:
         """Count the segments that the copy rolls to, from the held up append on."""
-        rolled_to = "-future" in str(path) and str(path).endswith(".log") and not str(path).endswith(FIRST)
+        # A file that was created ahead, or not.
+        name = Path(path).name
+        rolled_to = "-future" in str(path) and ".log" in name and name != FIRST[1:] and flags & os.O_CREAT
         if threading.get_ident() != self._loop and rolled_to:
             self.copying.set()
             assert self.appending.wait(10)

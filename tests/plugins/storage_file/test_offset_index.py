@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from bisect import bisect_right
 from pathlib import Path
@@ -12,13 +13,17 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import WouldBlock
+from tidelog.plugins.storage_file.indexes.mapped_index import WARM_BYTES
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 
 BASE = 1000
+KEY = OffsetIndex.KEY
 
 
 def new_index(directory: Path, max_bytes: int = 10 * 1024 * 1024) -> OffsetIndex:
-    return OffsetIndex(IndexPlace(str(directory), BASE), 0, max_bytes)
+    index = OffsetIndex(IndexPlace(str(directory), BASE), 0, max_bytes)
+    index.create()
+    return index
 
 
 def is_full(index: OffsetIndex) -> bool:
@@ -136,3 +141,33 @@ def test_more_entries_than_a_page_of_reserved_room(tmp_path: Path) -> None:
     index.trim()
     content = Path(index.path).read_bytes()
     assert list(struct.iter_unpack(">ii", content)) == [(offset - BASE, slot) for offset, slot in entries]
+
+
+class CountingKey:
+    """A key's format that notes which bytes of an index are looked at."""
+
+    def __init__(self) -> None:
+        self.looked_at: list[int] = []
+
+    def unpack_from(self, buffer: mmap.mmap, at: int) -> tuple[int]:
+        """Note it, and unpack."""
+        self.looked_at.append(at)
+        return KEY.unpack_from(buffer, at)
+
+
+@pytest.mark.parametrize("count", [1026, 2048, 5000, 100_000])
+def test_a_lookup_near_the_end_looks_at_the_warm_section_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    index = new_index(tmp_path)
+    fill(index, [(BASE + slot * 10, slot + 1) for slot in range(count)])
+    counting = CountingKey()
+    monkeypatch.setattr(OffsetIndex, "KEY", counting)
+    first_warm = (count - 1) * 8 - WARM_BYTES
+    for slot in range(count - WARM_BYTES // 8, count, 50):
+        assert index.floor_position(BASE + slot * 10, wait=False) == slot + 1
+    assert min(counting.looked_at) >= first_warm
+    counting.looked_at.clear()
+    # What lies before it needs no look at it beyond its first entry.
+    assert index.floor_position(BASE + 5, wait=False) == 1
+    assert max(counting.looked_at) == first_warm

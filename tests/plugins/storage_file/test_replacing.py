@@ -139,6 +139,7 @@ async def test_the_process_may_end_at_every_step(
         died = died_at(copy, await copy.open_store(**SETTINGS), batches, change, len(outcomes))
         crashed, thoroughly = copy.crash(tmp_path / "crashed"), len(outcomes) % 7 == 0
         outcomes.append(await content_after_a_crash(crashed, thoroughly=thoroughly))
+        await tasks.wait_for_jobs()
         shutil.rmtree(tmp_path / "copy")
         shutil.rmtree(tmp_path / "crashed")
     decided = outcomes.index(new)
@@ -200,6 +201,7 @@ async def test_the_power_may_fail_at_every_step(
         PowerCut(data, names, done).leave(device, crashed.log_dir)
         found = await content_after_a_crash(crashed, thoroughly=done % 7 == 0)
         assert found in outcomes, (done, operation, data, names)
+        await tasks.wait_for_jobs()
         shutil.rmtree(tmp_path / "crashed")
     await scene.close()
 

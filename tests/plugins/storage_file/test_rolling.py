@@ -66,6 +66,7 @@ async def test_a_full_offset_index_rolls(scene: LogDirectoryScene) -> None:
     for _ in range(12):
         append(store, 10, timestamp=START_MS)
     assert bases(store) == [0, 5, 10]
+    await scene.tasks.wait_for_jobs()
     assert len(offset_entries(scene.partition_dir / "00000000000000000000.index")) == 4
     assert len(time_entries(scene.partition_dir / "00000000000000000000.timeindex")) == 1
 
@@ -74,6 +75,7 @@ async def test_a_full_time_index_rolls_with_one_slot_kept(scene: LogDirectorySce
     store = await scene.open_store(segment_index_bytes=40, index_interval_bytes=0)
     append_many(store, 7)
     assert bases(store) == [0, 3, 6]
+    await scene.tasks.wait_for_jobs()
     assert len(time_entries(scene.partition_dir / "00000000000000000000.timeindex")) == 2
     # The largest timestamp that no regular entry has takes the slot that was kept.
     store.truncate_to(6)
@@ -141,3 +143,19 @@ async def test_a_roll_makes_the_old_segment_durable_and_moves_the_recovery_point
     append_many(store, 3, 600)
     await scene.storage.close()
     assert (scene.log_dir / "recovery-point-offset-checkpoint").read_text() == "0\n1\ntopic 0 9\n"
+
+
+@pytest.mark.parametrize("interval", [0, 500, 1000, 5000])
+async def test_entries_are_as_far_apart_as_the_interval_says(scene: LogDirectoryScene, interval: int) -> None:
+    store = await scene.open_store(index_interval_bytes=interval)
+    sizes = [len(batch) for batch in append_many(store, 40, 200)]
+    expected, position, indexed = list[int](), 0, 0
+    for size in sizes:
+        if position - indexed > interval:
+            expected.append(position)
+            indexed = position
+        position += size
+    await scene.storage.close()
+    entries = offset_entries(scene.partition_dir / "00000000000000000000.index")
+    assert [position for _, position in entries] == expected
+    assert len(expected) < 40

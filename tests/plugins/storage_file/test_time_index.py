@@ -14,7 +14,9 @@ BASE = 1000
 
 
 def new_index(directory: Path, max_bytes: int = 10 * 1024 * 1024) -> TimeIndex:
-    return TimeIndex(IndexPlace(str(directory), BASE), 0, max_bytes, -1)
+    index = TimeIndex(IndexPlace(str(directory), BASE), 0, max_bytes, -1)
+    index.create()
+    return index
 
 
 def is_full(index: TimeIndex) -> bool:

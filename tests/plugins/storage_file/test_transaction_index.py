@@ -12,8 +12,10 @@ from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, appen
 from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch
+from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append_many
+from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 
@@ -219,3 +221,25 @@ def test_nothing_of_it_is_kept_but_where_it_ends(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
     overwrite(Path(index.path), 2, (77).to_bytes(8, "big"))
     assert everything(index)[0].producer_id == 77
+
+
+async def test_a_start_adds_the_aborted_transactions_that_an_index_lost(tmp_path: Path) -> None:
+    values = {"storage": "file", "log.dirs": str(tmp_path)}
+    async with running_broker(values) as broker:
+        await broker.topics.create(NewTopic("t", 1))
+        (partition,) = broker.topics.get("t").partitions
+        for producer_id, commit in ((1, False), (2, True), (3, False)):
+            batch = make_batch([b"x"], producer_id=producer_id, producer_epoch=0, transactional=True)
+            partition.append(batch, in_transaction=True, sequenced=False)
+            partition.append_marker(producer_id, 0, 0, commit=commit)
+        expected = list(partition.store.aborted_transactions(0, 100, wait=True))
+    assert [(each.producer_id, each.first_offset, each.last_offset) for each in expected] == [
+        (1, 0, 1),
+        (3, 4, 5),
+    ]
+    index = tmp_path / "t-0" / f"{0:020d}.txnindex"
+    cut(index, 35)
+    async with running_broker(values) as broker:
+        (partition,) = broker.topics.get("t").partitions
+        assert list(partition.store.aborted_transactions(0, 100, wait=True)) == expected
+    assert len(disk.read_file(index) or b"") == 68
