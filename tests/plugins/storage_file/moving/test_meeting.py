@@ -303,7 +303,7 @@ async def test_a_copy_that_is_continued_has_all_aborted_transactions(place: TwoD
     assert aborted_of(reopened(place)) == [3, 10, 18, 25]
 
 
-@pytest.mark.parametrize("change", ["replace", "truncate", "delete", "none"])
+@pytest.mark.parametrize("change", ["replace", "truncate", "cut", "delete", "none"])
 async def test_a_copy_is_continued_only_if_it_is_what_the_log_has(place: TwoDirectories, change: str) -> None:
     batches = append_many(place.store, 30, 100)
     move = place.move()
@@ -320,12 +320,16 @@ async def test_a_copy_is_continued_only_if_it_is_what_the_log_has(place: TwoDire
     elif change == "truncate":
         store.truncate_to(12)
         content = b"".join([*batches[:12], *append_many(store, 30, 90)])
+    elif change == "cut":
+        # Now the copy is longer, and what is left of the log is a part of it.
+        store.truncate_to(22)
+        content = b"".join(batches[:22])
     elif change == "delete":
         store.delete_segments_before(bases[3])
         content = b"".join(batches[bases[3] :]) + content[len(b"".join(batches)) :]
     move = place.move()
     copied = move.copy_some()
-    assert (copied < 1000) == (change in ("none", "delete"))
+    assert (copied < 1000) == (change in ("none", "cut", "delete"))
     place.take_all_steps(move)
     assert read_all(store) == content
     assert read_all(reopened(place)) == content
