@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.examples import DOCS
 from tidelog.kernel.errors import LogBusy
+from tidelog.plugins.storage_file.log import operations as module
 from tidelog.plugins.storage_file.log.operations import (
     RULES,
     Change,
@@ -29,12 +30,35 @@ def operations() -> Operations:
     return Operations("orders-0")
 
 
+class Turn(threading.Condition):
+    """Tells when a thread begins to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settled = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait, as any condition."""
+        self.settled.set()
+        return super().wait(timeout)
+
+
+@pytest.fixture(autouse=True)
+def turn(monkeypatch: pytest.MonkeyPatch) -> Turn:
+    """What operations wait for their turn with."""
+    noticing = Turn()
+    monkeypatch.setattr(module, "_TURN", noticing)
+    return noticing
+
+
 class Beginning:
     """An operation that is begun in a thread, for it may have to wait."""
 
-    def __init__(self, operations: Operations, operation: Operation) -> None:
-        self.begun = threading.Event()
+    def __init__(self, operations: Operations, operation: Operation, turn: Turn) -> None:
         self.error: Exception | None = None
+        self._begun = threading.Event()
+        self._settled = turn.settled
+        self._settled.clear()
         self._thread = threading.Thread(target=self._begin, args=(operations, operation), daemon=True)
         self._thread.start()
 
@@ -43,22 +67,26 @@ class Beginning:
             operations.end(operations.begin(operation))
         except (LogBusy, KeyError) as error:
             self.error = error
-        self.begun.set()
+        self._begun.set()
+        self._settled.set()
 
     def waits(self) -> bool:
-        """Whether it has not begun; what does not wait begins at once."""
-        return not self.begun.wait(0.05)
+        """Whether it waits for its turn; otherwise it has begun, or was refused."""
+        assert self._settled.wait(30)
+        return not self._begun.is_set()
 
     def done(self) -> bool:
         """Whether it has begun, or was refused, within some seconds."""
-        return self.begun.wait(10)
+        return self._begun.wait(30)
 
 
-def meet(operations: Operations, under_way: Operation, begins: Operation) -> tuple[Rule, list[Change]]:
+def meet(
+    operations: Operations, under_way: Operation, begins: Operation, turn: Turn
+) -> tuple[Rule, list[Change]]:
     """What really happens when two operations meet, and what the first one is told."""
     changes: list[Change] = []
     first = operations.begin(under_way, changes.append)
-    second = Beginning(operations, begins)
+    second = Beginning(operations, begins, turn)
     if second.waits():
         operations.end(first)
         assert second.done()
@@ -76,9 +104,9 @@ def meet(operations: Operations, under_way: Operation, begins: Operation) -> tup
 
 @pytest.mark.parametrize(("under_way", "begins"), PAIRS, ids=lambda operation: operation.value)
 def test_two_operations_meet_as_the_table_says(
-    operations: Operations, under_way: Operation, begins: Operation
+    operations: Operations, under_way: Operation, begins: Operation, turn: Turn
 ) -> None:
-    rule, changes = meet(operations, under_way, begins)
+    rule, changes = meet(operations, under_way, begins, turn)
     assert rule is RULES[under_way][begins]
     assert changes == ([Change(begins, 3, 7)] if rule is Rule.INFORMS else [])
 
@@ -120,11 +148,11 @@ def test_nothing_waits_for_what_never_ends(endless: Operation) -> None:
 
 
 def test_one_that_waits_begins_when_the_last_of_those_that_it_waits_for_has_ended(
-    operations: Operations,
+    operations: Operations, turn: Turn
 ) -> None:
     draft = operations.begin(Operation.DRAFT)
     deletion = operations.begin(Operation.DELETE)
-    truncation = Beginning(operations, Operation.TRUNCATE)
+    truncation = Beginning(operations, Operation.TRUNCATE, turn)
     assert truncation.waits()
     # Nothing is aborted by one that has not begun.
     assert draft.aborted_by is None
@@ -156,18 +184,17 @@ def test_an_operation_that_raises_has_ended(operations: Operations) -> None:
     operations.begin(Operation.REPLACE)
 
 
-def test_a_move_becomes_a_swap_when_deletions_have_ended(operations: Operations) -> None:
+def test_a_move_becomes_a_swap_when_deletions_have_ended(operations: Operations, turn: Turn) -> None:
     move = operations.begin(Operation.MOVE)
     deletion = operations.begin(Operation.DELETE)
     swap = threading.Thread(target=operations.advance, args=(move, Operation.SWAP), daemon=True)
     swap.start()
-    swap.join(0.05)
-    assert swap.is_alive()
+    assert turn.settled.wait(30)
     assert operations.under_way == [Operation.MOVE, Operation.DELETE]
     operations.end(deletion)
-    swap.join(10)
+    swap.join(30)
     assert operations.under_way == [Operation.SWAP]
-    later = Beginning(operations, Operation.TRUNCATE)
+    later = Beginning(operations, Operation.TRUNCATE, turn)
     assert later.waits()
     operations.end(move)
     assert later.done()
@@ -183,7 +210,7 @@ def test_a_move_that_was_aborted_becomes_no_swap(operations: Operations) -> None
     operations.begin(Operation.MOVE)
 
 
-def test_a_move_that_is_aborted_while_it_waits_becomes_no_swap(operations: Operations) -> None:
+def test_a_move_that_is_aborted_while_it_waits_becomes_no_swap(operations: Operations, turn: Turn) -> None:
     move = operations.begin(Operation.MOVE)
     deletion = operations.begin(Operation.DELETE)
     errors: list[Exception] = []
@@ -196,9 +223,10 @@ def test_a_move_that_is_aborted_while_it_waits_becomes_no_swap(operations: Opera
 
     waiting = threading.Thread(target=swap, daemon=True)
     waiting.start()
+    assert turn.settled.wait(30)
     failed = operations.begin(Operation.FAIL)
     operations.end(deletion)
-    waiting.join(10)
+    waiting.join(30)
     assert len(errors) == 1
     operations.end(failed)
 

@@ -14,6 +14,7 @@ from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.storage import AbortedTransaction, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
+from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.moving.copying import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -194,7 +195,7 @@ async def test_changes_wait_from_the_decision_to_the_swap(place: TwoDirectories,
     assert changing.is_alive()
     assert read_all(store) == b"".join(batches)
     assert move.swap()
-    changing.join(10)
+    changing.join(30)
     left = batches[:12] if change == "truncate" else batches[store.segments()[0].base_offset :]
     assert len(left) < 30
     move.remove_source()
@@ -208,14 +209,14 @@ async def test_a_swap_waits_for_a_deletion_under_way(place: TwoDirectories) -> N
     with store.taking_away():
         deleting = threading.Thread(target=store.delete_segments_before, args=(12,), daemon=True)
         deleting.start()
-        while not store.operations.under_way:
-            pass
+        while Operation.DELETE not in store.operations.under_way:
+            deleting.join(0.001)
         swapping = threading.Thread(target=place.decide, args=(move,), daemon=True)
         swapping.start()
         swapping.join(0.05)
         assert swapping.is_alive()
-    deleting.join(10)
-    swapping.join(10)
+    deleting.join(30)
+    swapping.join(30)
     assert move.swap()
     assert store.log_start_offset > 0
 

@@ -336,7 +336,7 @@ class InterruptedLog(RuleBasedStateMachine):
         waiting.join(0.01)
         assert waiting.is_alive()
         self.swap_now()
-        waiting.join(10)
+        waiting.join(30)
         assert not waiting.is_alive()
 
     # Ends of the process
