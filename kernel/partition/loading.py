@@ -127,7 +127,8 @@ def restore_producers(partition: Partition, *, newest_snapshot: int, whole_log: 
     from all of it.
     """
     store = partition.store
-    log_start = snapshot_offset = partition.log_start_offset
+    # Without a snapshot a batch counts also if the log starts in the middle of it.
+    log_start, snapshot_offset = partition.log_start_offset, 0
     snapshot = _newest_snapshot(partition, newest_snapshot)
     if snapshot is None:
         partition.producers.restore({})

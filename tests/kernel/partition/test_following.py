@@ -91,6 +91,28 @@ def test_readers_of_committed_data_wait_until_the_marker_is_committed_itself() -
     assert stable == [1, 2, 3, 3, 3, 3, 5, 5, 9, 9]
 
 
+def test_a_transaction_counts_as_undecided_until_its_marker_is_committed_though_none_is_open() -> None:
+    leading = open_partition()
+    write(leading, 1, 0, 2)
+    leading.append_marker(1, 0, 0, commit=True)
+    following = open_partition()
+    following.append_as_follower(bytearray(all_of(leading)))
+    stable: list[int] = []
+    for offset in range(1, 4):
+        following.advance_high_watermark(offset)
+        stable.append(following.last_stable_offset)
+    assert stable == [0, 0, 3]
+
+
+def test_after_a_start_a_transaction_below_the_log_start_keeps_nobody_back() -> None:
+    store = new_store()
+    partition = open_partition(store)
+    write(partition, 1, 0, 3)
+    partition.append(batch_of(2))
+    store.raise_log_start(2)
+    assert ends(open_partition(store)) == (2, 5, 5)
+
+
 async def test_nothing_but_the_leader_moves_the_high_watermark() -> None:
     following = open_partition()
     following.commit.durable_offset = 0
@@ -196,6 +218,18 @@ def test_readers_are_held_back_before_anything_is_cut() -> None:
     # The transaction that began at 3 is undecided again, which nobody knows before producers are back.
     assert seen == [(0, 5, END)]
     assert ends(leading) == (3, 5, 5)
+
+
+def test_a_log_that_is_truncated_below_its_start_begins_there() -> None:
+    partition = open_partition()
+    for _ in range(10):
+        partition.append(batch_of(1))
+    partition.raise_log_start(7)
+    partition.truncate_to(3)
+    assert (partition.log_start_offset, partition.log_end_offset) == (3, 3)
+    write(partition, 1, 0)
+    partition.append(batch_of(5))
+    assert ends(partition) == (3, 9, 9)
 
 
 async def test_what_replaces_durable_records_after_a_truncation_is_not_durable() -> None:

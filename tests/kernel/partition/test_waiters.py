@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.partition import AppendWaiter, Partition
+from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, open_partition
@@ -129,3 +129,51 @@ def test_a_high_watermark_that_moves_in_two_steps_wakes_at_each_of_them() -> Non
     partition.append_as_follower(make_batch([b"value"], base_offset=3))
     partition.advance_high_watermark(4)
     assert waiting.woken == 0
+
+
+def test_a_high_watermark_that_stays_wakes_nobody_and_never_goes_back() -> None:
+    partition = open_partition()
+    partition.follows = True
+    waiting = Waiting(1, partition)
+    for offset in range(3):
+        partition.append_as_follower(make_batch([b"value"], base_offset=offset))
+    partition.advance_high_watermark(0)
+    assert waiting.woken == 0
+    partition.remove_waiter(waiting.waiter)
+    waiting = Waiting(3 * BATCH_BYTES, partition)
+    partition.advance_high_watermark(3)
+    assert waiting.woken == 1
+    partition.advance_high_watermark(1)
+    assert (partition.high_watermark, partition.last_stable_offset) == (3, 3)
+
+
+def test_bytes_that_were_truncated_before_anybody_saw_them_do_not_count() -> None:
+    partition = open_partition()
+    partition.append_as_follower(make_batch([b"value"] * 50))
+    partition.truncate_to(0)
+    waiting = Waiting(BATCH_BYTES + 1, partition)
+    partition.append_as_follower(make_batch([b"value"]))
+    partition.advance_high_watermark(1)
+    assert waiting.woken == 0
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(("missing", "woken_by"), [(BATCH_BYTES, 1), (BATCH_BYTES + 1, 2)])
+def test_after_a_transaction_committed_readers_count_bytes_as_before(
+    ended: bool, missing: int, woken_by: int
+) -> None:
+    partition = open_partition()
+    if ended:
+        batch = make_batch(
+            [b"value"] * 9, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        partition.append(batch, in_transaction=True)
+        partition.append_marker(1, 0, 0, commit=True)
+    woken: list[int] = []
+    waiter = AppendWaiter(missing, lambda: woken.append(1))
+    partition.add_waiter(waiter, Isolation.READ_COMMITTED)
+    for _ in range(woken_by - 1):
+        partition.append(batch_of(1))
+        assert not woken
+    partition.append(batch_of(1))
+    assert woken
