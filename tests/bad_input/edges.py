@@ -328,8 +328,9 @@ def _walk_value(
     elif isinstance(kind, Struct) and value is not None:
         yield from _walk_struct(layout.nested(kind), value, assign, path)
     elif isinstance(kind, Array):
-        for index, element in enumerate(value or ()):
-            inner = _element_setter(value, index)
+        elements: list[Any] = value or []
+        for index, element in enumerate(elements):
+            inner = _element_setter(elements, index)
             yield from _walk_value(layout, kind.element, element, inner, f"{path}[{index}]")
 
 

@@ -204,3 +204,36 @@ async def test_a_record_that_cannot_be_read_is_named_and_nothing_else_is_lost(
     (told,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
     assert f"offset {bad.base_offset} of {INTERNAL}-0 cannot be read" in told
     assert named in told
+
+
+@pytest.mark.parametrize("producer", [None, (7, 0)], ids=["plain", "in a transaction"])
+async def test_records_of_groups_of_other_kinds_stay_and_are_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, producer: tuple[int, int] | None
+) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path), "offsets.topic.num.partitions": 1}
+    kinds = (9, *range(10, 16), *range(17, 24), 0x7FFF)
+    records = [
+        StateRecord(kind.to_bytes(2) + rest, value)
+        for kind in kinds
+        for rest, value in ((b"", None), (b"\0\1g", b"\0\0\0\0\0\1\0"), (b"\xff", b""))
+    ]
+    async with running_broker(settings) as broker:
+        await broker.topics.ensure(TOPIC)
+        await broker.coordinator.prepare_groups()
+        topic = broker.topics.find(INTERNAL)
+        assert topic is not None
+        batch = encode_batch(records, broker.clock(), producer=producer)
+        topic.partitions[0].append(batch, in_transaction=producer is not None, sequenced=False)
+        broker.coordinator.offsets.commit(OffsetCommit("g", [OffsetToCommit(TOPIC, 0, 1)]))
+        end = topic.partitions[0].log_end_offset
+    caplog.clear()
+    async with running_broker(settings) as broker:
+        while not broker.coordinator.loading["groups"].done:  # noqa: ASYNC110 nobody is told, it is a figure
+            await trio.sleep(0.001)
+        assert {group.group_id for group in broker.coordinator.groups.list()} == {"g"}
+        topic = broker.topics.find(INTERNAL)
+        assert topic is not None
+        assert topic.partitions[0].log_end_offset == end
+    unknown = [record.getMessage() for record in caplog.records if "records of type" in record.getMessage()]
+    assert len(unknown) == len(kinds)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
