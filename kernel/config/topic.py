@@ -133,6 +133,9 @@ def checked_topic_config(
             else:
                 values[key.name] = key.type.parse(text)
         except ValueError as error:
+            if isinstance(error, _UnknownKeyError):
+                problems.append(str(error))
+                continue
             shown = name if text is None or (key and key.secret) else f"{name} = {text!r}"
             problems.append(f"{shown}: {error}.")
     return _build(values), problems
@@ -205,6 +208,10 @@ def _was_set(key: ConfigKey[object], resolved: Resolved) -> bool:
     return resolved.origins.get(key.name, DEFAULT_ORIGIN) is not DEFAULT_ORIGIN
 
 
+class _UnknownKeyError(ValueError):
+    """A whole sentence, which begins as Apache Kafka's does: tools look for it."""
+
+
 def _refuse_unknown(known: ConfigKeys, name: str, text: str | None) -> None:
     """Accept a setting that Kafka knows and that asks for nothing here.
 
@@ -216,7 +223,9 @@ def _refuse_unknown(known: ConfigKeys, name: str, text: str | None) -> None:
     kafka_key = kafka_topic_key(name, text)
     if kafka_key is None:
         nearest = known.nearest(name, "topic")
-        raise ValueError(f"is no topic key; did you mean {nearest}?" if nearest else "is no topic key")
+        raise _UnknownKeyError(
+            f"Unknown topic config name: {name}" + (f" (did you mean {nearest}?)" if nearest else "")
+        )
     if not kafka_key.accepted:
         raise ValueError(kafka_key.reason)
 

@@ -68,7 +68,7 @@ class FileStorage:
         self._metadata: KraftMetadata | None = None
         self._known = NOTHING_KNOWN
         self._clean_start = False
-        self._registered: frozenset[UUID] = frozenset()
+        self._registered: Mapping[UUID, int] = {}
         self._moves: Moves | None = None
         self._specs: dict[TopicPartition, PartitionSpec] = {}
         self._index_formats = IndexFormats(context.index_formats)
@@ -154,7 +154,7 @@ class FileStorage:
         self._directories.each(LogDirectory.load)
         self._clean_start = all(directory.clean for directory in self._directories)
         known = [*metadata.topics(), *metadata.to_adopt]
-        self._registered = frozenset(topic.topic_id for topic in known)
+        self._registered = {topic.topic_id: topic.partitions for topic in known}
         self._known = KnownTopics(
             {topic.name: topic for topic in known}, metadata.deleted_topics, metadata.assigned_directory
         )
@@ -190,7 +190,7 @@ class FileStorage:
             StorageError: a directory of that name belongs to something else, or cannot be served.
         """
         directories = self._directories
-        placing = Placing(directories.in_service, directories.offline, self._known, self._registered)
+        placing = Placing(directories.in_service, directories.offline, self._known, self._registered.keys())
         placements, offline = placing.place(specs)
         opening = ParallelOpening(self._registered, self._threads_per_directory, progress)
         await opening.run(placements)

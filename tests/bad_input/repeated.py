@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LARGEST = 1_000_000
 NOWHERE = "nowhere"
+KINDS = {"resource_type", "config_operation"}
+"""Fields of few values, which tell no element from another."""
 LONG_TEXT = "x" * 1000
 
 
@@ -90,8 +92,9 @@ def _has_text(kind: Array, version: int) -> bool:
 def request_of(repeated: Repeated, scene: Scene) -> Sent:
     """The request, as large as a megabyte and the limit on elements allow."""
     message: Any = sample(scene, repeated.api, repeated.version)
-    if isinstance(message, CreateTopicsRequest):
-        message.validate_only = repeated.version > 0
+    if isinstance(message, CreateTopicsRequest) and repeated.version > 0:
+        # The first version cannot only check; a name that is refused stays refused there.
+        message.validate_only = True
         message.topics[0].name = NOWHERE
     owner, name = _owner(message, repeated.path)
     element = _first(owner, name)
@@ -147,6 +150,8 @@ def _element(element: Any, number: int, elements: Elements) -> Any:
     changed = copy.copy(element)
     for field in attrs.fields(type(changed)):
         value = getattr(changed, field.name)
+        if field.name in KINDS:
+            continue
         if isinstance(value, str | int) and not isinstance(value, bool):
             setattr(changed, field.name, _another(value, number, elements))
             break
@@ -158,7 +163,7 @@ def _element(element: Any, number: int, elements: Elements) -> Any:
 def _another(value: Any, number: int, elements: Elements) -> Any:
     if isinstance(value, str):
         return f"{value}-{number}{LONG_TEXT if elements is Elements.LONG else ''}"
-    return number % 100 if abs(value) < 100 and number < 0 else value + number
+    return value + number
 
 
 def _elements_in(element: Any) -> int:

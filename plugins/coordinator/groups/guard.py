@@ -46,7 +46,7 @@ class GroupGuard:
         elif commit.generation < 0:
             self.begin_simple(commit.group_id)
         elif commit.knows_epochs:
-            raise GroupIdNotFound(f"there is no group {commit.group_id!r}")
+            raise GroupIdNotFound(f"Group {commit.group_id} not found.")
         else:
             raise IllegalGeneration(f"there is no group {commit.group_id!r}, so it has no generation")
 
@@ -120,5 +120,5 @@ class GroupGuard:
     def _classic(self, group_id: str) -> ClassicEntry:
         entry = self._directory.get(group_id)
         if entry is None:
-            raise GroupIdNotFound(f"there is no group {group_id!r}")
+            raise GroupIdNotFound(f"Group {group_id} not found.")
         return entry

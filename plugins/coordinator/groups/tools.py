@@ -35,7 +35,7 @@ class GroupTools:
             return entry.described()
         if self._is_consumer_group(group_id):
             raise GroupIdNotFound(f"group {group_id!r} is not a classic group")
-        raise GroupIdNotFound(f"there is no group {group_id!r}")
+        raise GroupIdNotFound(f"Group {group_id} not found.")
 
     def list(self, states: Collection[str], types: Collection[str]) -> Sequence[ListedGroup]:
         """See `GroupService`."""
@@ -86,7 +86,7 @@ class GroupTools:
         elif self.consumer_groups is not None and group_id in self.consumer_groups:
             records = self.consumer_groups.tombstones(group_id)
         else:
-            raise GroupIdNotFound(f"there is no group {group_id!r}")
+            raise GroupIdNotFound(f"Group {group_id} not found.")
         if records is None:
             raise NonEmptyGroup(f"group {group_id!r} has members")
         return records

@@ -27,11 +27,11 @@ FEW_ELEMENTS: Final = 1000
 Handlers go by it too: a request with so few elements is served at once.
 """
 
-MAX_REQUEST_ELEMENTS: Final = 50_000
+MAX_REQUEST_ELEMENTS: Final = 20_000
 """Elements, numbers among them, in all arrays of one request together.
 
 Each becomes several objects of request and answer, and the garbage collector goes through all of them at a
-time: more would hold up everybody for more than 50 ms, and there is no step in between.
+time: 50,000 were seen to hold up everybody for 100 ms, and there is no step in between.
 """
 
 NUMBERS_PER_ELEMENT: Final = 8

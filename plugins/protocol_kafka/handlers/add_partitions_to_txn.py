@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from tidelog.kernel.coordination.transactions import (
@@ -11,6 +11,7 @@ from tidelog.kernel.coordination.transactions import (
     ProducerIdentity,
 )
 from tidelog.kernel.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
@@ -19,7 +20,6 @@ from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -34,13 +34,17 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
     """All partitions of a transaction or none; one transaction in old versions, several from version 4 on."""
     version = context.api_version
     if version >= MANY_TRANSACTIONS_SINCE:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id,
-                topic_results=_results(asked.topics, await _outcomes(context, asked, version), version),
+        pace = Pace()
+        results: list[AddPartitionsToTxnResult] = []
+        for asked in request.transactions:
+            outcomes = await _outcomes(context, asked, version, pace)
+            results.append(
+                AddPartitionsToTxnResult(
+                    transactional_id=asked.transactional_id,
+                    topic_results=await _results(outcomes, version, pace),
+                )
             )
-            for asked in request.transactions
-        ]
+            await pace.turn()
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     asked = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -48,19 +52,27 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    outcomes = await _outcomes(context, asked, version)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(asked.topics, outcomes, version))
+    pace = Pace()
+    outcomes = await _outcomes(context, asked, version, pace)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(outcomes, version, pace))
 
 
-async def _outcomes(context: RequestContext, asked: AddPartitionsToTxnTransaction, version: int) -> Outcomes:
-    places = [TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions]
-    producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)
-    missing = {
-        place: UnknownTopicOrPartition(f"{place} does not exist") for place in _missing(context, places)
-    }
-    if missing:
+async def _outcomes(
+    context: RequestContext, asked: AddPartitionsToTxnTransaction, version: int, pace: Pace
+) -> Outcomes:
+    """What became of each partition, once, however often it is named."""
+    known: dict[TopicPartition, bool] = {}
+    for topic in asked.topics:
+        for index in topic.partitions:
+            place = TopicPartition(topic.name, index)
+            known[place] = _is_there(context, place)
+            await pace.turn()
+    if not all(known.values()):
+        missing = UnknownTopicOrPartition("the partition does not exist")
         rest = OperationNotAttempted("another partition of the request does not exist")
-        return {place: missing.get(place, rest) for place in places}
+        return {place: rest if there else missing for place, there in known.items()}
+    places = [*known]
+    producer = ProducerIdentity(asked.producer_id, asked.producer_epoch)
     try:
         transactions = context.broker.coordinator.transactions
         if asked.verify_only:
@@ -73,31 +85,23 @@ async def _outcomes(context: RequestContext, asked: AddPartitionsToTxnTransactio
     return dict.fromkeys(places)
 
 
-def _missing(context: RequestContext, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-    topics = context.broker.topics
-    missing: list[TopicPartition] = []
-    for place in places:
-        topic = topics.find(place.topic)
-        if topic is None or not 0 <= place.partition < len(topic.partitions):
-            missing.append(place)
-    return missing
+def _is_there(context: RequestContext, place: TopicPartition) -> bool:
+    topic = context.broker.topics.find(place.topic)
+    return topic is not None and 0 <= place.partition < len(topic.partitions)
 
 
-def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], outcomes: Outcomes, version: int
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index,
-                    partition_error_code=_code(outcomes[TopicPartition(topic.name, index)], version),
-                )
-                for index in topic.partitions
-            ],
+async def _results(outcomes: Outcomes, version: int, pace: Pace) -> list[AddPartitionsToTxnTopicResult]:
+    results: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for place, error in outcomes.items():
+        results.setdefault(place.topic, []).append(
+            AddPartitionsToTxnPartitionResult(
+                partition_index=place.partition, partition_error_code=_code(error, version)
+            )
         )
-        for topic in topics
+        await pace.turn()
+    return [
+        AddPartitionsToTxnTopicResult(name=name, results_by_partition=partitions)
+        for name, partitions in results.items()
     ]
 
 

@@ -5,6 +5,8 @@ Tools that move partitions between log directories ask for this first, with the 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, UnknownTopicOrPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -20,17 +22,17 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    """Each partition by itself."""
+) -> Generator[None, None, AlterPartitionReassignmentsResponse]:
+    """Each partition by itself, in steps."""
+    answers: list[ReassignableTopicResponse] = []
+    for topic in request.topics:
+        partitions: list[ReassignablePartitionResponse] = []
+        for asked in topic.partitions:
+            partitions.append(_answer(context, topic.name, asked))
+            yield
+        answers.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[_answer(context, topic.name, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ],
+        allow_replication_factor_change=request.allow_replication_factor_change, responses=answers
     )
 
 

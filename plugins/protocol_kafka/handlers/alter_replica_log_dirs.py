@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -15,18 +16,29 @@ from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Begin each move by itself; how far they are, DescribeLogDirs tells."""
-    answers: dict[str, AlterReplicaLogDirTopicResult] = {}
+    """Begin each move by itself; how far they are, DescribeLogDirs tells.
+
+    As in Apache Kafka the last directory counts for a partition that is named more than once.
+    """
+    wanted: dict[TopicPartition, str] = {}
+    pace = Pace()
     for directory in request.dirs:
         for topic in directory.topics:
-            answer = answers.setdefault(
-                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
-            )
             for index in topic.partitions:
-                code = await _move(context, TopicPartition(topic.name, index), directory.path)
-                result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                answer.partitions.append(result)
-    return AlterReplicaLogDirsResponse(results=list(answers.values()))
+                wanted[TopicPartition(topic.name, index)] = directory.path
+            await pace.turn()
+    answers: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for asked, path in wanted.items():
+        code = await _move(context, asked, path)
+        result = AlterReplicaLogDirPartitionResult(partition_index=asked.partition, error_code=code)
+        answers.setdefault(asked.topic, []).append(result)
+        await pace.turn()
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=results)
+            for name, results in answers.items()
+        ]
+    )
 
 
 async def _move(context: RequestContext, asked: TopicPartition, path: str) -> int:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from tidelog.kernel.config.altering import Alter
 from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.topics import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -19,28 +20,54 @@ class Resource(Protocol):
     resource_type: int
     resource_name: str
 
+    @property
+    def configs(self) -> Sequence[object]:
+        """What is to change."""
+        ...
+
+
+MAX_CHANGES_PER_RESOURCE = 1000
+"""There are not three hundred keys."""
 
 R = TypeVar("R", bound=Resource)
+A = TypeVar("A")
 
 
 async def each_resource(
-    context: RequestContext, resources: Sequence[R], change: Callable[[R], Awaitable[None]]
-) -> list[tuple[R, BrokerError | None]]:
-    """Change each resource by itself; why each was refused. One that is there twice is refused once."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    first = {(resource.resource_type, resource.resource_name): resource for resource in reversed(resources)}
-    outcomes: list[tuple[R, BrokerError | None]] = []
+    context: RequestContext,
+    resources: Sequence[R],
+    change: Callable[[R], Awaitable[None]],
+    answer: Callable[[R, BrokerError | None], A],
+) -> list[A]:
+    """Change each resource by itself; the answers, given why it was refused, if it was.
+
+    One that is there twice is refused once.
+    """
+    times: Counter[tuple[int, str]] = Counter()
+    first: dict[tuple[int, str], R] = {}
+    pace = Pace()
+    for resource in resources:
+        place = resource.resource_type, resource.resource_name
+        times[place] += 1
+        first.setdefault(place, resource)
+        await pace.turn()
+    answers: list[A] = []
     for place, resource in ((place, first[place]) for place in times):
         try:
             if times[place] > 1:
                 raise InvalidRequest("each resource may be in a request only once")
+            if len(resource.configs) > MAX_CHANGES_PER_RESOURCE:
+                raise InvalidRequest(
+                    f"{len(resource.configs)} changes of a resource are more than {MAX_CHANGES_PER_RESOURCE}"
+                )
             await change(resource)
         except BrokerError as error:
             context.warn(f"refusing to configure {resource.resource_name!r} for", error)
-            outcomes.append((resource, error))
+            answers.append(answer(resource, error))
         else:
-            outcomes.append((resource, None))
-    return outcomes
+            answers.append(answer(resource, None))
+        await pace.turn()
+    return answers
 
 
 async def change_config(

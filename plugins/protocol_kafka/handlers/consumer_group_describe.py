@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from tidelog.kernel.coordination.consumer_groups import (
     DescribedConsumer,
@@ -25,12 +25,16 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
 )
 
 
-def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
-    """Each group by itself."""
+def handle(
+    context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Generator[None, None, ConsumerGroupDescribeResponse]:
+    """Each group by itself, in steps, and once, however often it is named: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return ConsumerGroupDescribeResponse(
-        groups=[_describe(context, group_id, operations) for group_id in request.group_ids]
-    )
+    groups: list[DescribedGroup] = []
+    for group_id in dict.fromkeys(request.group_ids):
+        groups.append(_describe(context, group_id, operations))
+        yield
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:

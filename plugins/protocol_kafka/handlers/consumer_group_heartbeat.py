@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidelog.kernel.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
@@ -18,6 +18,8 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
 
 CLIENTS_MAKE_MEMBER_IDS_SINCE = 1
 UNCHANGED = -1
+MAX_TOPICS = 10_000
+"""Topics of one member: all of them are looked at each time that the group is assigned anew."""
 
 
 async def handle(
@@ -25,6 +27,7 @@ async def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     """What the member is told, or why it is refused."""
     try:
+        _check_size(request)
         answer = await context.broker.coordinator.consumer_groups.heartbeat(_asked(context, request))
     except BrokerError as error:
         return ConsumerGroupHeartbeatResponse(
@@ -34,6 +37,12 @@ async def handle(
             heartbeat_interval_ms=0,
         )
     return _told(answer)
+
+
+def _check_size(request: ConsumerGroupHeartbeatRequest) -> None:
+    for what, named in (("topics", request.subscribed_topic_names), ("topics", request.topic_partitions)):
+        if named is not None and len(named) > MAX_TOPICS:
+            raise InvalidRequest(f"a member names {len(named)} {what}, more than {MAX_TOPICS}")
 
 
 def _asked(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:

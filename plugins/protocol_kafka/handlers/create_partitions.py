@@ -7,6 +7,7 @@ from collections import Counter
 import trio
 
 from tidelog.kernel.errors import BrokerError, InvalidReplicaAssignment, InvalidRequest, PolicyViolation
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
@@ -25,6 +26,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     times = Counter(topic.name for topic in request.topics)
     first = {topic.name: topic for topic in reversed(request.topics)}
     left = MAX_PARTITIONS_PER_REQUEST
+    pace = Pace()
     results: list[CreatePartitionsTopicResult] = []
     for name in times:
         refusal: BrokerError | None = None
@@ -36,6 +38,7 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
             context.warn(f"refusing to add partitions to topic {name!r} for", error)
             refusal = error
         results.append(_result(context, name, refusal))
+        await pace.turn()
     return CreatePartitionsResponse(results=results)
 
 

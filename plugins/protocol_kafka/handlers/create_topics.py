@@ -14,6 +14,7 @@ from tidelog.kernel.errors import (
     InvalidTopicConfig,
     PolicyViolation,
 )
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -31,15 +32,19 @@ DEFAULT = -1
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's limit: one request must not make the broker create files without end."""
+MAX_CONFIGS_PER_TOPIC = 1000
+"""There are not a hundred keys."""
 SOURCES = {"topic": DYNAMIC_TOPIC_CONFIG, "broker": STATIC_BROKER_CONFIG, "default": DEFAULT_CONFIG}
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Each topic by itself: one that is refused does not hinder the others."""
-    partitions = sum(_partitions(context, topic) for topic in request.topics)
-    if partitions > MAX_PARTITIONS_PER_REQUEST:
-        refusal = _too_many(partitions)
-        return CreateTopicsResponse(topics=[_refused(context, topic, refusal) for topic in request.topics])
+    partitions = 0
+    pace = Pace()
+    for topic in request.topics:
+        partitions += _partitions(context, topic)
+        await pace.turn()
+    refusal = _too_many(partitions) if partitions > MAX_PARTITIONS_PER_REQUEST else None
     asked = Counter(topic.name for topic in request.topics)
     seen: set[str] = set()
     results: list[CreatableTopicResult] = []
@@ -47,9 +52,13 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         if topic.name in seen:
             continue
         seen.add(topic.name)
-        results.append(
-            await _create(context, topic, validate_only=request.validate_only, asked=asked[topic.name])
-        )
+        if refusal is not None:
+            results.append(_refused(context, topic, refusal))
+        else:
+            results.append(
+                await _create(context, topic, validate_only=request.validate_only, asked=asked[topic.name])
+            )
+        await pace.turn()
     return CreateTopicsResponse(topics=results)
 
 
@@ -108,6 +117,10 @@ def _new_topic(context: RequestContext, topic: CreatableTopic) -> NewTopic:
     partitions = topic.num_partitions
     if topic.assignments:
         partitions = _assigned_partitions(context, topic)
+    if len(topic.configs) > MAX_CONFIGS_PER_TOPIC:
+        raise InvalidRequest(
+            f"topic {topic.name!r} has {len(topic.configs)} settings, more than {MAX_CONFIGS_PER_TOPIC}"
+        )
     names = Counter(entry.name for entry in topic.configs)
     if doubled := [name for name, count in names.items() if count > 1]:
         raise InvalidRequest(f"topic {topic.name!r} has {doubled[0]} more than once in its configuration")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.delete_groups import (
@@ -11,21 +12,28 @@ from tidelog.plugins.protocol_kafka.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
+DELETED_AT_ONCE = 100
+"""More are deleted one after the other, so that other requests have their turn."""
+
 
 async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Each group by itself; one that is named twice is answered once."""
     group_ids = list(dict.fromkeys(request.groups_names))
-    try:
-        outcomes = await context.broker.coordinator.groups.delete(group_ids)
-    except BrokerError as error:
-        outcomes = [error] * len(group_ids)
-    return DeleteGroupsResponse(
-        results=[
+    results: list[DeletableGroupResult] = []
+    pace = Pace()
+    for start in range(0, len(group_ids), DELETED_AT_ONCE):
+        some = group_ids[start : start + DELETED_AT_ONCE]
+        try:
+            outcomes = await context.broker.coordinator.groups.delete(some)
+        except BrokerError as error:
+            outcomes = [error] * len(some)
+        results += [
             DeletableGroupResult(
                 group_id=group_id,
                 error_code=0 if error is None else error_code(error),
                 error_message=None if error is None else context.error_message(error),
             )
-            for group_id, error in zip(group_ids, outcomes, strict=True)
+            for group_id, error in zip(some, outcomes, strict=True)
         ]
-    )
+        await pace.turn()
+    return DeleteGroupsResponse(results=results)

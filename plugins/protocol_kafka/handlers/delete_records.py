@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import BrokerError, InvalidTopic, UnknownTopicOrPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -17,17 +19,27 @@ from tidelog.plugins.protocol_kafka.messages.delete_records import (
 NO_OFFSET = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Each partition by itself: one that is refused does not hinder the others."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(context, topic.name, partition) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def handle(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> Generator[None, None, DeleteRecordsResponse]:
+    """Each partition by itself, in steps: one that is refused does not hinder the others.
+
+    As in Apache Kafka the last offset counts for one that is named more than once.
+    """
+    asked: dict[str, dict[int, DeleteRecordsPartition]] = {}
+    for topic in request.topics:
+        partitions = asked.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            partitions[partition.partition_index] = partition
+        yield
+    answers: list[DeleteRecordsTopicResult] = []
+    for name, partitions in asked.items():
+        results: list[DeleteRecordsPartitionResult] = []
+        for partition in partitions.values():
+            results.append(_delete(context, name, partition))
+            yield
+        answers.append(DeleteRecordsTopicResult(name=name, partitions=results))
+    return DeleteRecordsResponse(topics=answers)
 
 
 def _delete(

@@ -6,6 +6,7 @@ from collections import Counter
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -25,9 +26,18 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
     """Each topic by itself: one that is refused does not hinder the others."""
     by_id = context.api_version >= IDS_SINCE
     asked = request.topics if by_id else [DeleteTopicState(name=name) for name in request.topic_names]
-    times = Counter(_meant(context, topic) for topic in asked)
-    first = {_meant(context, topic): topic for topic in reversed(asked)}
-    answers = [await _delete(context, first[meant], times[meant]) for meant in times]
+    times: Counter[object] = Counter()
+    first: dict[object, DeleteTopicState] = {}
+    pace = Pace()
+    for topic in asked:
+        meant = _meant(context, topic)
+        times[meant] += 1
+        first.setdefault(meant, topic)
+        await pace.turn()
+    answers: list[DeletableTopicResult] = []
+    for meant in times:
+        answers.append(await _delete(context, first[meant], times[meant]))
+        await pace.turn()
     return DeleteTopicsResponse(responses=answers)
 
 

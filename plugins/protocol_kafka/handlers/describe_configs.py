@@ -153,15 +153,16 @@ def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeCon
                 source=_broker_source(config, default.broker_key),
             )
         )
-    name = key.broker_defaults[0].key.name if key.broker_defaults else key.name
-    value = None if key.secret else key.type.format(key.default)
-    synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=DEFAULT_SOURCE))
+    if key.default is not None:
+        name = key.broker_defaults[0].key.name if key.broker_defaults else key.name
+        value = None if key.secret else key.type.format(key.default)
+        synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=DEFAULT_SOURCE))
     return synonyms
 
 
 def _broker_entry(config: Config, key: ConfigKey[object]) -> DescribeConfigsResourceResult:
     is_set = config.is_set(key)
-    value = None if key.secret else key.type.format(config[key])
+    value = None if key.secret or config[key] is None else key.type.format(config[key])
     return DescribeConfigsResourceResult(
         name=key.name,
         value=value,
@@ -178,9 +179,12 @@ def _broker_entry(config: Config, key: ConfigKey[object]) -> DescribeConfigsReso
 def _broker_synonyms(
     config: Config, key: ConfigKey[object], value: str | None
 ) -> list[DescribeConfigsSynonym]:
-    default = DescribeConfigsSynonym(
-        name=key.name, value=None if key.secret else key.type.format(key.default), source=DEFAULT_SOURCE
-    )
-    if not config.is_set(key):
-        return [default]
-    return [DescribeConfigsSynonym(name=key.name, value=value, source=_broker_source(config, key)), default]
+    synonyms: list[DescribeConfigsSynonym] = []
+    if config.is_set(key):
+        synonyms.append(
+            DescribeConfigsSynonym(name=key.name, value=value, source=_broker_source(config, key))
+        )
+    if key.default is not None:
+        default = None if key.secret else key.type.format(key.default)
+        synonyms.append(DescribeConfigsSynonym(name=key.name, value=default, source=DEFAULT_SOURCE))
+    return synonyms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.coordination.groups import DescribedMember
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
 from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
@@ -18,12 +20,16 @@ NOT_FOUND_IS_AN_ERROR_SINCE = 6
 STATE_OF_A_GROUP_THAT_IS_NOT_THERE = "Dead"
 
 
-def handle(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Each group by itself."""
+def handle(
+    context: RequestContext, request: DescribeGroupsRequest
+) -> Generator[None, None, DescribeGroupsResponse]:
+    """Each group by itself, in steps, and once, however often it is named: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(
-        groups=[_describe(context, group_id, operations) for group_id in request.groups]
-    )
+    groups: list[DescribedGroup] = []
+    for group_id in dict.fromkeys(request.groups):
+        groups.append(_describe(context, group_id, operations))
+        yield
+    return DescribeGroupsResponse(groups=groups)
 
 
 def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.storage import LogDirectoryView, StoredPartition, TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
@@ -19,12 +20,13 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Every directory is told, also one that has nothing of what is asked for; an offline one by its code."""
     asked: set[TopicPartition] | None = None
+    pace = Pace()
     if request.topics is not None:
-        asked = {
-            TopicPartition(topic.topic, partition)
-            for topic in request.topics
-            for partition in topic.partitions
-        }
+        asked = set()
+        for topic in request.topics:
+            for partition in topic.partitions:
+                asked.add(TopicPartition(topic.topic, partition))
+                await pace.turn()
     views = await context.broker.storage.log_directories()
     return DescribeLogDirsResponse(results=[_result(view, asked) for view in views])
 

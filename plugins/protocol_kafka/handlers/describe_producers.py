@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
@@ -15,19 +17,29 @@ from tidelog.plugins.protocol_kafka.messages.describe_producers import (
 )
 
 
-def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Each partition by itself."""
-    topics = [
-        TopicResponse(
-            name=topic.name,
-            partitions=[_describe(context, topic.name, index) for index in topic.partition_indexes],
-        )
-        for topic in request.topics
-    ]
-    return DescribeProducersResponse(topics=topics)
+def handle(
+    context: RequestContext, request: DescribeProducersRequest
+) -> Generator[None, None, DescribeProducersResponse]:
+    """Each partition by itself, in steps.
+
+    Each is described once, however often it is named: four bytes of request can be kilobytes of answer.
+    """
+    answers: dict[str, dict[int, PartitionResponse]] = {}
+    for topic in request.topics:
+        partitions = answers.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            if index not in partitions:
+                partitions[index] = yield from _describe(context, topic.name, index)
+            yield
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=name, partitions=[*partitions.values()])
+            for name, partitions in answers.items()
+        ]
+    )
 
 
-def _describe(context: RequestContext, name: str, index: int) -> PartitionResponse:
+def _describe(context: RequestContext, name: str, index: int) -> Generator[None, None, PartitionResponse]:
     try:
         topic = context.broker.topics.get(name)
         if not 0 <= index < len(topic.partitions):
@@ -39,20 +51,19 @@ def _describe(context: RequestContext, name: str, index: int) -> PartitionRespon
             error_message=context.error_message(error),
             active_producers=[],
         )
-    return PartitionResponse(
-        partition_index=index, error_code=0, active_producers=_producers(topic.partitions[index])
+    producers: list[ProducerState] = []
+    for producer_id, entry in tuple(topic.partitions[index].producers.entries.items()):
+        producers.append(_producer(producer_id, entry))
+        yield
+    return PartitionResponse(partition_index=index, error_code=0, active_producers=producers)
+
+
+def _producer(producer_id: int, entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_txn_first_offset,
     )
-
-
-def _producers(partition: Partition) -> list[ProducerState]:
-    return [
-        ProducerState(
-            producer_id=producer_id,
-            producer_epoch=entry.epoch,
-            last_sequence=entry.last_sequence,
-            last_timestamp=entry.last_timestamp,
-            coordinator_epoch=entry.coordinator_epoch,
-            current_txn_start_offset=entry.current_txn_first_offset,
-        )
-        for producer_id, entry in partition.producers.entries.items()
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.storage import TopicPartition
@@ -16,9 +16,14 @@ from tidelog.plugins.protocol_kafka.messages.describe_transactions import (
 )
 
 
-def handle(context: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """Each transactional id by itself."""
-    states = [_describe(context, name) for name in request.transactional_ids]
+def handle(
+    context: RequestContext, request: DescribeTransactionsRequest
+) -> Generator[None, None, DescribeTransactionsResponse]:
+    """Each transactional id by itself, in steps, and once: its transaction may have many partitions."""
+    states: list[TransactionState] = []
+    for name in dict.fromkeys(request.transactional_ids):
+        states.append(_describe(context, name))
+        yield
     return DescribeTransactionsResponse(transaction_states=states)
 
 

@@ -15,6 +15,7 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
+from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
@@ -23,6 +24,7 @@ from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
     message_set,
 )
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
+from tidelog.plugins.protocol_kafka.handlers.slices import partition_count
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
@@ -31,6 +33,7 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 
@@ -47,12 +50,31 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    read = _Read(context, request)
+    count = partition_count(request.topics, "partitions")
+    if count > 1:
+        _name_each_once(request)
+    read = _Read(context, request, is_large=count > FEW_ELEMENTS)
     try:
         response = read.once(wait=False)
     except WouldBlock:
         return _read_and_wait(read, request)
     return response if read.is_enough() else _wait_and_read(read, request, response)
+
+
+def _name_each_once(request: FetchRequest) -> None:
+    """As in Apache Kafka a partition that is named more than once is read once, as it is named last."""
+    asked: dict[tuple[str, bytes], dict[int, FetchPartition]] = {}
+    count = 0
+    for topic in request.topics:
+        partitions = asked.setdefault((topic.topic, topic.topic_id), {})
+        for partition in topic.partitions:
+            partitions[partition.partition] = partition
+        count += len(topic.partitions)
+    if len(asked) < len(request.topics) or sum(map(len, asked.values())) < count:
+        request.topics = [
+            FetchTopic(topic=name, topic_id=topic_id, partitions=[*partitions.values()])
+            for (name, topic_id), partitions in asked.items()
+        ]
 
 
 async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
@@ -89,7 +111,8 @@ async def _read_again(read: _Read) -> FetchResponse:
 class _Read:
     """One pass, or two, over the partitions of a request."""
 
-    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+    def __init__(self, context: RequestContext, request: FetchRequest, *, is_large: bool) -> None:
+        self._is_large = is_large
         self._topics = context.broker.topics
         self._config = context.broker.config
         self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])
@@ -145,6 +168,8 @@ class _Read:
         Raises:
             WouldBlock: unless `wait`.
         """
+        if self._is_large and not wait:
+            raise WouldBlock  # it takes long, so it is left to a thread
         self.size = 0
         self.partitions = []
         self._failed = False

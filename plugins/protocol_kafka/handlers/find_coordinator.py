@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
@@ -28,12 +29,16 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     """
     version = context.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_SINCE else [request.key]
+    refusal: BrokerError | None = None
     try:
         await _prepare(context.broker, request.key_type, version)
     except BrokerError as error:
-        found = [_refused(context, key, error) for key in keys]
-    else:
-        found = [_found(context, key) for key in keys]
+        refusal = error
+    pace = Pace()
+    found: list[Coordinator] = []
+    for key in keys:
+        found.append(_found(context, key) if refusal is None else _refused(context, key, refusal))
+        await pace.turn()
     if version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     (only,) = found

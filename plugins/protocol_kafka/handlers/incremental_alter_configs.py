@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by
-from tidelog.kernel.errors import InvalidRequest
+from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
@@ -32,16 +32,18 @@ async def handle(
         alter = _alter(context, resource)
         await change_config(context, resource, alter, validate_only=request.validate_only)
 
+    def answer(
+        resource: IncrementalAlterConfigsResource, error: BrokerError | None
+    ) -> IncrementalAlterConfigsResourceResponse:
+        return IncrementalAlterConfigsResourceResponse(
+            error_code=error_code(error) if error else 0,
+            error_message=context.error_message(error) if error else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
     return IncrementalAlterConfigsResponse(
-        responses=[
-            IncrementalAlterConfigsResourceResponse(
-                error_code=error_code(error) if error else 0,
-                error_message=context.error_message(error) if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in await each_resource(context, request.resources, change)
-        ]
+        responses=await each_resource(context, request.resources, change, answer)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.coordination.groups import LeaveOutcome, LeavingMember
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.leave_group import (
@@ -13,6 +14,8 @@ from tidelog.plugins.protocol_kafka.messages.leave_group import (
 )
 
 MANY_SINCE = 3
+LEAVING_AT_ONCE = 1000
+"""More leave one after the other, so that other requests have their turn."""
 
 
 async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
@@ -23,8 +26,13 @@ async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGr
     ]
     if not many:
         leaving = [LeavingMember(request.member_id)]
+    outcomes: list[LeaveOutcome] = []
+    pace = Pace()
     try:
-        outcomes = await context.broker.coordinator.groups.leave(request.group_id, leaving)
+        for start in range(0, max(len(leaving), 1), LEAVING_AT_ONCE):
+            some = leaving[start : start + LEAVING_AT_ONCE]
+            outcomes += await context.broker.coordinator.groups.leave(request.group_id, some)
+            await pace.turn()
     except BrokerError as error:
         return LeaveGroupResponse(error_code=error_code(error))
     if not many:

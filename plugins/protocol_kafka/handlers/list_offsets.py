@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.lookup import (
     TimestampOffset,
@@ -39,18 +39,25 @@ LEADER_EPOCH_SINCE = 4
 
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look every partition up; those that need the log's content are read in a thread."""
-    asked = Counter(
-        (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
-    )
+    """Look every partition up, once; those that need the log's content are read in a thread.
+
+    As in Apache Kafka one that is named more than once is refused.
+    """
     isolation = isolation_of(request.isolation_level)
-    answers: list[ListOffsetsTopicResponse] = []
+    pace = Pace()
+    asked: dict[str, dict[int, list[ListOffsetsPartition]]] = {}
     for topic in request.topics:
-        partitions = [
-            await _answer(context, topic.name, part, isolation, asked[topic.name, part.partition_index])
-            for part in topic.partitions
-        ]
-        answers.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        partitions = asked.setdefault(topic.name, {})
+        for part in topic.partitions:
+            partitions.setdefault(part.partition_index, []).append(part)
+            await pace.turn()
+    answers: list[ListOffsetsTopicResponse] = []
+    for name, partitions in asked.items():
+        found: list[ListOffsetsPartitionResponse] = []
+        for parts in partitions.values():
+            found.append(await _answer(context, name, parts[0], isolation, len(parts)))
+            await pace.turn()
+        answers.append(ListOffsetsTopicResponse(name=name, partitions=found))
     return ListOffsetsResponse(topics=answers)
 
 

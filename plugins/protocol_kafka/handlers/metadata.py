@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import (
@@ -33,31 +33,37 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
 )
 
 NO_LEADER = -1
+PARTITIONS_PER_STEP = 8
 IDS_SINCE = 12
 """Versions 10 and 11 have a field for the id, and no client may use it."""
 
 
-def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Describe what is asked for.
+def handle(context: RequestContext, request: MetadataRequest) -> Generator[None, None, MetadataResponse]:
+    """Describe what is asked for, in steps.
 
     A missing topic is created in the background when client and configuration allow it. As in Apache Kafka
     it is unknown in this answer, and the client asks again.
     """
-    return _describe(context, request)
-
-
-def _describe(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     cluster = context.broker.cluster
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     brokers = [
         MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
         for broker in cluster.brokers(context.peer.listener_name)
     ]
+    topics: list[MetadataResponseTopic] = []
+    for answer, topic in _topics(context, request, operations):
+        topics.append(answer)
+        if topic is not None:
+            for index in range(len(topic.partitions)):
+                answer.partitions.append(_partition(context, topic, index))
+                if index % PARTITIONS_PER_STEP == 0:
+                    yield
+        yield
     return MetadataResponse(
         brokers=brokers,
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
-        topics=[*_topics(context, request, operations)],
+        topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
@@ -66,10 +72,11 @@ def _describe(context: RequestContext, request: MetadataRequest) -> MetadataResp
 
 def _topics(
     context: RequestContext, request: MetadataRequest, operations: int
-) -> Iterable[MetadataResponseTopic]:
+) -> Iterable[tuple[MetadataResponseTopic, Topic | None]]:
+    """The answer for each topic, still without partitions, and the topic if it is there."""
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
-        return (_found(context, topic, operations) for topic in context.broker.topics)
+        return ((_found(topic, operations), topic) for topic in context.broker.topics)
     creates = request.allow_auto_topic_creation and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]
     each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}
     return (_asked(context, asked, operations, creates=creates) for asked in each_once.values())
@@ -77,28 +84,33 @@ def _topics(
 
 def _asked(
     context: RequestContext, asked: MetadataRequestTopic, operations: int, *, creates: bool
-) -> MetadataResponseTopic:
-    topics = context.broker.topics
+) -> tuple[MetadataResponseTopic, Topic | None]:
     try:
-        if context.api_version < IDS_SINCE and (asked.topic_id != ZERO_UUID or asked.name is None):
-            raise InvalidRequest(f"Metadata names topics by id from version {IDS_SINCE} on")
-        if asked.topic_id != ZERO_UUID:
-            return _found(context, topics.get_by_id(asked.topic_id), operations)
-        name = asked.name or ""
-        topic = topics.find(name)
-        if topic is not None:
-            return _found(context, topic, operations)
+        topic = _find(context, asked, creates=creates)
+    except UnknownTopicId as error:
+        return _unknown(None, asked.topic_id, error), None
+    except InvalidTopic as error:
+        context.warn("refusing a topic name of", error)
+        return _unknown(asked.name or "", asked.topic_id, error), None
+    except BrokerError as error:
+        return _unknown(asked.name or "", asked.topic_id, error), None
+    return _found(topic, operations), topic
+
+
+def _find(context: RequestContext, asked: MetadataRequestTopic, *, creates: bool) -> Topic:
+    topics = context.broker.topics
+    if context.api_version < IDS_SINCE and (asked.topic_id != ZERO_UUID or asked.name is None):
+        raise InvalidRequest(f"Metadata names topics by id from version {IDS_SINCE} on")
+    if asked.topic_id != ZERO_UUID:
+        return topics.get_by_id(asked.topic_id)
+    name = asked.name or ""
+    topic = topics.find(name)
+    if topic is None:
         check_topic_name(name)
         if creates:
             topics.request(name)
-        return _unknown(name, ZERO_UUID, UnknownTopicOrPartition(f"topic {name!r} does not exist"))
-    except UnknownTopicId as error:
-        return _unknown(None, asked.topic_id, error)
-    except InvalidTopic as error:
-        context.warn("refusing a topic name of", error)
-        return _unknown(asked.name or "", asked.topic_id, error)
-    except BrokerError as error:
-        return _unknown(asked.name or "", asked.topic_id, error)
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    return topic
 
 
 def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataResponseTopic:
@@ -111,13 +123,13 @@ def _unknown(name: str | None, topic_id: bytes, error: BrokerError) -> MetadataR
     )
 
 
-def _found(context: RequestContext, topic: Topic, operations: int) -> MetadataResponseTopic:
+def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id.bytes,
         is_internal=topic.is_internal,
-        partitions=[_partition(context, topic, index) for index in range(len(topic.partitions))],
+        partitions=[],
         topic_authorized_operations=operations,
     )
 

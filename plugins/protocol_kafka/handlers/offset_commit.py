@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Iterator
 
 from tidelog.kernel.coordination.offsets import CommitOutcome, OffsetCommit, OffsetToCommit
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.topics import Topics
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import (
+    PARTITIONS_PER_SLICE,
+    merge,
+    partition_count,
+    slices,
+)
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,7 +33,32 @@ EPOCHS_SINCE = 9
 def handle(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commit; what is committed is in the log when this returns, and only then answered."""
+    """Commit; what is committed is in the log when this returns, and only then answered.
+
+    Very many offsets are committed in several batches, so that other requests have their turn in between.
+    """
+    if partition_count(request.topics, "partitions") > PARTITIONS_PER_SLICE:
+        return _commit_in_slices(context, request)
+    return _commit_at_once(context, request)
+
+
+async def _commit_in_slices(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    answers: dict[int, OffsetCommitResponseTopic] = {}
+    pace = Pace()
+    for some in slices(request.topics, "partitions"):
+        part = copy.copy(request)
+        part.topics = some.topics
+        answer = _commit_at_once(context, part)
+        if not isinstance(answer, OffsetCommitResponse):
+            answer = await answer
+        merge(answers, some.places, answer.topics, "partitions")
+        await pace.turn()
+    return OffsetCommitResponse(topics=[*answers.values()])
+
+
+def _commit_at_once(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     refused: dict[int, BrokerError] = {}
     commit = _commit(context, request, refused)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.offset_delete import (
@@ -14,19 +15,28 @@ from tidelog.plugins.protocol_kafka.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+DELETED_AT_ONCE = 1000
+"""More are deleted one after the other, so that other requests have their turn."""
+
 
 async def handle(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Delete; the tombstones are in the log when this returns."""
     partitions = [
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
+    pace = Pace()
+    errors: list[BrokerError | None] = []
     try:
-        outcome = context.broker.coordinator.offsets.delete(request.group_id, partitions)
-        if outcome.wait is not None:
-            await outcome.wait()
+        for start in range(0, max(len(partitions), 1), DELETED_AT_ONCE):
+            some = partitions[start : start + DELETED_AT_ONCE]
+            outcome = context.broker.coordinator.offsets.delete(request.group_id, some)
+            if outcome.wait is not None:
+                await outcome.wait()
+            errors += outcome.errors
+            await pace.turn()
     except BrokerError as error:
         return OffsetDeleteResponse(error_code=error_code(error))
-    return _answer(request, iter(outcome.errors))
+    return _answer(request, iter(errors))
 
 
 def _answer(request: OffsetDeleteRequest, errors: Iterator[BrokerError | None]) -> OffsetDeleteResponse:

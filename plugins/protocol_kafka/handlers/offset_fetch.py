@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Generator, Mapping
 from typing import NamedTuple
 
 import attrs
@@ -18,6 +19,7 @@ from tidelog.kernel.errors import BrokerError, UnknownTopicId, UnknownTopicOrPar
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import merge, slices
 from tidelog.plugins.protocol_kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -55,20 +57,30 @@ class KnownTopic:
     partitions: list[Known]
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Answer from memory: one group in old versions, many from version 8 on."""
-    if context.api_version >= MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(
-            groups=[_group(context, group, request.require_stable) for group in request.groups]
-        )
-    return _one_group(context, request)
+def handle(
+    context: RequestContext, request: OffsetFetchRequest
+) -> Generator[None, None, OffsetFetchResponse]:
+    """Answer from memory, in steps: one group in old versions, many from version 8 on.
+
+    Each group, topic and partition is told once, however often it is named: four bytes of request can be
+    kilobytes of metadata.
+    """
+    if context.api_version < MANY_GROUPS_SINCE:
+        return (yield from _one_group(context, request))
+    groups: list[OffsetFetchResponseGroup] = []
+    each_once: dict[str, OffsetFetchRequestGroup] = {}
+    for group in request.groups:
+        each_once.setdefault(group.group_id, group)
+    for group in each_once.values():
+        groups.append((yield from _group(context, group, request.require_stable)))
+    return OffsetFetchResponse(groups=groups)
 
 
 def _group(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> OffsetFetchResponseGroup:
+) -> Generator[None, None, OffsetFetchResponseGroup]:
     try:
-        topics = _known_topics(context, group, require_stable)
+        topics = yield from _known_topics(context, group, require_stable)
     except BrokerError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=error_code(error))
     return OffsetFetchResponseGroup(
@@ -93,7 +105,9 @@ def _group(
     )
 
 
-def _one_group(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def _one_group(
+    context: RequestContext, request: OffsetFetchRequest
+) -> Generator[None, None, OffsetFetchResponse]:
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
         topics=None
@@ -104,12 +118,15 @@ def _one_group(context: RequestContext, request: OffsetFetchRequest) -> OffsetFe
         ],
     )
     try:
-        topics = _known_topics(context, group, request.require_stable)
+        topics = yield from _known_topics(context, group, request.require_stable)
     except BrokerError as error:
         code = error_code(error)
         if context.api_version >= GROUP_ERRORS_SINCE:
             return OffsetFetchResponse(error_code=code)
-        topics = [_all_failed(topic, code) for topic in group.topics or ()]
+        topics = []
+        for topic in group.topics or ():
+            topics.append(_all_failed(topic, code))
+            yield
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -131,6 +148,30 @@ def _one_group(context: RequestContext, request: OffsetFetchRequest) -> OffsetFe
 
 
 def _known_topics(
+    context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> Generator[None, None, list[KnownTopic]]:
+    if group.topics is None:
+        return _some_known_topics(context, group, require_stable)
+    each_once: dict[tuple[str, bytes], dict[int, None]] = {}
+    for topic in group.topics:
+        each_once.setdefault((topic.name, topic.topic_id), {}).update(dict.fromkeys(topic.partition_indexes))
+        yield
+    topics = [
+        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[*indexes])
+        for (name, topic_id), indexes in each_once.items()
+    ]
+    known: dict[int, KnownTopic] = {}
+    if not topics:
+        _some_known_topics(context, group, require_stable)
+    for some in slices(topics, "partition_indexes"):
+        part = copy.copy(group)
+        part.topics = some.topics
+        merge(known, some.places, _some_known_topics(context, part, require_stable), "partitions")
+        yield
+    return [*known.values()]
+
+
+def _some_known_topics(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> list[KnownTopic]:
     offsets = context.broker.coordinator.offsets

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.partition import Partition
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -15,15 +17,17 @@ from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Each partition by itself."""
-    answers = [
-        OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=[_answer(context, topic.topic, asked) for asked in topic.partitions],
-        )
-        for topic in request.topics
-    ]
+def handle(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
+    """Each partition by itself, in steps."""
+    answers: list[OffsetForLeaderTopicResult] = []
+    for topic in request.topics:
+        partitions: list[EpochEndOffset] = []
+        for asked in topic.partitions:
+            partitions.append(_answer(context, topic.topic, asked))
+            yield
+        answers.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=answers)
 
 

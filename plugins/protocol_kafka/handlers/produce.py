@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import ChecksTakeLong, validate_batch
@@ -27,6 +29,12 @@ from tidelog.kernel.topics import Topic
 from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import (
+    PARTITIONS_PER_SLICE,
+    merge,
+    partition_count,
+    slices,
+)
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.handlers.vouching import Voucher
 from tidelog.plugins.protocol_kafka.messages.produce import (
@@ -121,6 +129,32 @@ async def _answer_once_added(
 
 
 def _append_all(
+    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if partition_count(request.topic_data, "partition_data") > PARTITIONS_PER_SLICE:
+        return _append_in_slices(context, request, voucher)
+    return _append_at_once(context, request, voucher)
+
+
+async def _append_in_slices(
+    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
+) -> ProduceResponse | None:
+    """Append very many batches, so that other requests have their turn in between."""
+    answers: dict[int, TopicProduceResponse] = {}
+    pace = Pace()
+    for some in slices(request.topic_data, "partition_data"):
+        part = copy.copy(request)
+        part.topic_data = some.topics
+        answer = _append_at_once(context, part, voucher)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if answer is not None:
+            merge(answers, some.places, answer.responses, "partition_responses")
+        await pace.turn()
+    return ProduceResponse(responses=[*answers.values()]) if request.acks else None
+
+
+def _append_at_once(
     context: RequestContext, request: ProduceRequest, voucher: Voucher | None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     acks_error = _check_acks(request.acks)

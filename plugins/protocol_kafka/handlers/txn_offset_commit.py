@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
@@ -16,8 +17,15 @@ from tidelog.kernel.errors import (
     StaleMemberEpoch,
     TransactionAbortable,
 )
+from tidelog.kernel.pace import Pace
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.slices import (
+    PARTITIONS_PER_SLICE,
+    merge,
+    partition_count,
+    slices,
+)
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.txn_offset_commit import (
@@ -36,7 +44,25 @@ GROUP_ERRORS_SINCE = 6
 
 
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """From version 5 on this makes the group's offsets part of the transaction by itself."""
+    """From version 5 on this makes the group's offsets part of the transaction by itself.
+
+    Very many offsets are committed in several batches, so that other requests have their turn in between.
+    """
+    if partition_count(request.topics, "partitions") <= PARTITIONS_PER_SLICE:
+        return await _commit_at_once(context, request)
+    answers: dict[int, TxnOffsetCommitResponseTopic] = {}
+    pace = Pace()
+    for some in slices(request.topics, "partitions"):
+        part = copy.copy(request)
+        part.topics = some.topics
+        merge(answers, some.places, (await _commit_at_once(context, part)).topics, "partitions")
+        await pace.turn()
+    return TxnOffsetCommitResponse(topics=[*answers.values()])
+
+
+async def _commit_at_once(
+    context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
     version = context.api_version
     offsets, refused = _offsets(context, request.topics, version)
     errors: dict[tuple[int, int], BrokerError | None] = dict(refused)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tidelog.kernel.coordination.transactions import EndOfTransaction, ProducerIdentity
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
-    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
-    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -19,33 +20,40 @@ from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
 
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Each partition by itself."""
-    results = [
-        WritableTxnMarkerResult(
-            producer_id=marker.producer_id,
-            topics=[await _mark_topic(context, marker, topic) for topic in marker.topics],
+    """Each partition by itself; as in Apache Kafka one answer for each producer and partition."""
+    pace = Pace()
+    results: dict[int, dict[str, dict[int, int]]] = {}
+    for marker in request.markers:
+        end = EndOfTransaction(
+            ProducerIdentity(marker.producer_id, marker.producer_epoch),
+            marker.transaction_result,
+            marker.coordinator_epoch,
+            marker.transaction_version,
         )
-        for marker in request.markers
-    ]
-    return WriteTxnMarkersResponse(markers=results)
-
-
-async def _mark_topic(
-    context: RequestContext, marker: WritableTxnMarker, topic: WritableTxnMarkerTopic
-) -> WritableTxnMarkerTopicResult:
-    end = EndOfTransaction(
-        ProducerIdentity(marker.producer_id, marker.producer_epoch),
-        marker.transaction_result,
-        marker.coordinator_epoch,
-        marker.transaction_version,
+        by_topic = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            codes = by_topic.setdefault(topic.name, {})
+            for index in dict.fromkeys(topic.partition_indexes):
+                codes[index] = await _mark(context, TopicPartition(topic.name, index), end)
+                await pace.turn()
+        await pace.turn()
+    return WriteTxnMarkersResponse(
+        markers=[_result(producer_id, by_topic) for producer_id, by_topic in results.items()]
     )
-    partitions = [
-        WritableTxnMarkerPartitionResult(
-            partition_index=index, error_code=await _mark(context, TopicPartition(topic.name, index), end)
+
+
+def _result(producer_id: int, by_topic: Mapping[str, Mapping[int, int]]) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                for index, code in codes.items()
+            ],
         )
-        for index in topic.partition_indexes
+        for name, codes in by_topic.items()
     ]
-    return WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions)
+    return WritableTxnMarkerResult(producer_id=producer_id, topics=topics)
 
 
 async def _mark(context: RequestContext, place: TopicPartition, end: EndOfTransaction) -> int:

@@ -171,7 +171,7 @@ def _tell_of_strangers(directory: Path, replay: MetadataReplay) -> None:
     names = foreign_settings(replay.image)
     if names:
         _log.warning(
-            "%s sets broker keys; those that cannot be changed while this broker runs are taken from its own "
+            "%s sets broker keys that cannot be changed while this broker runs; they are taken from its own "
             "configuration only, and kept for Apache Kafka: %s",
             directory, ", ".join(names),
         )  # fmt: skip

@@ -105,6 +105,9 @@ class SegmentLoader:
         try:
             _learn_ends(segment, following)
             _check_empty_index(segment)
+        except EmptyIndexError as error:
+            _log.info("%s: %s; it is rebuilt from the log", self._label, error)
+            return False
         except CorruptBatch as error:
             _log.warning("%s: %s; its segment is checked and its index is made anew", self._label, error)
             return False
@@ -235,11 +238,20 @@ def _overflows(segment: Segment) -> bool:
     )
 
 
+class EmptyIndexError(CorruptBatch):
+    """An index without entries for a log that calls for some, which need not be a fault.
+
+    Apache Kafka writes an entry before an append, at most one for each, so that a segment that it compacted
+    in one append has none.
+    """
+
+
 def _check_empty_index(segment: Segment) -> None:
-    """Refuse an index without entries for a log that calls for some: its files were emptied by something.
+    """Refuse an index without entries for a log that calls for some.
 
     Raises:
-        CorruptBatch: it has to be made anew, or the log is damaged.
+        EmptyIndexError: it has to be rebuilt.
+        CorruptBatch: the log is damaged.
     """
     index = segment.index
     knows_times = index.last_timestamp()[0] > NO_TIMESTAMP
@@ -247,8 +259,8 @@ def _check_empty_index(segment: Segment) -> None:
         return
     for position, header in iter_headers(segment.open_log(), 0, segment.size):
         if position > segment.index_interval_bytes and not index.entries:
-            raise CorruptBatch(f"{index} has no entries")
+            raise EmptyIndexError(f"{index} has no entries for a log of {segment.size} bytes")
         if header.max_timestamp > NO_TIMESTAMP and not knows_times:
-            raise CorruptBatch(f"{index} has no entries for times")
+            raise EmptyIndexError(f"{index} has no entries for times")
         if position > segment.index_interval_bytes:
             return

@@ -6,13 +6,14 @@ Source: seed 001, "Startup: validate, lock, recover, schedule".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
 import trio
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
@@ -34,7 +35,7 @@ class ParallelOpening:
 
     def __init__(
         self,
-        registered: frozenset[UUID],
+        registered: Mapping[UUID, int],
         threads_per_directory: int,
         progress: Callable[[int], None] | None,
     ) -> None:
@@ -78,10 +79,14 @@ class ParallelOpening:
             if self._progress is not None:
                 self._progress(len(self.stores))
 
+    def _is_registered(self, spec: PartitionSpec) -> bool:
+        """Whether the partition was there before this start: its topic may have got more since."""
+        return spec.topic_partition.partition < self._registered.get(spec.topic_id, 0)
+
     def _create(self, placement: Placement) -> None:
         spec = placement.spec
         path = placement.directory.partition_path(spec.topic_partition)
-        if spec.topic_id in self._registered:
+        if self._is_registered(spec):
             _log.warning("%s is not there, though its topic is known; it is created empty", path)
         disk.mkdir(path)
         self._created.append(path)
@@ -92,9 +97,7 @@ class ParallelOpening:
             try:
                 if not placement.exists:
                     self._create(placement)
-                store = open_partition(
-                    placement, registered=spec.topic_id in self._registered, remaining=remaining
-                )
+                store = open_partition(placement, registered=self._is_registered(spec), remaining=remaining)
             except (OSError, BrokerError) as error:
                 self._note(placement, error)
                 return

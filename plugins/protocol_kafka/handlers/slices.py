@@ -1,0 +1,51 @@
+"""Large requests in slices: each is served as a request of its own, and others have their turn in between."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+PARTITIONS_PER_SLICE: Final = 500
+
+
+class Slice(NamedTuple, Generic[T]):
+    """Some of a request's topics with some of their partitions; `places` are the topics' in the request."""
+
+    places: list[int]
+    topics: list[T]
+
+
+def slices(topics: Sequence[T], field: str) -> Iterator[Slice[T]]:
+    """Cut topics, whose partitions are in the list `field`, into pieces with so many partitions."""
+    current: Slice[T] = Slice([], [])
+    left = PARTITIONS_PER_SLICE
+    for place, topic in enumerate(topics):
+        partitions = getattr(topic, field)
+        for start in range(0, max(len(partitions), 1), PARTITIONS_PER_SLICE):
+            some = copy.copy(topic)
+            setattr(some, field, partitions[start : start + PARTITIONS_PER_SLICE])
+            current.places.append(place)
+            current.topics.append(some)
+            left -= max(len(getattr(some, field)), 1)
+            if left <= 0:
+                yield current
+                current, left = Slice([], []), PARTITIONS_PER_SLICE
+    if current.topics:
+        yield current
+
+
+def partition_count(topics: Sequence[T], field: str) -> int:
+    """How many partitions the topics have in the list `field`, at least one for each."""
+    return sum(len(getattr(topic, field)) or 1 for topic in topics)
+
+
+def merge(answers: dict[int, T], places: Sequence[int], topics: Sequence[T], field: str) -> None:
+    """Take in the answer to a slice: partitions of a topic that was cut come together again."""
+    for place, topic in zip(places, topics, strict=True):
+        if place in answers:
+            getattr(answers[place], field).extend(getattr(topic, field))
+        else:
+            answers[place] = topic
