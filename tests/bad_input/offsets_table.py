@@ -71,12 +71,7 @@ TARGETS = (
     Case("a topic name with a slash", _sends(topic="a/b"), UNKNOWN),
     Case("a partition that is not there", _sends(partition=9), UNKNOWN),
     Case("a negative partition", _sends(partition=-1), UNKNOWN),
-    Case(
-        "a partition twice",
-        _sends(times=2),
-        TWICE,
-        tidelog=Differs(f"{TWICE},{TWICE}", "each is answered, as Kafka did up to 3.9"),
-    ),
+    Case("a partition twice", _sends(times=2), TWICE),
     Case("nothing", _nothing, NOTHING),
     Case("a leader epoch that is long gone", _sends(epoch=-2), "FENCED_LEADER_EPOCH"),
     Case("a leader epoch that is to come", _sends(epoch=99), "UNKNOWN_LEADER_EPOCH"),
