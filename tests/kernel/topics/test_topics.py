@@ -475,7 +475,7 @@ async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
     topics = scene.again()
     await topics.load()
     assert topics.get("flights").config.max_message_bytes == 5000
-    assert "topic flights: of.a.plugin" in caplog.text
+    assert "topic flights: Unknown topic config name: of.a.plugin" in caplog.text
     assert "topic flights: segment.bytes" in caplog.text
 
 
