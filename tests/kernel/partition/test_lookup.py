@@ -150,6 +150,18 @@ def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, c
         assert -(2**63) <= found.timestamp_ms < 2**63
 
 
+def test_a_record_that_cannot_be_read_stands_for_those_behind_it() -> None:
+    plain = make_batch([b"v"] * 3, timestamps=BASE)
+    size = (len(plain) - HEADER_BYTES) // 3
+    header = parse_header(plain)._replace(max_timestamp=BASE + 9)
+    records = plain[HEADER_BYTES : HEADER_BYTES + size] + b"\xff" * (2 * size)
+    partition = open_partition()
+    partition.append_as_follower(pack_batch(header, records))
+    assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 0, 0)
+    assert offset_for_timestamp(partition, BASE + 1) == TimestampOffset(BASE + 9, 1, 0)
+    assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 9, 1, 0)
+
+
 def test_a_header_that_promises_more_than_its_records_hold() -> None:
     partition = open_partition()
     header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))

@@ -15,9 +15,12 @@ from tidelog.kernel.partition.snapshots import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
+    remove_snapshots,
     snapshot_name,
     snapshot_offsets,
 )
+
+from .parts import new_store
 
 SEQUENCES = 2**31
 
@@ -152,3 +155,28 @@ def test_names() -> None:
         "00000000000000000009.snapshot.deleted",
     ]
     assert snapshot_offsets(names) == [7, 147001]
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left"),
+    [
+        ({}, [0, 1, 3, 7, 9, LARGEST]),
+        ({"below": 0}, [0, 1, 3, 7, 9, LARGEST]),
+        ({"below": 6}, [3, 7, 9, LARGEST]),
+        ({"below": 7}, [7, 9, LARGEST]),
+        ({"below": 8}, [7, 9, LARGEST]),
+        ({"above": LARGEST - 1}, [0, 1, 3, 7, 9]),
+        ({"above": 7}, [0, 1, 3, 7]),
+        ({"above": 6}, [0, 1, 3]),
+        ({"below": 4, "above": 8}, [3, 7]),
+    ],
+)
+def test_removing_those_beyond_bounds(bounds: dict[str, int], left: list[int]) -> None:
+    store = new_store()
+    for offset in (0, 1, 3, 7, 9, LARGEST):
+        store.write_side_file(snapshot_name(offset), b"")
+    remove_snapshots(store, **bounds)
+    assert snapshot_offsets(store.side_files()) == left
