@@ -8,11 +8,14 @@ import gc
 import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import Phase, settings
 
+from tests.in_memory import memory_folder
 from tests.peers import PeerUnavailableError
 
 if TYPE_CHECKING:
@@ -116,6 +119,18 @@ def pytest_runtest_call() -> Generator[None]:
     """Tests ask for peers, and pytest-trio's fixtures run here too."""
     with skipping_without_peer(), keeping_the_reason():
         yield
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Path]:
+    """Give tests that are marked `in_memory` a directory there."""
+    node = cast("pytest.Item", request.node)
+    memory = memory_folder()
+    if memory is None or node.get_closest_marker("in_memory") is None:
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="tidelog-tests-", dir=memory) as name:
+        yield Path(name)
 
 
 @contextmanager

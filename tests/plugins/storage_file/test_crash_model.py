@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.in_memory import memory_folder
 from tests.plugins.storage_file.files import (
     IdleTasks,
     LogDirectoryScene,
@@ -39,7 +40,7 @@ class CrashingLog(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="tidelog-crash-"))
+        self.root = Path(tempfile.mkdtemp(prefix="tidelog-crash-", dir=memory_folder()))
         self.number = 0
         self.model = ModelLog()
         self.scene = LogDirectoryScene(self.root / "0", IdleTasks())

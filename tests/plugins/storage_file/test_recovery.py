@@ -24,6 +24,8 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
 from tidelog.plugins.storage_file.recovery import loading, recovery
 
+pytestmark = pytest.mark.in_memory
+
 SETTINGS = {"segment_bytes": 4000, "index_interval_bytes": 300}
 FIRST_LOG = "00000000000000000000.log"
 

@@ -28,6 +28,8 @@ from tidelog.plugins.storage_file.testing import (
     Recorder,
 )
 
+pytestmark = pytest.mark.in_memory
+
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100, "file_delete_delay_ms": 600_000}
 MARKS = (".cleaned", ".swap", ".deleted")
 ENOSPC = 28

@@ -15,6 +15,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.in_memory import memory_folder
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, evict_page
 from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.records.batch import Buffer
@@ -84,7 +85,7 @@ def test_a_search_for_aborted_transactions_finds_all_or_would_block(
     entries = aborted(count)
     end = start + size
     expected = [entry for entry in entries if entry.last_offset >= start and entry.first_offset < end]
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as directory:
         index = index_with(directory, entries)
         with ShortDisk(allowing(pattern)).installed():
             waited: list[AbortedTransaction] = []
@@ -104,7 +105,10 @@ def test_a_transaction_index_is_truncated_where_it_should_be(
 ) -> None:
     entries = aborted(count)
     kept = [entry for entry in entries if entry.last_offset < offset]
-    with tempfile.TemporaryDirectory() as directory, ShortDisk(allowing(pattern)).installed():
+    with (
+        tempfile.TemporaryDirectory(dir=memory_folder()) as directory,
+        ShortDisk(allowing(pattern)).installed(),
+    ):
         index = index_with(directory, entries)
         index.truncate_to(offset)
         assert index.last_offset == (kept[-1].last_offset if kept else -1)
@@ -143,7 +147,7 @@ def filled_store() -> Generator[tuple[PartitionStore, list[Buffer]]]:
         await scene.storage.open()
         return await scene.open_store(**SETTINGS)
 
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as directory:
         scene = LogDirectoryScene(Path(directory), IdleTasks())
         store = trio.run(open_it, scene)
         yield store, list(append_many(store, 12, 700, records=3))

@@ -17,6 +17,8 @@ from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 
+pytestmark = pytest.mark.in_memory
+
 FAR = 2**31
 OFFSETS = [0, 5, FAR - 2, FAR - 1, FAR, FAR + 7, 3 * FAR, 3 * FAR + 1]
 PIECES = [0, FAR, 3 * FAR]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from tests.in_memory import memory_folder
 from tests.kernel.partition.transaction_model import CONFIG, TransactionalLog
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut
 from tidelog.kernel.storage import PartitionStore
@@ -20,7 +21,7 @@ class InFiles(TransactionalLog):
     """Above the file backend; a crash goes on with a copy of the files as they are."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="tidelog-transactions-"))
+        self.root = Path(tempfile.mkdtemp(prefix="tidelog-transactions-", dir=memory_folder()))
         self.number = 0
         self.scene = LogDirectoryScene(self.root / "0", IdleTasks())
         super().__init__()

@@ -18,6 +18,8 @@ from tidelog.plugins.storage_file.testing.device import Device
 from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
 from tidelog.plugins.storage_file.testing.recording import Recorder
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = {"metadata.log.max.record.bytes.between.snapshots": 900}
 REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
 FATES = [
