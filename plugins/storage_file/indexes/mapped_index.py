@@ -11,6 +11,7 @@ warm. Sources: seed 002, "AbstractIndex: mmap, the warm-section search, and lock
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -21,6 +22,7 @@ from typing import ClassVar
 from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.storage import WouldBlock
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.indexes.residency import is_resident
 
 WARM_BYTES = 8192
 PAGE_BYTES = mmap.PAGESIZE
@@ -103,20 +105,21 @@ class MappedIndex:
         """
         size = self.entries * self.ENTRY.size
         mapped = self._map
-        if len(mapped) >= size or not size:
+        if not size:
             return mapped
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
-            if disk.stat(fd).st_size < size:
+            # A page fault would hold all threads of the interpreter; this read holds none.
+            if len(disk.read_up_to(fd, size, 0)) < size:
                 raise FileNotFoundError(errno.ENOENT, "it is shorter than its entries", self.path)
+            if len(mapped) >= size:
+                return mapped
             mapped = disk.map_readable(fd, size)
         finally:
             disk.close(fd)
-        try:
+        # Enters the pages into the mapping, so that neither a lookup nor `is_resident` has to.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             mapped.madvise(_POPULATE_READ)
-        except (OSError, ValueError, AttributeError):
-            for at in range(0, size, PAGE_BYTES):
-                mapped[at]
         with _publishing:
             # The writer's mapping, made meanwhile, reaches further than this one.
             if len(self._map) < size:
@@ -161,16 +164,24 @@ class MappedIndex:
             disk.close(fd)
         self.release()
 
-    def _floor(self, target: int, entries: int, mapped: mmap.mmap) -> int:
-        """The slot of the last entry whose key is at most `target`, -1 when all are above it."""
+    def _floor(self, target: int, entries: int, mapped: mmap.mmap, wait: bool) -> int:
+        """The slot of the last entry whose key is at most `target`, -1 when all are above it.
+
+        Raises:
+            WouldBlock: the pages to look at are not in memory (never with `wait`).
+        """
         unpack, size = self.KEY.unpack_from, self.ENTRY.size
         low, high = 0, entries
-        first_warm = entries - 1 - WARM_BYTES // size
-        if first_warm > 0:
+        first_warm = max(entries - 1 - WARM_BYTES // size, 0)
+        if not (wait or is_resident(mapped, first_warm * size, entries * size)):
+            raise WouldBlock
+        if first_warm:
             if unpack(mapped, first_warm * size)[0] <= target:
                 low = first_warm
-            else:
+            elif wait or is_resident(mapped, 0, first_warm * size):
                 high = first_warm
+            else:
+                raise WouldBlock
         while low < high:
             middle = (low + high) // 2
             if unpack(mapped, middle * size)[0] <= target:
@@ -180,10 +191,12 @@ class MappedIndex:
         return low - 1
 
     def _mapping(self, entries: int, wait: bool) -> mmap.mmap:
-        mapped = self._map
+        mapped, size = self._map, entries * self.ENTRY.size
         # One that is too short was loaded while another thread stored the last entry.
-        if len(mapped) < entries * self.ENTRY.size:
+        if len(mapped) < size:
             if not wait:
                 raise WouldBlock
+            mapped = self.load()
+        elif wait and not is_resident(mapped, 0, size):
             mapped = self.load()
         return mapped

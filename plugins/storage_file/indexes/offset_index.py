@@ -12,6 +12,7 @@ from __future__ import annotations
 from struct import Struct
 
 from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
+from tidelog.plugins.storage_file.indexes.residency import is_resident
 from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX
 
 _ENTRY = Struct(">ii")
@@ -43,17 +44,17 @@ class OffsetIndex(MappedIndex):
         if not entries:
             return 0
         mapped = self._mapping(entries, wait)
-        slot = self._floor(offset - self.base_offset, entries, mapped)
+        slot = self._floor(offset - self.base_offset, entries, mapped, wait)
         return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
 
     def offset_behind(self, position: int, offset: int) -> int:
         """An offset above those of all batches that start before `position`, one of which holds `offset`.
 
-        0 when no entry tells, or the index is not mapped.
+        0 when no entry tells, or the index is not in memory.
         """
         low, high = 0, self.entries
         mapped = self._map
-        if not high or len(mapped) < high * 8:
+        if not high or len(mapped) < high * 8 or not is_resident(mapped, 0, high * 8):
             return 0
         entries = high
         while low < high:
@@ -77,4 +78,6 @@ class OffsetIndex(MappedIndex):
         """Drop the entries of `offset` and of later ones; the file is cut when the segment closes."""
         if self.entries:
             last_kept = offset - 1 - self.base_offset
-            self.entries = self._floor(last_kept, self.entries, self._mapping(self.entries, wait=True)) + 1
+            self.entries = (
+                self._floor(last_kept, self.entries, self._mapping(self.entries, wait=True), wait=True) + 1
+            )

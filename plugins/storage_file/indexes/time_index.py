@@ -75,7 +75,7 @@ class TimeIndex(MappedIndex):
         if not entries:
             return self.base_offset
         mapped = self._mapping(entries, wait=True)
-        slot = self._floor(timestamp, entries, mapped)
+        slot = self._floor(timestamp, entries, mapped, wait=True)
         return self.base_offset if slot < 0 else self.base_offset + _unpack_from(mapped, slot * 12)[1]
 
     def truncate_to(self, offset: int) -> None:
