@@ -22,11 +22,6 @@ class Pace:
     def __init__(self) -> None:
         self._until = perf_counter() + STEP_SECONDS
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the next `turn` lets others go first."""
-        return perf_counter() >= self._until
-
     async def turn(self) -> None:
         """Let others have their turn, if they have waited for so long; a checkpoint only then."""
         if perf_counter() >= self._until:

@@ -60,15 +60,17 @@ class Repeated(NamedTuple):
 
 
 def repeated_arrays() -> list[Repeated]:
-    """Every array of the first and the last version of every API that is served."""
+    """Every array of the last version of every API, and of the first with the same elements."""
     found: list[Repeated] = []
     for served in SERVED.values():
         api = APIS[served.key]
         for version in sorted({served.min_version, served.max_version}):
             for path, kind in _arrays(api.request_class, version, api.versions.is_flexible(version)):
-                for elements in Elements:
-                    if elements is not Elements.LONG or _has_text(kind, version):
-                        found.append(Repeated(api, version, path, elements))
+                found.append(Repeated(api, version, path, Elements.SAME))
+                if version == served.max_version:
+                    found.append(Repeated(api, version, path, Elements.EACH_ANOTHER))
+                    if _has_text(kind, version):
+                        found.append(Repeated(api, version, path, Elements.LONG))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -255,6 +256,23 @@ async def test_a_bad_index_does_no_harm(
     again = await crashed_with(scene, lambda crashed: INDEX_DAMAGE[name](crashed.partition_dir / target))
     assert read_all(again) == b"".join(batches)
     assert_indexed_like_new(again, batches)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning(
+    scene: LogDirectoryScene, suffix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka leaves one for a segment that it compacted in one append."""
+    caplog.set_level(logging.INFO)
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 60, 200)
+    await scene.storage.close()
+    target = min(scene.partition_dir.glob(f"*{suffix}")).name
+    again = await crashed_with(scene, lambda crashed: cut(crashed.partition_dir / target, 0))
+    assert_indexed_like_new(again, batches)
+    (told,) = [record for record in caplog.records if "no entries" in record.getMessage()]
+    assert told.levelno == logging.INFO
+    assert told.getMessage().endswith("it is rebuilt from the log")
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

@@ -142,6 +142,14 @@ async def test_synonyms_are_told_when_asked_for(client: Client, version: int) ->
         )
 
 
+async def test_a_default_that_there_is_not_is_no_synonym(client: Client) -> None:
+    """As Apache Kafka 4.3.1 answers for its keys whose default is null."""
+    asked = request(BROKER_RESOURCE, "1", ["log.retention.ms", "listeners"], include_synonyms=True)
+    configs = by_name(only(await client.ask(DESCRIBE_CONFIGS, 4, asked)))
+    assert (configs["log.retention.ms"].value, configs["log.retention.ms"].synonyms) == (None, [])
+    assert configs["listeners"].synonyms
+
+
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 3))
 async def test_documentation_is_told_when_asked_for(client: Client, version: int) -> None:
     for include in (False, True):

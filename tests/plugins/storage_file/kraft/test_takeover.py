@@ -19,7 +19,10 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.storage import StorageContext, TopicRecord
 from tidelog.plugins.storage_file.kraft.batches import data_batch
 from tidelog.plugins.storage_file.kraft.framing import frame
+from tidelog.plugins.storage_file.kraft.image.state import MetadataImage
 from tidelog.plugins.storage_file.kraft.records import cluster, topics, transactions
+from tidelog.plugins.storage_file.kraft.records.settings import BROKER_RESOURCE
+from tidelog.plugins.storage_file.kraft.takeover import foreign_settings
 
 UNKNOWN = bytes.fromhex("016e02deadbeef")
 TOPIC = bytes(range(16))
@@ -193,3 +196,9 @@ async def test_what_the_format_tool_added_is_taken_over(scene: LogDirectoryScene
 def test_records_of_topics_compare_without_their_epochs() -> None:
     record = TopicRecord("t", uuid4(), 1)
     assert attrs.evolve(record, leader_epochs=(5,)) == record
+
+
+def test_foreign_settings_leave_out_keys_that_count_here() -> None:
+    image = MetadataImage()
+    image.configs[BROKER_RESOURCE, "1"] = {"message.max.bytes": "5", "log.cleaner.threads": "2"}
+    assert foreign_settings(image) == ["log.cleaner.threads (broker 1)"]

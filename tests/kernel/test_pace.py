@@ -1,0 +1,51 @@
+"""Work in steps: others have their turn, and not at every small piece."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+import trio
+import trio.testing
+
+from tidelog.kernel import pace
+from tidelog.kernel.pace import Pace, run_in_steps
+
+
+async def turns_of_others(steps: int) -> int:
+    """How often another task ran meanwhile."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    def work() -> Generator[None, None, str]:
+        for _ in range(steps):
+            yield
+        return "done"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        assert await run_in_steps(work()) == "done"
+        nursery.cancel_scope.cancel()
+    return turns
+
+
+async def test_others_have_their_turn_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(10_000))
+    monkeypatch.setattr(pace, "perf_counter", lambda: float(next(times)))
+    assert await turns_of_others(100) > 90
+
+
+async def test_small_pieces_are_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
+    assert await turns_of_others(100) <= 1
+
+
+async def test_a_turn_that_is_not_due_is_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
+    with trio.testing.assert_no_checkpoints():
+        await Pace().turn()

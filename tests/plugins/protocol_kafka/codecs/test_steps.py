@@ -1,0 +1,101 @@
+"""Large messages: what is too large for one step, and the same bytes and values in many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugins.protocol_kafka.codecs.samples import FLEXIBLE
+from tidelog.plugins.protocol_kafka.codecs import (
+    DecodeError,
+    TooManyElements,
+    decode,
+    encode,
+    large_decoder,
+    large_encoder,
+    small_decoder,
+    small_encoder,
+)
+from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, array, struct
+from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS, MAX_REQUEST_ELEMENTS
+from tidelog.plugins.protocol_kafka.codecs.types import INT32, STRING
+
+
+@struct(VersionSpan(0, 1, flexible=1))
+class Named:
+    """A list of strings and one of numbers."""
+
+    names: list[str] = array(STRING)
+    numbers: list[int] = array(INT32)
+
+
+def named(names: int, numbers: int = 0) -> Named:
+    """A message of so many."""
+    return Named(names=[f"name {number}" for number in range(names)], numbers=[*range(numbers)])
+
+
+def run(steps: Any) -> tuple[int, Any]:
+    """How many steps it took, and the outcome."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return count, done.value
+        count += 1
+
+
+@pytest.mark.parametrize("version", [0, FLEXIBLE])
+@pytest.mark.parametrize(("names", "numbers"), [(0, 0), (FEW_ELEMENTS, 0), (400, FEW_ELEMENTS - 400)])
+def test_few_elements_are_decoded_and_encoded_at_once(version: int, names: int, numbers: int) -> None:
+    message = named(names, numbers)
+    data = encode(message, version)
+    assert small_decoder(Named, version)(data, 0) == (message, len(data))
+    parts: list[Any] = []
+    small_encoder(Named, version)(message, parts)
+    assert b"".join(parts) == data
+
+
+@pytest.mark.parametrize("version", [0, FLEXIBLE])
+@pytest.mark.parametrize(("names", "numbers"), [(FEW_ELEMENTS + 1, 0), (401, FEW_ELEMENTS - 400)])
+def test_more_elements_are_too_many_for_one_step(version: int, names: int, numbers: int) -> None:
+    data = encode(named(names, numbers), version)
+    with pytest.raises(TooManyElements):
+        small_decoder(Named, version)(data, 0)
+
+
+def test_an_encoder_of_small_answers_leaves_the_parts_as_they_were() -> None:
+    parts: list[Any] = [b"before"]
+    with pytest.raises(TooManyElements):
+        small_encoder(Named, FLEXIBLE)(named(FEW_ELEMENTS + 1), parts)
+    assert parts == [b"before"]
+
+
+@pytest.mark.parametrize("version", [0, FLEXIBLE])
+@pytest.mark.parametrize(("names", "numbers"), [(0, 0), (5000, 0), (5000, MAX_REQUEST_ELEMENTS - 5000)])
+def test_many_elements_take_many_steps(version: int, names: int, numbers: int) -> None:
+    message = named(names, numbers)
+    data = encode(message, version)
+    steps, (decoded, position) = run(large_decoder(Named, version)(data, 0))
+    assert (decoded, position) == (message, len(data))
+    assert steps > names // 100
+    parts: list[Any] = []
+    steps, _ = run(large_encoder(Named, version)(message, parts))
+    assert b"".join(parts) == data
+    assert steps > names // 100
+
+
+@pytest.mark.parametrize(("names", "numbers"), [(MAX_REQUEST_ELEMENTS + 1, 0), (5000, MAX_REQUEST_ELEMENTS)])
+def test_a_request_has_no_more_elements_than_the_limit(names: int, numbers: int) -> None:
+    message = named(names, numbers)
+    data = encode(message, FLEXIBLE)
+    with pytest.raises(DecodeError, match="elements"):
+        run(large_decoder(Named, FLEXIBLE)(data, 0))
+    assert decode(Named, FLEXIBLE, data) == message  # an answer may
+
+
+def test_tagged_fields_count_as_elements() -> None:
+    tagged = encode(Named(names=[], numbers=[]), FLEXIBLE)[:-1] + b"\x80\x08" + b"\x63\x00" * 1024
+    with pytest.raises(DecodeError, match="1024 tagged fields are more than 1000"):
+        decode(Named, FLEXIBLE, tagged)

@@ -1,0 +1,36 @@
+"""What a start says in the log about partitions: nothing about those that came by a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+
+
+async def test_partitions_added_to_a_topic_that_was_loaded_are_no_surprise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path)}
+    async with running_broker(settings) as broker:
+        await broker.topics.create(NewTopic("flights", 2))
+    async with running_broker(settings) as broker:
+        await broker.topics.grow("flights", 4)
+        assert len(broker.topics.get("flights").partitions) == 4
+    assert "is not there" not in caplog.text
+
+
+async def test_a_partition_that_was_there_before_is_missed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path)}
+    async with running_broker(settings) as broker:
+        await broker.topics.create(NewTopic("flights", 2))
+    for path in (tmp_path / "flights-1").iterdir():
+        path.unlink()
+    (tmp_path / "flights-1").rmdir()
+    async with running_broker(settings):
+        pass
+    assert "flights-1 is not there, though its topic is known" in caplog.text
