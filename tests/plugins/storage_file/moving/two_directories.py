@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from tidelog.kernel.storage import PartitionSpec, TopicPartition, TopicRecord
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
+from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_duplicates_aside
 from tidelog.plugins.storage_file.indexes.choice import IndexFormats
@@ -59,10 +61,15 @@ class TwoDirectories:
             lambda: None,
             1 << 20,
             directory.write_recovery_points,
-            self.errors.append,
+            partial(self._disk_failed, directory),
             IndexFormats({}),
             LoadProgress(),
         )
+
+    def _disk_failed(self, directory: LogDirectory, error: OSError) -> None:
+        # As a storage decides: a background job may look for files that a move has renamed since.
+        if tells_of_the_disk(error, directory.path):
+            self.errors.append(error)
 
     @property
     def source(self) -> LogDirectory:
