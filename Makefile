@@ -5,6 +5,7 @@ PORT ?= 9092
 DATA ?= data
 VENV ?= .venv
 PYTEST_ARGS ?=
+ROUNDS ?= 10
 MINUTES ?= 5
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
 PYTEST_WORKERS ?= 2
@@ -24,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak docs news clean
+.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +62,10 @@ check: lint types layers test ## everything a change has to pass
 soak: $(DEV_INSTALLED) ## real clients against a broker that is killed, loses power, is changed (MINUTES=5 SEED=...)
 	@scripts/install_peers.sh
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+hands: $(DEV_INSTALLED) ## one directory in the hands of tidelog and Apache Kafka in turn (ROUNDS=10 SEED=...)
+	@scripts/install_peers.sh
+	$(BIN)/python -m tests.hands --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 	$(BIN)/python -m benchmarks

@@ -45,7 +45,8 @@ class KafkaServer:
     """A node whose configuration and output are in `work_dir` and whose logs are in `data_dir`.
 
     It can be started again after `stop` or `kill`, on the same ports and data. `settings` are lines of
-    server.properties that replace or join the ones a single node needs.
+    server.properties that replace or join the ones a single node needs. The controller is found by
+    `controller.quorum.voters`, or by `controller.quorum.bootstrap.servers` with `dynamic_quorum`.
     """
 
     distribution: KafkaDistribution
@@ -53,6 +54,7 @@ class KafkaServer:
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     jvm_options: tuple[str, ...] = QUICK_JVM_OPTIONS
     data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
+    dynamic_quorum: bool = False
     port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
     _controller_port: int = attrs.field(init=False)
@@ -84,13 +86,21 @@ class KafkaServer:
     def _properties_path(self) -> Path:
         return self.work_dir / "server.properties"
 
+    @property
+    def _format_options(self) -> list[str]:
+        return ["--standalone"] if self.dynamic_quorum else []
+
     def properties(self) -> dict[str, str]:
         """The node's whole configuration, by Kafka's key names."""
         plaintext, controller = f"{LOOPBACK}:{self.port}", f"{LOOPBACK}:{self._controller_port}"
+        if self.dynamic_quorum:
+            quorum = {"controller.quorum.bootstrap.servers": controller}
+        else:
+            quorum = {"controller.quorum.voters": f"1@{controller}"}
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@{controller}",
+            **quorum,
             "listeners": f"PLAINTEXT://{plaintext},CONTROLLER://{controller}",
             "advertised.listeners": f"PLAINTEXT://{plaintext}",
             "controller.listener.names": "CONTROLLER",
@@ -116,7 +126,8 @@ class KafkaServer:
         # A letter in front: the tool takes an id that begins with a dash for an option.
         cluster_id = "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:].rstrip("=")
         formatted = self.distribution.run_tool(
-            _STORAGE_TOOL, ["format", "-t", cluster_id, "-c", str(self._properties_path)]
+            _STORAGE_TOOL,
+            ["format", "-t", cluster_id, "-c", str(self._properties_path), *self._format_options],
         )
         if formatted.returncode != 0:
             raise ServerFailedError(

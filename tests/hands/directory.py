@@ -1,0 +1,104 @@
+"""One data directory and the two brokers that have it in turn, at the same address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+
+from tests.peers import KafkaServer, TidelogServer, find_kafka
+
+Server: TypeAlias = KafkaServer | TidelogServer
+
+COMMON = {
+    "node.id": "1",
+    "offsets.topic.num.partitions": "10",
+    "transaction.state.log.num.partitions": "10",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "offsets.retention.check.interval.ms": "600000",
+    # Until then a kill brings records back that were deleted, with either broker.
+    "log.flush.start.offset.checkpoint.interval.ms": "200",
+    "log.initial.task.delay.ms": "200",
+}
+KAFKA = {
+    # After a kill Kafka waits that long before the same broker may come back.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+HEAP = ("-Xmx512M", "-XX:TieredStopAtLevel=1")
+START_TIMEOUT_S = 240.0
+
+
+@attrs.frozen
+class Layout:
+    """What a directory is like: how many there are, how Kafka finds its controller, who formats them."""
+
+    log_dirs: int
+    dynamic_quorum: bool
+    tidelog_first: bool
+
+    def __str__(self) -> str:
+        setting = "bootstrap.servers" if self.dynamic_quorum else "voters"
+        first = "tidelog" if self.tidelog_first else "Apache Kafka"
+        return f"{self.log_dirs} log dir(s), controller.quorum.{setting}, formatted by {first}"
+
+
+LAYOUTS = (
+    Layout(1, dynamic_quorum=False, tidelog_first=True),
+    Layout(2, dynamic_quorum=True, tidelog_first=False),
+    Layout(2, dynamic_quorum=False, tidelog_first=False),
+    Layout(1, dynamic_quorum=True, tidelog_first=True),
+    Layout(2, dynamic_quorum=True, tidelog_first=True),
+    Layout(1, dynamic_quorum=False, tidelog_first=False),
+    Layout(1, dynamic_quorum=True, tidelog_first=False),
+    Layout(2, dynamic_quorum=False, tidelog_first=True),
+)
+"""In an order in which the first four have every pair of properties."""
+
+
+class HandedDirectory:
+    """The data below `place`, and who has it."""
+
+    def __init__(self, place: Path, layout: Layout) -> None:
+        self.layout = layout
+        self.log_dirs = [place / f"data-{number}" for number in range(layout.log_dirs)]
+        for path in self.log_dirs:
+            path.mkdir(parents=True)
+        settings = {**COMMON, "log.dirs": ",".join(map(str, self.log_dirs))}
+        self.kafka = KafkaServer(
+            find_kafka(),
+            place / "kafka",
+            {**KAFKA, **settings},
+            heap=HEAP,
+            data_dir=self.log_dirs[0],
+            dynamic_quorum=layout.dynamic_quorum,
+        )
+        self.tidelog = TidelogServer(
+            place / "tidelog", settings, requested_port=self.kafka.port, data_dir=self.log_dirs[0]
+        )
+        self.bootstrap = self.kafka.bootstrap
+
+    def server(self, turn: int) -> Server:
+        """Whose turn it is; turns count from 0."""
+        return self.tidelog if (turn % 2 == 0) == self.layout.tidelog_first else self.kafka
+
+    def start(self, turn: int) -> Server:
+        """Start the broker whose turn it is.
+
+        Raises:
+            ServerFailedError: it does not start.
+        """
+        server = self.server(turn)
+        server.start(START_TIMEOUT_S)
+        return server
+
+    def close(self) -> None:
+        """End whoever runs."""
+        self.kafka.kill()
+        self.tidelog.kill()
+
+    def logs(self) -> list[Path]:
+        """All log segments."""
+        return sorted(path for root in self.log_dirs for path in root.glob("*-*/*.log"))
