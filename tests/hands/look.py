@@ -70,7 +70,7 @@ class View:
             {group: found for group, found in self.offsets.items() if group not in gone_groups},
             {group: found for group, found in self.groups.items() if group not in gone_groups},
             {
-                tool: [line for line in lines if words.isdisjoint(line.split())]
+                tool: [line for line in lines if words.isdisjoint(line.replace("'", "").split())]
                 for tool, lines in self.tools.items()
             },
         )
@@ -208,12 +208,13 @@ class Looker:
     def _groups(self) -> dict[str, object]:
         listed = self.admin.list_consumer_groups().result(DEADLINE_S)
         kinds = {group.group_id: str(group.type) for group in listed.valid}
-        described = self.admin.describe_consumer_groups(sorted(kinds)) if kinds else {}
         found: dict[str, object] = {}
-        for name, future in described.items():
+        for name, kind in kinds.items():
+            # One after the other: librdkafka may give up groups that it describes at the same time.
+            (future,) = self.admin.describe_consumer_groups([name]).values()
             group = future.result(DEADLINE_S)
             members = sorted((member.member_id, member.client_id) for member in group.members)
-            found[name] = (kinds[name], str(group.state), group.partition_assignor, members)
+            found[name] = (kind, str(group.state), group.partition_assignor, members)
         return found
 
     def _offsets(self, group: str) -> dict[tuple[str, int], int]:
@@ -243,7 +244,8 @@ def run_tools(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     for name, part in zip(commands, parts, strict=True):
         assert "== failed" not in part, f"{name}: {part}"
         lines = (SPACE.sub(" ", line).strip() for line in part.splitlines())
-        found[name] = sorted(NOT_SHOWN_BY_BOTH.sub("", line).strip() for line in lines if line)
+        # Headings stand before each group, however many there are.
+        found[name] = sorted({NOT_SHOWN_BY_BOTH.sub("", line).strip() for line in lines if line})
     return found
 
 

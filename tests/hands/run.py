@@ -136,6 +136,7 @@ class _Directory:
         """What was seen before the directory changed hands is seen now."""
         if self._before is None:
             return
+        self._producer.hold()
         after = self._looker.look(self._before.groups.keys())
         if self._end is End.BUSY_KILL:
             after = after.without(

@@ -108,8 +108,8 @@ CLASSIC_RECORD = StateRecord(
                     client_host="/127.0.0.1",
                     rebalance_timeout=600_000,
                     session_timeout=600_000,
-                    subscription=b"wants",
-                    assignment=b"has",
+                    subscription=bytes.fromhex("0000 00000001 0007 666c6967687473 ffffffff"),
+                    assignment=bytes.fromhex("0000 00000000 ffffffff"),
                 )
             ],
         )
