@@ -27,7 +27,6 @@ KAFKA = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
-HEAP = ("-Xmx512M", "-XX:TieredStopAtLevel=1")
 START_TIMEOUT_S = 240.0
 
 
@@ -71,7 +70,6 @@ class HandedDirectory:
             find_kafka(),
             place / "kafka",
             {**KAFKA, **settings},
-            heap=HEAP,
             data_dir=self.log_dirs[0],
             dynamic_quorum=layout.dynamic_quorum,
         )
