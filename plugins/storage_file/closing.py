@@ -33,13 +33,15 @@ async def run_by_directory(jobs: Iterable[tuple[LogDirectory | None, Job]], thre
             # Not the threads that everything else shares: those are few, and may be busy.
             limiter = trio.CapacityLimiter(threads)
             for number in range(min(threads, len(mine))):
-                share = mine[number::threads]
-                nursery.start_soon(partial(trio.to_thread.run_sync, _run_all, share, limiter=limiter))
+                nursery.start_soon(_run_all, mine[number::threads], limiter)
 
 
-def _run_all(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        job()
+async def _run_all(jobs: Sequence[Job], limiter: trio.CapacityLimiter) -> None:
+    def run() -> None:
+        for job in jobs:
+            job()
+
+    await trio.to_thread.run_sync(run, limiter=limiter)
 
 
 async def close_stores(directories: Sequence[LogDirectory], threads: int) -> list[str]:
