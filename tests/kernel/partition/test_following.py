@@ -281,6 +281,13 @@ def test_the_log_start_is_raised() -> None:
     assert offsets_in(partition.read(7, 1000, UNCOMMITTED)) == [7, 8, 9]
 
 
+def test_a_log_start_below_zero_is_none() -> None:
+    partition = open_partition()
+    partition.raise_log_start(0)
+    with pytest.raises(OffsetOutOfRange, match="cannot begin at -1"):
+        partition.raise_log_start(-1)
+
+
 def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
     partition = open_partition()
     write(partition, 1, 0, 3)
