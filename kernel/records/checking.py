@@ -150,6 +150,7 @@ class _Check(_Fields):
         self._count = count
         self._rules = rules
         self._limit = rules.limit()
+        self._null_key = None if rules.keys_required else _NO_LENGTH
 
     def newest_timestamp(self, *, bytes_follow: bool = False) -> int:
         """Return the result of the pass, or raise what was found; see `check_in_steps`."""
@@ -166,7 +167,7 @@ class _Check(_Fields):
     def check_some(self) -> bool:
         """Check some records of this piece; whether the next is for `check_one`: cut, wrong or unusual."""
         data, start, index, newest = self.data, self.position, self.index, self._newest_ahead
-        limit, keys_required = self._limit, self._rules.keys_required
+        limit, null_key = self._limit, self._null_key
         size, stop, position, end = len(data), min(self._count, index + RECORDS_PER_STEP), start, 0
         try:
             while index < stop and position < size:
@@ -186,19 +187,20 @@ class _Check(_Fields):
                 else:
                     folded, position = read_folded(data, position + 1, MAX_VARLONG_BYTES)
                 if folded > newest:
-                    if folded > (limit if newest >= 0 or not folded & 1 else -1):
+                    if folded > limit or (folded & 1 and newest < 0):
                         break
-                    newest = newest if folded & 1 else folded
+                    if not folded & 1:
+                        newest = folded
                 if (folded := data[position]) < 0x80:
                     position += 1
                 elif (second := data[position + 1]) < 0x80:
                     folded, position = folded & 0x7F | second << 7, position + 2
                 else:
                     folded, position = read_folded(data, position)
-                if (byte := data[position]) & 0x81 == 0:
-                    position += 1 + (byte >> 1)
-                elif byte == _NO_LENGTH and not keys_required:
+                if (byte := data[position]) == null_key:
                     position += 1
+                elif byte & 0x81 == 0:
+                    position += 1 + (byte >> 1)
                 else:
                     position = self._after_key(data, position)
                 if (byte := data[position]) < 0x80:

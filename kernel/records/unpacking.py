@@ -33,6 +33,9 @@ ZSTD_STEP_BYTES = 64
 """Fed at once, with the rest of a block: this library has no bound on what comes out, but each block has one,
 128 KB, and takes four bytes at least."""
 ZSTD_MOST_HEAD_BYTES = 18
+ZSTD_WINDOW_AT = 5
+ZSTD_SINGLE_SEGMENT = 0x20
+ZSTD_LEAST_WINDOW_LOG = 10
 ZSTD_BLOCK_HEAD_BYTES = 3
 ZSTD_REPEATED_BYTE = 1
 """The type of a block that holds a single byte, whatever its size says."""
@@ -49,8 +52,8 @@ LEAST_MEMORY_BYTES = 512 * 1024
 MAX_ZSTD_WINDOW_BYTES = 128 * 1024 * 1024
 """What the library that Apache Kafka uses takes, too."""
 SPARE_DECOMPRESSORS = 4
-SPARE_WINDOW_BYTES = 2 * 1024 * 1024
-"""So many are kept as threads unpack at the same time, with windows of that size: a producer's default."""
+SPARE_WINDOW_BYTES = 4 * 1024 * 1024
+"""So many are kept as threads unpack at the same time, with smaller windows: a producer's default is 2 MB."""
 
 
 class UnpackedTooLarge(CorruptBatch):
@@ -165,9 +168,16 @@ def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
             if unpacker.eof:
                 return
     finally:
-        if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _zstd_window_bytes(view) <= SPARE_WINDOW_BYTES:
+        if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _has_small_window(view):
             _spare_decompressors.append(decompressor)
     raise CorruptBatch("the zstd frame ends early")
+
+
+def _has_small_window(frame: memoryview) -> bool:
+    """Whether a frame that was unpacked has a window of `SPARE_WINDOW_BYTES` (RFC 8878, section 3.1.1.1)."""
+    if len(frame) <= ZSTD_WINDOW_AT or frame[ZSTD_WINDOW_AT - 1] & ZSTD_SINGLE_SEGMENT:
+        return _zstd_window_bytes(frame) <= SPARE_WINDOW_BYTES
+    return 1 << ZSTD_LEAST_WINDOW_LOG + (frame[ZSTD_WINDOW_AT] >> 3) < SPARE_WINDOW_BYTES
 
 
 def _zstd_window_bytes(data: Buffer) -> int:

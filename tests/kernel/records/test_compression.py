@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
+from tidelog.kernel.records import unpacking
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.unpacking import decompress
 
@@ -231,3 +232,31 @@ def test_there_is_nothing_to_unpack_with_an_unknown_codec(codec: int) -> None:
 def test_there_is_nothing_to_pack_with_an_unknown_codec(codec: int) -> None:
     with pytest.raises(UnsupportedCompression, match=f"codec {codec} "):
         compress(codec, b"data")
+
+
+@pytest.mark.parametrize(("window_log", "is_kept"), [(17, True), (21, True), (22, False), (27, False)])
+def test_decompressors_with_large_windows_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch, window_log: int, *, is_kept: bool
+) -> None:
+    spare: list[object] = []
+    monkeypatch.setattr(unpacking, "_spare_decompressors", spare)
+    parameters = zstandard.ZstdCompressionParameters(window_log=window_log, compression_level=1)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = packer.compress(bytes(100)) + packer.flush()
+    assert b"".join(unpacking.unpack(4, packed, 1000)) == bytes(100)
+    assert bool(spare) is is_kept
+    assert unpacking.memory_for(4, packed) - unpacking.LEAST_MEMORY_BYTES == 1 << window_log
+
+
+def test_a_window_beyond_kafkas_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
+    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = packer.compress(bytes(100)) + packer.flush()
+    with pytest.raises(CorruptBatch):
+        list(unpacking.unpack(4, packed, 1000))
+
+
+def test_a_snappy_block_cannot_claim_more_than_it_can_hold() -> None:
+    claim = b"\xff\xff\xff\x7f" + bytes(20)
+    with pytest.raises(CorruptBatch, match="cannot unpack to"):
+        list(unpacking.unpack(2, claim, 2**30))
