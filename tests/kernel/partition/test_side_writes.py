@@ -74,6 +74,20 @@ def test_a_truncation_leaves_the_lineage_of_the_shorter_log_on_the_disk(
     assert content == b"0\n2\n0 0\n1 1\n"
 
 
+def test_raising_the_log_start_takes_lineage_and_snapshots_along(
+    partition: Partition, tasks: ManualTasks
+) -> None:
+    for epoch in range(10):
+        partition.leader_epoch = epoch // 4
+        append(partition, 1)
+    tasks.run_jobs()
+    assert partition.store.side_files()[:3] == [f"{offset:020}.snapshot" for offset in (3, 6, 9)]
+    partition.raise_log_start(7)
+    tasks.run_jobs()
+    assert partition.store.read_side_file(CHECKPOINT_NAME) == b"0\n2\n1 7\n2 8\n"
+    assert partition.store.side_files()[:-1] == [f"{offset:020}.snapshot" for offset in (6, 9)]
+
+
 def test_a_truncation_removes_the_snapshots_above_it_from_the_disk(
     partition: Partition, tasks: ManualTasks
 ) -> None:
