@@ -129,7 +129,8 @@ def checked_topic_config(
         key = config.keys.find(name, "topic")
         try:
             if key is None or text is None:
-                _refuse_unknown(config.keys, name, text)
+                suggest = len(problems) < MAX_SUGGESTIONS and len(name) < LONG_NAME
+                _refuse_unknown(config.keys, name, text, suggest=suggest)
             else:
                 values[key.name] = key.type.parse(text)
         except ValueError as error:
@@ -208,11 +209,16 @@ def _was_set(key: ConfigKey[object], resolved: Resolved) -> bool:
     return resolved.origins.get(key.name, DEFAULT_ORIGIN) is not DEFAULT_ORIGIN
 
 
+MAX_SUGGESTIONS = 10
+LONG_NAME = 100
+"""To find the key that a name is nearest to takes long for many names, and for long ones."""
+
+
 class _UnknownKeyError(ValueError):
     """A whole sentence, which begins as Apache Kafka's does: tools look for it."""
 
 
-def _refuse_unknown(known: ConfigKeys, name: str, text: str | None) -> None:
+def _refuse_unknown(known: ConfigKeys, name: str, text: str | None, *, suggest: bool) -> None:
     """Accept a setting that Kafka knows and that asks for nothing here.
 
     Raises:
@@ -222,7 +228,7 @@ def _refuse_unknown(known: ConfigKeys, name: str, text: str | None) -> None:
         raise ValueError("has no value")
     kafka_key = kafka_topic_key(name, text)
     if kafka_key is None:
-        nearest = known.nearest(name, "topic")
+        nearest = known.nearest(name, "topic") if suggest else None
         raise _UnknownKeyError(
             f"Unknown topic config name: {name}" + (f" (did you mean {nearest}?)" if nearest else "")
         )

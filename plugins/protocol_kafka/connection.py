@@ -9,7 +9,7 @@ import logging
 import struct
 from collections.abc import Awaitable, Generator
 from types import GeneratorType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import trio
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
 
 _log = logging.getLogger(__name__)
+
+Steps: TypeAlias = Generator[None, None, object]
+"""A handler that works in steps."""
 
 _FRAME_HEAD = struct.Struct(">ii")
 CORRELATION_ID_BYTES = 4
@@ -82,7 +85,7 @@ class KafkaConnection:
         if type(response) is route.response_class:
             return _encode(route, header.correlation_id, response)
         if type(response) is GeneratorType:
-            response = _first_steps(response)
+            response = _first_steps(cast("Steps", response))
             if type(response) is route.response_class:
                 return _encode(route, header.correlation_id, response)
         if response is None:
@@ -98,7 +101,7 @@ class KafkaConnection:
             raise _malformed(route, error) from error
         response = self._handle(route, header, request)
         if type(response) is GeneratorType:
-            response = run_in_steps(response)
+            response = run_in_steps(cast("Steps", response))
         if response is None:
             return []
         if type(response) is not route.response_class:
@@ -114,7 +117,7 @@ class KafkaConnection:
         return route.handle(context, request)
 
 
-def _first_steps(steps: Generator[None, None, object]) -> object:
+def _first_steps(steps: Steps) -> object:
     """What a handler returns that works in steps, or, if there are many, an awaitable of it."""
     for _ in range(FEW_ELEMENTS):
         try:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Kind
 
 ELEMENTS_PER_STEP: Final = 64
+PIECES_PER_PART: Final = 4096
+"""Millions of pieces take tens of milliseconds to be joined."""
 
 _FAULTS: Final = (Malformed, struct.error, AttributeError, TypeError, UnicodeEncodeError)
 
@@ -254,10 +256,18 @@ class _EncoderWriter:
             head = f"for {element} in {sequence}:"
         with self.source.indented(head):
             if self._size is Size.LARGE:
-                with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
-                    self.source.line("yield")
+                self._step()
             self._value(layout, kind.element, element, nullable=False)
             self.flush()
+
+    def _step(self) -> None:
+        """Yield now and then, and join what is encoded so far."""
+        with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
+            self.source.line("yield")
+            if self._out == "out":
+                with self.source.indented(f"if len(out) > {PIECES_PER_PART}:"):
+                    self.source.line('parts.append(b"".join(out))')
+                    self.source.line("out.clear()")
 
     def _numbers(self, element: Primitive[Any], elements: str, count: str) -> None:
         with self.source.indented(f"if {count} > 0:"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import trio
 
@@ -32,7 +33,7 @@ DEFAULT = -1
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's limit: one request must not make the broker create files without end."""
-MAX_CONFIGS_PER_TOPIC = 1000
+MAX_CONFIGS_PER_TOPIC = 200
 """There are not a hundred keys."""
 SOURCES = {"topic": DYNAMIC_TOPIC_CONFIG, "broker": STATIC_BROKER_CONFIG, "default": DEFAULT_CONFIG}
 
@@ -41,6 +42,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     """Each topic by itself: one that is refused does not hinder the others."""
     partitions = 0
     pace = Pace()
+    described = _Described(context.broker.config)
     for topic in request.topics:
         partitions += _partitions(context, topic)
         await pace.turn()
@@ -56,7 +58,9 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
             results.append(_refused(context, topic, refusal))
         else:
             results.append(
-                await _create(context, topic, validate_only=request.validate_only, asked=asked[topic.name])
+                await _create(
+                    context, topic, described, validate_only=request.validate_only, asked=asked[topic.name]
+                )
             )
         await pace.turn()
     return CreateTopicsResponse(topics=results)
@@ -79,7 +83,7 @@ def _too_many(partitions: int) -> PolicyViolation:
 
 
 async def _create(
-    context: RequestContext, topic: CreatableTopic, *, validate_only: bool, asked: int
+    context: RequestContext, topic: CreatableTopic, described: _Described, *, validate_only: bool, asked: int
 ) -> CreatableTopicResult:
     topics = context.broker.topics
     try:
@@ -102,7 +106,7 @@ async def _create(
         error_message=None,
         num_partitions=partitions,
         replication_factor=1,
-        configs=_configs(context.broker.config, new),
+        configs=described.configs_of(new),
     )
 
 
@@ -149,8 +153,19 @@ def _assigned_partitions(context: RequestContext, topic: CreatableTopic) -> int:
     return len(topic.assignments)
 
 
-def _configs(config: Config, new: NewTopic) -> list[CreatableTopicConfigs]:
-    return [_config(entry) for entry in topic_config_entries(config, new.config)]
+class _Described:
+    """Configurations of new topics for one answer: topics with the same settings share theirs."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._last: tuple[Mapping[str, str], list[CreatableTopicConfigs]] | None = None
+
+    def configs_of(self, new: NewTopic) -> list[CreatableTopicConfigs]:
+        """All settings of a topic, and where each comes from."""
+        if self._last is None or self._last[0] != new.config:
+            entries = topic_config_entries(self._config, new.config)
+            self._last = new.config, [_config(entry) for entry in entries]
+        return self._last[1]
 
 
 def _config(entry: TopicConfigEntry) -> CreatableTopicConfigs:

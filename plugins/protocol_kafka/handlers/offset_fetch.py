@@ -123,7 +123,7 @@ def _one_group(
         code = error_code(error)
         if context.api_version >= GROUP_ERRORS_SINCE:
             return OffsetFetchResponse(error_code=code)
-        topics = []
+        topics = list[KnownTopic]()
         for topic in group.topics or ():
             topics.append(_all_failed(topic, code))
             yield

@@ -32,7 +32,8 @@ def slices(topics: Sequence[T], field: str) -> Iterator[Slice[T]]:
             left -= max(len(getattr(some, field)), 1)
             if left <= 0:
                 yield current
-                current, left = Slice([], []), PARTITIONS_PER_SLICE
+                current = Slice([], [])
+                left = PARTITIONS_PER_SLICE
     if current.topics:
         yield current
 
