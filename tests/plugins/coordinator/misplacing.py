@@ -132,7 +132,7 @@ def settings(data: Path) -> Mapping[str, object]:
 def earlier_version(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Let brokers hash as earlier versions did; they do not look for what is misplaced."""
     with monkeypatch.context() as patch:
-        patch.setattr(service, "state_hash", masked_hash)
+        patch.setattr(service, "StateHashes", lambda: masked_hash)
         yield
 
 
