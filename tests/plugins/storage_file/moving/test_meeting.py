@@ -128,7 +128,11 @@ async def test_what_was_replaced_before_a_move_stays_replaced(place: TwoDirector
 async def test_drafts_are_welcome_again_when_a_move_was_given_up(place: TwoDirectories) -> None:
     append_many(place.store, 30, 100)
     move = steps_to(place, "durable")
+    copy = move.copy
+    assert copy is not None
     place.give_up(move)
+    append(place.store, 100)
+    assert copy.log_end_offset == 30, "it is kept equal to the log no longer"
     place.store.replace_segments([draft_of(place.store, 0, [])], [0])
     assert place.names("b/*-future") == []
 
