@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import shutil
@@ -52,7 +53,7 @@ class LogDirectoryScene(StorageScene):
         """What a crash at this moment leaves: a scene, not open yet, on a copy of the files as they are."""
         other = LogDirectoryScene(to, self.tasks)
         other.topic_ids.update(self.topic_ids)
-        shutil.copytree(self.log_dir, other.log_dir)
+        shutil.copytree(self.log_dir, other.log_dir, copy_function=_copy_if_there)
         return other
 
     def log_files(self) -> list[Path]:
@@ -77,6 +78,12 @@ def evict_page(path: Path, page: int) -> None:
                 os.pread(fd, mmap.PAGESIZE, at)
     finally:
         os.close(fd)
+
+
+def _copy_if_there(source: str, target: str) -> None:
+    """Copy a file, unless a job in a thread has renamed or removed it since its directory was read."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(source, target)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
