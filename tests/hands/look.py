@@ -245,8 +245,14 @@ def run_tools(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         assert "== failed" not in part, f"{name}: {part}"
         lines = (SPACE.sub(" ", line).strip() for line in part.splitlines())
         # Headings stand before each group, however many there are.
-        found[name] = sorted({NOT_SHOWN_BY_BOTH.sub("", line).strip() for line in lines if line})
+        found[name] = sorted({_normalized(NOT_SHOWN_BY_BOTH.sub("", line).strip()) for line in lines if line})
     return found
+
+
+def _normalized(line: str) -> str:
+    """The configuration of a topic comes in any order."""
+    head, found, configs = line.partition("Configs: ")
+    return head + found + ",".join(sorted(filter(None, configs.split(","))))
 
 
 def faults_in_files(logs: Sequence[Path]) -> list[str]:

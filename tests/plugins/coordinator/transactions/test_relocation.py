@@ -93,13 +93,12 @@ async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
     """As after Apache Kafka had the directory meanwhile, and gave the transactional id another producer."""
     data = tmp_path / "data"
     await misplacing.fill(data, monkeypatch)
+    home = partition_for(OPEN, COUNT)
     newer = Transaction(OPEN, 4000, 0, 60_000, EMPTY, last_update_ms=1)
     with misplacing.earlier_version(monkeypatch):
         async with running_broker(settings(data)) as broker:
             record = StateRecord(encode_key(OPEN), encode_value(newer))
-            write(
-                broker, TRANSACTIONS, partition_for(OPEN, COUNT), [record], broker.clock() + HALF_AN_HOUR_MS
-            )
+            write(broker, TRANSACTIONS, home, [record], broker.clock() + HALF_AN_HOUR_MS)
     for _ in range(2):
         async with running_broker(settings(data)) as broker:
             await loaded(broker)
