@@ -14,6 +14,7 @@ from tidelog.kernel.testing import make_batch
 def test_the_bytes(commit: bool) -> None:
     batch, header = marker_batch(4711, 5, EndMarker(commit, 9), 1_700_000_000_000)
     stamp_offset(batch, 42, 3)
+    assert (header.base_offset, header.leader_epoch) == (0, -1), "not stamped yet"
     assert bytes(batch[:8]) == (42).to_bytes(8, "big")
     found = parse_header(batch)
     assert verify_crc(batch, found)
@@ -56,7 +57,15 @@ def test_a_batch_that_compaction_emptied_has_no_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [(b"\0\0\0", b"\0\0\0\0\0\7"), (b"\0\0\0\1", b"\0\0\0"), (None, None)]
+    ("key", "value"),
+    [
+        (b"\0\0\0", b"\0\0\0\0\0\7"),
+        (b"\0\0\0\1", b"\0\0\0"),
+        (b"\0\0\0\1", b"\0\0\0\0\0"),
+        (None, b"\0\0\0\0\0\7"),
+        (b"\0\0\0\1", None),
+        (None, None),
+    ],
 )
 def test_what_is_too_short_is_told(key: bytes | None, value: bytes | None) -> None:
     batch = make_batch([value], keys=[key], producer_id=1, transactional=True, control=True)

@@ -124,6 +124,12 @@ class TestInit:
         with pytest.raises(ProducerFenced):
             machine.init(known(EMPTY), 1000, current, NOW)
 
+    def test_the_id_before_counts_only_if_its_epochs_ran_out(self) -> None:
+        rotated = attrs.evolve(known(EMPTY), previous_producer_id=3)
+        message = "'orders' has producer id 7 and epoch 4, the request has 3 and 4"
+        with pytest.raises(ProducerFenced, match=message):
+            machine.init(rotated, 1000, producer(4, 3), NOW)
+
     @pytest.mark.parametrize("current", [None, producer(LAST_EPOCH)])
     def test_a_new_id_when_epochs_run_out(self, current: ProducerIdentity | None) -> None:
         last = known(EMPTY, LAST_EPOCH)
@@ -234,6 +240,39 @@ class TestEnd:
         self, state: TransactionState, commit: bool, epoch: int, outcome: str | type[BrokerError]
     ) -> None:
         check_end(state, commit, producer(epoch), 2, outcome, epoch=5)
+
+    @pytest.mark.parametrize("epoch", [3, 5])
+    @pytest.mark.parametrize("commit", [COMMIT, ABORT])
+    def test_another_epoch_where_one_is_for_many_transactions(self, epoch: int, commit: bool) -> None:
+        with pytest.raises(ProducerFenced):
+            machine.end(known(ONGOING), producer(epoch), commit=commit, version=0, now_ms=NOW)
+
+    @pytest.mark.parametrize(("commit", "word"), [(COMMIT, "commit"), (ABORT, "abort")])
+    def test_the_error_says_what_was_asked_for(self, commit: bool, word: str) -> None:
+        with pytest.raises(InvalidTransactionState, match=rf"'orders' in state Empty cannot {word}$"):
+            machine.end(known(EMPTY), producer(), commit=commit, version=0, now_ms=NOW)
+
+    @pytest.mark.parametrize(("version", "last_epoch"), [(0, -1), (2, 4)])
+    def test_only_an_epoch_that_is_raised_is_remembered_for_a_retry(
+        self, version: int, last_epoch: int
+    ) -> None:
+        decided = machine.end(known(ONGOING), producer(), commit=True, version=version, now_ms=NOW)
+        assert decided is not None
+        assert decided.last_producer_epoch == last_epoch
+
+    def test_only_an_epoch_that_is_raised_can_run_out(self) -> None:
+        last = known(ONGOING, LAST_EPOCH)
+        decided = machine.end(
+            last, producer(LAST_EPOCH), commit=True, version=0, now_ms=NOW, new_producer_id=SPARE
+        )
+        assert decided is not None
+        assert machine.complete(decided, NOW).producer == (7, LAST_EPOCH)
+
+    @pytest.mark.parametrize(("state", "start_ms"), [(ONGOING, 1000), (EMPTY, NOW)])
+    def test_what_was_open_keeps_its_start(self, state: TransactionState, start_ms: int) -> None:
+        decided = machine.end(known(state), producer(), commit=False, version=2, now_ms=NOW)
+        assert decided is not None
+        assert decided.start_ms == start_ms
 
     @pytest.mark.parametrize("version", [0, 2])
     def test_somebody_else(self, version: int) -> None:
