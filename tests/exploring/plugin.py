@@ -7,7 +7,7 @@ import random
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -33,9 +33,9 @@ class Pass:
     """One pass over the property tests."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._seed: int = config.getoption("--explore-seed")
-        self._until: float = config.getoption("--explore-until")
-        self._path: Path = config.getoption("--explore-counts")
+        self._seed: int = cast("int", config.getoption("--explore-seed"))
+        self._until: float = cast("float", config.getoption("--explore-until"))
+        self._path: Path = cast("Path", config.getoption("--explore-counts"))
         self._counts: dict[str, int] = {}
 
     @pytest.hookimpl(trylast=True)

@@ -131,11 +131,8 @@ def run_module(
     def try_one(mutant: Mutant) -> Result:
         worker = idle.get()
         try:
-            for run in runs:
-                result = _result(mutant, worker.run(attrs.evolve(run, text=mutant.text)))
-                if result.killed:
-                    break
-            return result
+            results = (_result(mutant, worker.run(attrs.evolve(run, text=mutant.text))) for run in runs)
+            return next((result for result in results if result.killed), Result(mutant, False, False, ""))
         finally:
             idle.put(worker)
 
