@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.coordination.offsets import (
     CommittedOffset,
@@ -234,17 +235,19 @@ async def fill(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def loaded(broker: Broker) -> None:
     """Wait until everything was read back, and what was decided is carried out."""
-    while True:
-        try:
-            for group_id in GROUPS:
-                broker.coordinator.offsets.fetch(OffsetFetch(group_id, None))
-            found = await broker.coordinator.transactions.list(TransactionFilter())
-            states = {transaction.state for transaction in found}
-            if not states & {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}:
-                return
-        except CoordinatorLoadInProgress:
-            pass
-        await trio.sleep(0.005)
+    with trio.fail_after(DEADLINE_S):
+        while not await _is_loaded(broker):  # noqa: ASYNC110 no event tells
+            await trio.sleep(0.005)
+
+
+async def _is_loaded(broker: Broker) -> bool:
+    try:
+        for group_id in GROUPS:
+            broker.coordinator.offsets.fetch(OffsetFetch(group_id, None))
+        states = set((await transaction_states(broker)).values())
+    except CoordinatorLoadInProgress:
+        return False
+    return not states & {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 
 
 def expected_offsets(*, open_committed: bool | None = None) -> dict[str, dict[int, int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.coordinator import misplacing
 from tests.plugins.coordinator.misplacing import (
     COUNT,
@@ -22,6 +23,7 @@ from tests.plugins.coordinator.misplacing import (
     settings,
     write,
 )
+from tidelog.kernel.broker import Broker
 from tidelog.kernel.coordination.transactions import TransactionState
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
@@ -87,6 +89,11 @@ async def test_which_of_two_stays(
     assert orphans == ([Held(SOURCE, ours)] if outcome == "completed" else [])
 
 
+def is_known_in(broker: Broker, partition: int) -> bool:
+    """Whether a partition has a value for the id of the open transaction."""
+    return any(key == encode_key(OPEN) for key, _, _ in image_of(broker, TRANSACTIONS, partition).live())
+
+
 async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,10 +109,9 @@ async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
     for _ in range(2):
         async with running_broker(settings(data)) as broker:
             await loaded(broker)
-            wrong = image_of(broker, TRANSACTIONS, misplacing.masked_hash(OPEN) % COUNT)
-            while any(key == encode_key(OPEN) for key, _, _ in wrong.live()):
-                await trio.sleep(0.01)
-                wrong = image_of(broker, TRANSACTIONS, misplacing.masked_hash(OPEN) % COUNT)
+            with trio.fail_after(DEADLINE_S):
+                while is_known_in(broker, misplacing.masked_hash(OPEN) % COUNT):  # noqa: ASYNC110 no event tells
+                    await trio.sleep(0.01)
             described = broker.coordinator.transactions.describe(OPEN)
             assert (described.state, described.producer) == (EMPTY, newer.producer)
             assert committed_offsets(broker) == expected_offsets()
