@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
     from .kinds import Kind
 
-# The broker tells members when to send heartbeats, and how long they may be silent: for longer than a client
-# takes to start again on a busy machine.
+# The broker tells members when to send heartbeats, and how long they may be silent: for longer than any busy
+# machine keeps them from it.
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.max.session.timeout.ms": "180000",
+    "group.consumer.session.timeout.ms": "180000",
     "group.consumer.assignment.interval.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
+}
+# Where a member is killed it has to be missed soon.
+IMPATIENT = {
+    **SETTINGS,
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
 }
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = {"group.protocol": "consumer"}
@@ -45,6 +51,13 @@ EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker for all groups, with times that a test can wait for."""
     with running_broker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def impatient_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that soon misses a member that was killed."""
+    with running_broker(tmp_path_factory.mktemp("impatient"), IMPATIENT) as running:
         yield running
 
 
@@ -78,8 +91,8 @@ def test_members_come_and_go(kind: Kind, assignor: str, broker: Broker) -> None:
 
 
 @EACH
-def test_a_member_that_is_killed_is_replaced(kind: Kind, broker: Broker) -> None:
-    with Crew(broker, kind, CONSUMER) as crew:
+def test_a_member_that_is_killed_is_replaced(kind: Kind, impatient_broker: Broker) -> None:
+    with Crew(impatient_broker, kind, CONSUMER) as crew:
         killed, heir = crew.join(), crew.join()
         crew.wait_settled()
         crew.produce()
