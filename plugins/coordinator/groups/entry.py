@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import attrs
 
@@ -27,6 +27,14 @@ from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTO
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 
+class _Subscribed(NamedTuple):
+    """What the members of a generation read; `topics` is None if that cannot be read."""
+
+    generation: int
+    protocol_name: str
+    topics: frozenset[str] | None
+
+
 @attrs.define(eq=False)
 class ClassicEntry:
     """A group, the partition of the log that it is in, and since when (by the wall clock) it is in the state
@@ -35,6 +43,7 @@ class ClassicEntry:
     group: ClassicGroup
     partition: int
     state_timestamp_ms: int | None = None
+    _subscribed: _Subscribed | None = attrs.field(default=None, init=False)
 
     @property
     def group_id(self) -> str:
@@ -129,18 +138,31 @@ class ClassicEntry:
         """
         return [tombstone_of(self.group_id)]
 
-    def _subscribed_topics(self) -> set[str] | None:
-        group = self.group
-        if group.members and group.protocol_name is None:
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        """Return what the members read, None if that is unknown.
+
+        As in Kafka it is computed once a generation: a request may name many topics.
+        """
+        group, known = self.group, self._subscribed
+        if not group.members:
+            return frozenset()
+        if group.protocol_name is None:
             return None
-        try:
-            return {
-                topic
-                for member in group.members.values()
-                for topic in read_subscription(group.metadata_of(member)).topics
-            }
-        except CodecError:
-            return None
+        if known is None or known[:2] != (group.generation, group.protocol_name):
+            known = _Subscribed(group.generation, group.protocol_name, _topics_of(group))
+            self._subscribed = known
+        return known.topics
+
+
+def _topics_of(group: ClassicGroup) -> frozenset[str] | None:
+    try:
+        return frozenset(
+            topic
+            for member in group.members.values()
+            for topic in read_subscription(group.metadata_of(member)).topics
+        )
+    except CodecError:
+        return None
 
 
 def _described(member: Member, metadata: bytes) -> DescribedMember:

@@ -21,10 +21,14 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.plugins.coordinator.groups import entry
 from tidelog.plugins.coordinator.groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
-from tidelog.plugins.coordinator.records.consumer_protocol import ConsumerProtocolSubscription
+from tidelog.plugins.coordinator.records.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    read_subscription,
+)
 from tidelog.plugins.coordinator.records.group_metadata import group_metadata_key
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 
@@ -137,6 +141,25 @@ async def test_what_members_read(
 ) -> None:
     await group_in(world, state)
     assert world.guard.subscribes("g", topic) == reads
+
+
+async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
+    autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+
+    def counting(metadata: bytes) -> ConsumerProtocolSubscription:
+        read.append(metadata)
+        return read_subscription(metadata)
+
+    monkeypatch.setattr(entry, "read_subscription", counting)
+    joined = await group_in(world, STABLE)
+    assert [world.guard.subscribes("g", topic) for topic in ("read", "other") * 500] == [True, False] * 500
+    assert len(read) == 1
+    other = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["other"]), 0)
+    await world.sync(await world.join(member_id=joined.member_id, instance="i", metadata=other))
+    assert [world.guard.subscribes("g", topic) for topic in ("read", "other")] == [False, True]
+    assert len(read) == 2
 
 
 async def test_subscriptions_that_cannot_be_read_may_be_for_anything(
