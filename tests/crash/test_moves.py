@@ -33,6 +33,8 @@ from tidelog.plugins.storage_file.testing import (
 )
 
 BATCHES = 40
+MOST_MEANWHILE = 80
+"""Batches appended during a move at most: each makes recording slower, and the copy has to catch up."""
 PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
 CUTS = [
     PowerCut(DataFate.LOST, NameFate.LOST),
@@ -136,7 +138,7 @@ async def move_while_writing(
 
 async def keep_writing(core: Core, recorder: Recorder, promises: Promises, flushing: bool) -> None:
     partition = core.topics.get("t").partitions[0]
-    while True:
+    for _ in range(MOST_MEANWHILE):
         partition.append(make_batch([b"meanwhile" * 20]))
         promises.appended.append((len(recorder.operations), partition.log_end_offset))
         end = partition.log_end_offset
