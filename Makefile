@@ -25,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants fuzz explore soak hands docs news clean
+.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ layers: $(DEV_INSTALLED) ## import-linter: who may import whom
 	PYTHONPATH=tests/import_root $(BIN)/lint-imports --no-logo
 
 check: lint types layers test ## everything a change has to pass
+
+removals: $(DEV_INSTALLED) ## take out of the code what the docs' checklists claim: do their tests fail? (PAGE=storage)
+	$(BIN)/python -m tests.removals $(if $(PAGE),--page $(PAGE))
 
 soak: $(DEV_INSTALLED) ## real clients against a broker that is killed, loses power, is changed (MINUTES=5 SEED=...)
 	@scripts/install_peers.sh
