@@ -138,6 +138,8 @@ def _be_child(run: Run, writing: int) -> None:
 
     ignored = [f"--ignore-glob={pattern}" for pattern in run.ignored]
     options = ["-x", "-q", "--tb=short", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    # Nobody reads why a test failed, and to tell how large values differ can take minutes.
+    options += ["--assert=plain"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the preloaded ones
     code = 3
     try:

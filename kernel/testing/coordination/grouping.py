@@ -27,6 +27,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.testing.coordination.classic_members import RANGE, SESSION_MS, ClassicMembers
+from tidelog.kernel.testing.coordination.expiring import RETENTION_MS
 from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
 from tidelog.kernel.testing.coordination.waiting import answers
 
@@ -203,6 +204,23 @@ class Grouping:
         assert scene.offsets() == {}
         scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
         assert scene.offsets() == {(TOPIC, 0): 1}
+
+    async def test_offsets_of_a_group_expire_only_after_its_last_member_left(
+        self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
+        (joined,) = await members.stable(1)
+        offsets = [OffsetToCommit(TOPIC, 0, 1)]
+        scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
+        scene.clock.advance(2 * RETENTION_MS)
+        await scene.expire()
+        assert scene.offsets() == {(TOPIC, 0): 1}
+        await members.groups.leave(GROUP, [LeavingMember(joined.member_id)])
+        scene.clock.advance(RETENTION_MS - 1)
+        await scene.expire()
+        assert scene.offsets() == {(TOPIC, 0): 1}
+        scene.clock.advance(1)
+        await scene.expire()
+        assert scene.offsets() == {}
 
     async def test_members_over_a_restart(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock

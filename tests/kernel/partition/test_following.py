@@ -281,6 +281,16 @@ def test_the_log_start_is_raised() -> None:
     assert offsets_in(partition.read(7, 1000, UNCOMMITTED)) == [7, 8, 9]
 
 
+def test_the_log_does_not_start_above_the_high_watermark() -> None:
+    following = open_partition()
+    following.append_as_follower(batch_of(5))
+    following.advance_high_watermark(3)
+    with pytest.raises(OffsetOutOfRange, match="high watermark is 3"):
+        following.raise_log_start(4)
+    following.raise_log_start(3)
+    assert ends(following) == (3, 3, 5)
+
+
 def test_a_log_start_below_zero_is_none() -> None:
     partition = open_partition()
     partition.raise_log_start(0)

@@ -98,10 +98,15 @@ def test_after_a_kill_all_that_the_log_has_is_known() -> None:
     assert after.log_end_offset == before.log_end_offset
 
 
-def test_after_a_kill_the_newest_snapshot_is_where_reading_starts() -> None:
+@pytest.mark.parametrize("broken", [0, 1])
+def test_after_a_kill_the_newest_snapshot_that_is_intact_is_where_reading_starts(broken: int) -> None:
     store = new_store(SMALL_SEGMENTS)
     before = used(store, SMALL_SEGMENTS)
-    snapshot = max(snapshot_offsets(store.side_files()))
+    *_, second, newest_one = snapshot_offsets(store.side_files())
+    snapshot = newest_one
+    if broken:
+        snapshot = second
+        store.write_side_file(f"{newest_one:020d}.snapshot", b"broken")
     read_from: list[int] = []
     headers = store.headers
 

@@ -98,11 +98,15 @@ def test_a_truncation_removes_the_snapshots_above_it_from_the_disk(
     assert snapshots == ["00000000000000000003.snapshot"]
 
 
-def test_the_newest_lineage_stays_whatever_is_written_first(partition: Partition, tasks: ManualTasks) -> None:
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_the_newest_lineage_stays_whatever_is_written_first(
+    partition: Partition, tasks: ManualTasks, newest_first: bool
+) -> None:
     for epoch in range(4):
         partition.leader_epoch = epoch
         append(partition, 1)
-    tasks.jobs.reverse()
+    if newest_first:
+        tasks.jobs.reverse()
     tasks.run_jobs()
     content = partition.store.read_side_file(CHECKPOINT_NAME)
     assert LeaderEpochs.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
@@ -110,6 +114,9 @@ def test_the_newest_lineage_stays_whatever_is_written_first(partition: Partition
 
 def test_nothing_is_written_beside_a_partition_that_is_gone(partition: Partition, tasks: ManualTasks) -> None:
     append(partition, 5)
+    changed: list[str] = []
+    partition.side_writes.run_soon("change", lambda: changed.append("files"))
     partition.take_offline()
     tasks.run_jobs()
     assert list(partition.store.side_files()) == []
+    assert changed == []

@@ -12,7 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, wait_until
+from tidelog.kernel.server.connection import has_left
 
 from .toy import Running, ask, is_closed, line_from, running
 
@@ -267,6 +268,17 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
         assert await ask(client, "echo hello") == "hello"
         await trio.sleep(30)
         assert connection.released == 2
+
+
+def test_a_peer_that_left_is_known_though_not_all_it_said_was_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        with accepted:
+            client.sendall(b"unread")
+            assert not has_left(accepted)
+            client.close()
+            wait_until(lambda: has_left(accepted), "the end of the peer")
 
 
 @pytest.mark.parametrize("behind", [b"", b"x", b"echo whole\n", b"echo whole\n" * 5000])

@@ -28,6 +28,10 @@ from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 ROOM_BYTES = 64 * 1024
 
 
+ENDLESS_S = 1000
+"""Longer than any connection may idle here, by the clock of the test."""
+
+
 class ToyConnection:
     """Protocol state of one client."""
 
@@ -192,6 +196,7 @@ async def ask(stream: trio.SocketStream, request: str) -> str:
 async def is_closed(stream: trio.SocketStream) -> bool:
     """Wait for the end of the connection; whether nothing came before it."""
     try:
-        return await stream.receive_some(1) == b""
+        with trio.fail_after(ENDLESS_S):
+            return await stream.receive_some(1) == b""
     except trio.BrokenResourceError:
         return True

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.crash.core import Core
 from tidelog.kernel.config.altering import replaced_by
@@ -39,6 +40,21 @@ async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_pa
     await core.open()
     assert core.topics.get("orders").overrides == dict(SETTINGS)
     assert core.topics.get("orders").partitions[1].config.flush_messages == 1
+    await core.close()
+
+
+async def test_changes_at_the_same_time_all_count(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+
+    async def change(name: str, value: str) -> None:
+        await core.topics.alter_config("orders", lambda before: {**before, name: value})
+
+    async with trio.open_nursery() as nursery:
+        for name, value in SETTINGS:
+            nursery.start_soon(change, name, value)
+    assert topic.overrides == dict(SETTINGS)
     await core.close()
 
 

@@ -1,4 +1,4 @@
-"""Closing: as many threads for each log directory as `num.recovery.threads.per.data.dir` says."""
+"""Opening and closing: as many threads for each log directory as `num.recovery.threads.per.data.dir` says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from tidelog.kernel.storage import PartitionStore, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.recovery import parallel_opening
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 
 DIRECTORIES = 2
 PARTITIONS = 12
@@ -50,6 +53,30 @@ async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDir
     )
     await scene.storage.open()
     return scene
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+async def test_logs_are_recovered_by_so_many_threads_of_each_directory(
+    tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    scene = await opened(tmp_path, tasks, threads)
+    specs = [scene.spec(partition=number) for number in range(PARTITIONS)]
+    for store in await scene.storage.open_partitions(specs):
+        append(store)
+    scene.abandon()
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    meeting = Rendezvous(threads * DIRECTORIES)
+
+    def meet_and_open(placement: Placement, **options: Any) -> PartitionStore:
+        meeting.meet(str(placement.directory.path))
+        return open_partition(placement, **options)
+
+    monkeypatch.setattr(parallel_opening, "open_partition", meet_and_open)
+    stores = await scene.storage.open_partitions(specs)
+    assert [store.log_end_offset for store in stores] == [1] * PARTITIONS
+    assert meeting.most == {str(tmp_path / str(number)): threads for number in range(DIRECTORIES)}
+    await scene.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import read_all
 from tidelog.kernel.topics import NewTopic
+from tidelog.plugins.storage_file.directories.failures import FailureChannel
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.testing import FailingDisk
 
 PARTITIONS = 4
@@ -92,6 +94,9 @@ async def test_one_directory_fails_and_the_other_goes_on(
                 partition.read(0, 1000, Isolation.READ_UNCOMMITTED)
             with pytest.raises(StorageError):
                 partition.check_leader_epoch(-1)
+            # The disk is well again, and nothing touches it.
+            with pytest.raises(OSError, match="a failed"):
+                partition.store.write_side_file("00000000000000000009.snapshot", b"late")
         for partition in kept:
             append_to(partition)
             assert partition.log_end_offset == 6
@@ -114,6 +119,37 @@ def can_be_locked(directory: Path) -> bool:
     except ConfigError:
         return False
     return True
+
+
+@pytest.mark.parametrize("operation", ["pwrite", "preadv"])
+async def test_an_error_of_the_disk_at_any_append_or_read_takes_the_directory_down(
+    tmp_path: Path, disk: FailingDisk, operation: str
+) -> None:
+    async with two_directories(tmp_path) as broker:
+        lost = in_directory(broker, tmp_path, "a")[0]
+        append_to(lost)
+        disk.refuse(errno.EIO, [operation], paths=below(tmp_path / "a"))  # type: ignore[arg-type]
+        fails: dict[str, Callable[[], object]] = {
+            "pwrite": lambda: append_to(lost),
+            "preadv": lambda: lost.read(1, 1, Isolation.READ_UNCOMMITTED, wait=True),
+        }
+        with pytest.raises(StorageError):
+            fails[operation]()
+        await eventually(lambda: lost.offline is not None)
+        disk.recover()
+
+
+async def test_a_directory_that_fails_again_and_again_is_taken_once(tmp_path: Path) -> None:
+    first, second = (LogDirectory(tmp_path / name) for name in "ab")
+    channel = FailureChannel(2)
+    for reason in ("read", "write", "flush"):
+        channel.offer(first, reason)
+    channel.offer(second, "gone")
+    assert [await channel.take() for _ in range(2)] == [(first, "read"), (second, "gone")]
+    with trio.move_on_after(0):
+        assert await channel.take() is None
+    for directory in (first, second):
+        directory.release()
 
 
 async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_down(

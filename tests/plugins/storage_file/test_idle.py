@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from trio.testing import MockClock
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes, slice_bytes
+from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes, slice_bytes
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.background import IDLE_CHECK_INTERVAL_MS
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -68,6 +69,26 @@ async def test_partitions_that_are_only_open_hold_no_descriptors(scene: LogDirec
     stores = await open_many(scene)
     assert descriptors() == before
     assert [store.log_end_offset for store in stores] == [1] * COUNT
+
+
+async def test_an_index_is_mapped_at_its_first_lookup(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await scene.open_store(index_interval_bytes=0)
+    content = b"".join(append_many(store, 5))
+    await scene.reopen()
+    mapped: list[int] = []
+    map_readable = disk.map_readable
+
+    def count(fd: int, size: int) -> mmap.mmap:
+        mapped.append(size)
+        return map_readable(fd, size)
+
+    monkeypatch.setattr(disk, "map_readable", count)
+    store = await scene.open_store(index_interval_bytes=0)
+    assert mapped == []
+    assert read_all(store, 3) in content
+    assert mapped
 
 
 async def test_partitions_that_fell_idle_let_their_descriptors_go(scene: LogDirectoryScene) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import pytest
@@ -19,6 +21,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_bytes
+from tidelog.plugins.storage_file import disk
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024
@@ -64,6 +67,26 @@ async def test_partition_metadata_has_the_topic_id_and_no_final_newline(scene: L
     content = (scene.partition_dir / "partition.metadata").read_bytes()
     assert content == b"version: 0\ntopic_id: " + encoded
     assert len(content) == 43
+
+
+async def test_partition_metadata_is_durable_before_the_first_record(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def noting(sync: Callable[[int], None]) -> Callable[[int], None]:
+        def note(fd: int) -> None:
+            synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+            sync(fd)
+
+        return note
+
+    store = await scene.open_store()
+    for name in ("fsync", "sync_data"):
+        monkeypatch.setattr(disk, name, noting(getattr(disk, name)))
+    append(store)
+    store.flush()
+    assert synced.index("partition.metadata") < synced.index("00000000000000000000.log")
 
 
 async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) -> None:

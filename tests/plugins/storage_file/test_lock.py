@@ -21,6 +21,13 @@ lock = DirectoryLock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()
 """
+HOLD_AS_JAVA = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 def hold_lock(directory: Path) -> subprocess.Popen[str]:
@@ -46,6 +53,21 @@ async def test_a_second_process_on_the_directory_gets_a_clear_error(
     # The lock of a process that was killed is gone with it.
     await scene.storage.open()
     await scene.close()
+
+
+def test_a_record_lock_of_another_process_is_respected(tmp_path: Path) -> None:
+    """That is what Java takes; the other kind of lock does not meet it."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_AS_JAVA, str(tmp_path / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"\n"
+    with pytest.raises(ConfigError, match="in use by another broker"):
+        DirectoryLock(tmp_path)
+    holder.communicate()
+    DirectoryLock(tmp_path).release()
 
 
 def test_a_second_broker_in_the_same_process_gets_it_too(tmp_path: Path) -> None:

@@ -157,6 +157,23 @@ async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
     assert again.log_end_offset == 3
 
 
+async def test_what_was_cut_off_does_not_come_back_behind_what_is_appended_then(
+    scene: LogDirectoryScene,
+) -> None:
+    store = await scene.open_store()
+    batches = append_many(store, 5, 200)
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    overwrite_first(sum(map(len, batches[:2])) + 100, b"\xff", crashed)
+    await crashed.storage.open()
+    store = await crashed.open_store()
+    assert store.log_end_offset == 2
+    again = append(store, 200)
+    assert len(again) == len(batches[2])
+    second = crashed.crash(scene.log_dir.parent / "second")
+    await second.storage.open()
+    assert read_all(await second.open_store()) == b"".join([*batches[:2], again])
+
+
 async def test_segments_behind_a_damaged_one_go_with_all_their_files(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,15 +292,18 @@ async def test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning(
     assert told.getMessage().endswith("it is rebuilt from the log")
 
 
+@pytest.mark.parametrize("damage", [remove, lambda path: cut(path, path.stat().st_size - 3)])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_indexes_are_made_anew_entry_for_entry(scene: LogDirectoryScene, suffix: str) -> None:
+async def test_indexes_are_made_anew_entry_for_entry(
+    scene: LogDirectoryScene, suffix: str, damage: Callable[[Path], None]
+) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 60, 200)
     await scene.storage.close()
     expected = {path.name: path.read_bytes() for path in scene.partition_dir.glob("*index")}
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for path in crashed.partition_dir.glob(f"*{suffix}"):
-        path.unlink()
+        damage(path)
     await crashed.storage.open()
     await crashed.open_store(**SETTINGS)
     await crashed.close()
@@ -291,6 +311,34 @@ async def test_indexes_are_made_anew_entry_for_entry(scene: LogDirectoryScene, s
     for path in crashed.partition_dir.glob("*.index"):
         assert offset_entries(path)
         assert time_entries(path.with_suffix(".timeindex"))
+
+
+async def test_an_index_whose_newest_entry_is_of_another_batch_is_rebuilt(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(**SETTINGS)
+    append_many(store, 60, 200)
+    await scene.storage.close()
+    path = max(scene.partition_dir.glob("*.index"))
+    expected = path.read_bytes()
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    relative, _ = offset_entries(path)[-1]
+    overwrite(crashed.partition_dir / path.name, len(expected) - 8, (relative + 1).to_bytes(4, "big"))
+    await crashed.storage.open()
+    await crashed.open_store(**SETTINGS)
+    await crashed.close()
+    assert (crashed.partition_dir / path.name).read_bytes() == expected
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_an_index_that_is_missing_takes_entries_again_though_it_had_none(
+    scene: LogDirectoryScene, suffix: str
+) -> None:
+    store = await scene.open_store(**SETTINGS)
+    batches = [append(store, 10)]
+    await scene.storage.close()
+    again = await crashed_with(scene, lambda crashed: remove(crashed.log_files()[0].with_suffix(suffix)))
+    batches += append_many(again, 20, 200)
+    assert read_all(again) == b"".join(batches)
+    assert_indexed_like_new(again, batches)
 
 
 async def test_recovering_twice_changes_nothing(scene: LogDirectoryScene) -> None:

@@ -14,6 +14,7 @@ from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.kernel.storage import FileRegion, WouldBlock
 from tidelog.kernel.testing.storage.scene import append_many, slice_bytes
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES
 from tidelog.plugins.storage_file.segments.log_file import PROBE_STRIDE_BYTES, LogFile
 
 NOWAIT = os.RWF_NOWAIT
@@ -48,6 +49,26 @@ async def test_a_cold_position_is_told_and_found_by_waiting(
         with pytest.raises(WouldBlock):
             store.read(offset, 1, store.log_end_offset)
         assert slice_bytes(store.read(offset, 1, store.log_end_offset, wait=True)) == batches[offset]
+
+
+async def test_a_read_anywhere_looks_at_as_much_of_the_log_as_lies_between_two_entries(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interval = 3 * CHUNK_BYTES
+    store = await scene.open_store(index_interval_bytes=interval)
+    batches = append_many(store, 200, 300)
+    # Maps the index.
+    store.read(1, 1, store.log_end_offset, wait=True)
+    device = ColdDevice(range(1 << 30))
+    monkeypatch.setattr(disk, "preadv", device.preadv)
+    for offset in (1, 100, 150, 198):
+        device.asked.clear()
+        found = store.read(offset, 1, store.log_end_offset)
+        (region,) = found.regions
+        assert isinstance(region, FileRegion)
+        assert region.size == len(batches[offset])
+        assert min(device.asked) >= region.position - interval - 2 * region.size
+        assert max(device.asked) <= region.position
 
 
 async def test_a_header_that_is_only_partly_in_memory_is_waited_for(

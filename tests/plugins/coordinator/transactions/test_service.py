@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.plugins.coordinator.transactions.scene import (
     EXPIRATION_MS,
@@ -29,6 +31,7 @@ from tidelog.kernel.errors import (
     StorageError,
     TransactionalIdNotFound,
 )
+from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.storage import TopicPartition
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.transactions.states import AT_REST, PREPARE_COMMIT
@@ -61,6 +64,26 @@ async def test_a_transaction_ends_in_all_partitions(scene: Scene, commit: bool, 
     assert following == (producer.producer_id, producer.epoch + (version == 2))
     assert scene.committed() == ([[b"1"], [b"2"], []] if commit else [[], [], []])
     assert [p.last_stable_offset == p.log_end_offset for p in scene.partitions] == [True] * 3
+
+
+async def test_nobody_is_answered_before_it_is_on_disk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk = trio.Event()
+    answered: list[ProducerIdentity] = []
+
+    async def committed(partition: int, result: AppendResult) -> None:
+        await on_disk.wait()
+
+    async def begin() -> None:
+        answered.append(await scene.transactions.init_producer_id("orders", TIMEOUT_MS))
+
+    monkeypatch.setattr(scene.log, "committed", committed)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(begin)
+        await wait_all_tasks_blocked()
+        assert scene.log.batches
+        assert not answered
+        on_disk.set()
+    assert answered
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -175,6 +175,7 @@ async def test_metadata_tells_internal_topics_before_they_are_there(client: Clie
 async def test_unless_the_client_does_not_want_it(client: Client, broker: Broker, version: int) -> None:
     found = only(await client.ask(METADATA, version, by_name("new", create=False)))
     assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new")
+    await wait_all_tasks_blocked(0.01)
     assert broker.topics.find("new") is None
 
 
@@ -183,6 +184,7 @@ async def test_unless_the_broker_does_not_want_it(closed: Broker, version: int) 
     found = only(await Client(closed).ask(METADATA, version, by_name("new")))
     assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new")
     assert found.partitions == []
+    await wait_all_tasks_blocked(0.01)  # a topic is created after the answer
     assert len(closed.topics) == 0
 
 

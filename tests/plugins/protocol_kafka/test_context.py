@@ -1,0 +1,17 @@
+"""What the context of a request bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.protocol_kafka.context import RequestContext
+
+
+def test_messages_of_one_answer_take_no_more_than_64_kib_and_one() -> None:
+    nothing: Any = None
+    context = RequestContext(nothing, nothing)
+    told = [context.error_message(BrokerError("x" * 200)) for _ in range(1000)]
+    size = sum(len(text) for text in told if text is not None)
+    assert 64 * 1024 <= size <= 64 * 1024 + 200
+    assert told[-1] is None

@@ -1,0 +1,112 @@
+"""Readers and the writer at every step of each other: a thread may be run between any two lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.records.batch import verify_crc
+from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all, slice_bytes
+
+APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/appending.py")
+READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")
+LISTING = ("segments/segment_list.py",)
+
+
+@contextmanager
+def between_lines(modules: tuple[str, ...], other: Callable[[], object]) -> Generator[None]:
+    """Run `other` before each line of these modules, as if this thread had lost its turn there."""
+    names = tuple(f"plugins/storage_file/{name}" for name in modules)
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(names):
+            return None
+        if event == "line":
+            other()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def check_reads(store: PartitionStore) -> None:
+    """Read to the end of the log from each of the last offsets and from a few others.
+
+    The batch that is being appended may be missing, and nothing else.
+    """
+    end = store.log_end_offset
+    for offset in {0, end // 2, end - 2, end - 1}:
+        if 0 <= offset < end:
+            found = store.read(offset, 1 << 20, end, wait=True)
+            assert found.end_offset <= end
+            if found.size or offset < end - 1:
+                check_content(slice_bytes(found), offset, end)
+
+
+def check_content(content: bytes, offset: int, end: int) -> None:
+    headers = headers_of(content)
+    assert headers[0].base_offset == offset
+    position = 0
+    for expected, header in enumerate(headers, offset):
+        assert header.base_offset == expected < end
+        assert verify_crc(content[position : position + header.size], header)
+        position += header.size
+    assert position == len(content)
+
+
+async def test_a_read_may_come_between_any_two_lines_of_an_append(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=3000, index_interval_bytes=300)
+    with between_lines(APPENDING, lambda: check_reads(store)):
+        for _ in range(20):
+            append(store, 200)
+    assert len(store.segments()) > 1
+    assert len(headers_of(read_all(store))) == 20
+
+
+async def test_an_append_may_come_between_any_two_lines_of_a_read(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(index_interval_bytes=300)
+    append_many(store, 5, 200)
+    passed, chosen = 0, 1
+
+    def append_at_chosen() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == chosen:
+            append(store, 200)
+
+    while chosen == 1 or passed >= chosen - 1:
+        passed = 0
+        with between_lines(READING, append_at_chosen):
+            check_reads(store)
+        chosen += 1
+    assert store.log_end_offset > 20
+
+
+async def test_a_read_may_come_between_any_two_lines_of_a_replacement(scene: LogDirectoryScene) -> None:
+    store = await scene.open_store(segment_bytes=1000)
+    content = b"".join(append_many(store, 12, 300))
+    bases = [view.base_offset for view in store.segments()]
+    draft = store.draft_segment(bases[1])
+    for header in store.headers(bases[1]):
+        if header.base_offset < bases[3]:
+            batch = slice_bytes(store.read(header.base_offset, 1, header.next_offset, wait=True))
+            draft.append(batch[: header.size], header.base_offset, header.last_offset, header.max_timestamp)
+    with between_lines(LISTING, lambda: read_each(store)):
+        store.replace_segments([draft], bases[1:3])
+    assert [view.base_offset for view in store.segments()] == [*bases[:2], *bases[3:]]
+    assert read_all(store) == content
+
+
+def read_each(store: PartitionStore) -> None:
+    for offset in range(store.log_end_offset):
+        found = store.read(offset, 1, store.log_end_offset)
+        assert headers_of(slice_bytes(found))[0].base_offset == offset

@@ -1,0 +1,261 @@
+"""What docs/protocol.md claims, taken out of the code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_KAFKA = "plugins/protocol_kafka"
+_HANDLERS = "plugins/protocol_kafka/handlers"
+
+REMOVALS: Final = (
+    Removal(
+        "ApiVersions tells the table above",
+        f"{_KAFKA}/routes.py",
+        'Served(21, 0, 2, "delete_records")',
+        'Served(21, 0, 1, "delete_records")',
+        f"{_KAFKA}/test_protocol_page.py::test_the_page_lists_the_served_versions",
+    ),
+    Removal(
+        "ApiVersions tells the table above",
+        f"{_HANDLERS}/api_versions.py",
+        "for api in SERVED.values()",
+        "for api in [*SERVED.values()][1:]",
+        f"{_HANDLERS}/test_api_versions.py::test_every_version_tells_what_is_served",
+    ),
+    Removal(
+        "An unknown version of ApiVersions is answered in version 0",
+        f"{_KAFKA}/routes.py",
+        "if api is API_VERSIONS:",
+        "if api is None:",
+        f"{_KAFKA}/test_routes.py::test_other_versions_are_a_violation_that_tells_which_are_served",
+    ),
+    Removal(
+        "Other APIs and versions close the connection",
+        f"{_KAFKA}/routes.py",
+        "if not served.min_version <= version <= served.max_version:",
+        "if version == -1:",
+        f"{_KAFKA}/test_routes.py::test_other_versions_are_a_violation_that_tells_which_are_served",
+    ),
+    Removal(
+        "A frame whose length is negative or above `socket.request.max.bytes` closes the connection",
+        f"{_KAFKA}/receive_buffer.py",
+        "if not 0 <= length <= self._max_frame_bytes:",
+        "if not 0 <= length:",
+        f"{_KAFKA}/test_receive_buffer.py::test_lengths_that_cannot_be",
+    ),
+    Removal(
+        "A frame whose length is negative or above `socket.request.max.bytes` closes the connection",
+        f"{_KAFKA}/receive_buffer.py",
+        "if not 0 <= length <= self._max_frame_bytes:",
+        "if length > self._max_frame_bytes:",
+        f"{_KAFKA}/test_receive_buffer.py::test_lengths_that_cannot_be",
+    ),
+    Removal(
+        "A length alone takes no memory: the buffer grows as bytes arrive, and is given back",
+        f"{_KAFKA}/receive_buffer.py",
+        "max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending))",
+        "max(GROWN_BYTES, 2 * pending, needed)",
+        f"{_KAFKA}/test_receive_buffer.py::test_an_announced_frame_takes_memory_only_as_it_arrives",
+    ),
+    Removal(
+        "A length alone takes no memory: the buffer grows as bytes arrive, and is given back",
+        f"{_KAFKA}/receive_buffer.py",
+        "if len(self._view) > MAX_RETAINED_BYTES:",
+        "if len(self._view) < 0:",
+        f"{_KAFKA}/test_receive_buffer.py::test_a_giant_buffer_is_given_back_at_once",
+    ),
+    Removal(
+        "A length alone takes no memory: the buffer grows as bytes arrive, and is given back",
+        f"{_KAFKA}/receive_buffer.py",
+        "            self._replace(INITIAL_BYTES)\n",
+        "            pass\n",
+        f"{_KAFKA}/test_receive_buffer.py::test_an_idle_connection_keeps_a_small_buffer",
+    ),
+    Removal(
+        "A request that cannot be decoded closes the connection; bytes behind one are ignored",
+        f"{_KAFKA}/connection.py",
+        "        except DecodeError as error:\n"
+        "            raise _malformed(route, error) from error\n"
+        "        response = self._handle(route, header, request)\n"
+        "        if type(response) is route.response_class:",
+        "        except DecodeError:\n"
+        "            return []\n"
+        "        response = self._handle(route, header, request)\n"
+        "        if type(response) is route.response_class:",
+        f"{_KAFKA}/test_connection.py::test_violations",
+    ),
+    Removal(
+        "A Produce request with `acks=0` that failed closes the connection; others are answered by",
+        f"{_HANDLERS}/produce.py",
+        "    _close_on_error(response)\n    return None",
+        "    return None",
+        f"{_HANDLERS}/test_produce.py::test_an_error_with_acks_0_closes_the_connection",
+    ),
+    Removal(
+        "A Produce request with `acks=0` that failed closes the connection; others are answered by",
+        f"{_HANDLERS}/produce.py",
+        "return None if -1 <= acks <= 1 else",
+        "return None if acks else",
+        f"{_HANDLERS}/test_produce.py::test_acks_0_is_silent",
+    ),
+    Removal(
+        "What a request changes is completed though its client has left",
+        f"{_KAFKA}/connection.py",
+        "with trio.CancelScope(shield=not route.abandonable):",
+        "with trio.CancelScope(shield=False):",
+        f"{_KAFKA}/test_leaving_clients.py::test_all_topics_are_created",
+    ),
+    Removal(
+        "A peer that left while its request waits is noticed, whatever is unread",
+        "kernel/server/connection.py",
+        "return sock.getsockopt(socket.IPPROTO_TCP, TCP_STATE, 1) != TCP_ESTABLISHED",
+        'return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""',
+        "kernel/server/test_server.py::test_a_peer_that_left_is_known_though_not_all_it_said_was_read",
+    ),
+    Removal(
+        "`max.connections` and `max.connections.per.ip`",
+        "kernel/server/limits.py",
+        "while self._total >= self.max_connections:",
+        "while self._total < 0:",
+        "kernel/server/test_limits.py::test_room_comes_when_a_connection_ends",
+    ),
+    Removal(
+        "`max.connections` and `max.connections.per.ip`",
+        "kernel/server/limits.py",
+        "if self._per_ip[host] >= limit:",
+        "if self._per_ip[host] < 0:",
+        "kernel/server/test_limits.py::test_an_address_may_have_its_share",
+    ),
+    Removal(
+        "`connections.max.idle.ms`, also while a request waits",
+        "kernel/server/server.py",
+        "sweeps = self._idle_sweeps[connection] = self._idle_sweeps[connection] + 1",
+        "sweeps = self._idle_sweeps[connection] = 0",
+        "kernel/server/test_server.py::test_idle_connections_are_closed",
+    ),
+    Removal(
+        "`connections.max.idle.ms`, also while a request waits",
+        f"{_HANDLERS}/fetch.py",
+        "return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000",
+        "return wait_ms / 1000",
+        f"{_HANDLERS}/test_fetch.py::test_no_fetch_waits_longer_than_a_connection_may_idle",
+    ),
+    Removal(
+        "All arrays of a request together have at most 20,000 elements",
+        f"{_KAFKA}/codecs/layout.py",
+        "LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True)",
+        "LARGE_REQUEST: Final = Budget(MAX_ELEMENTS, in_steps=True)",
+        f"{_KAFKA}/codecs/test_steps.py::test_a_request_has_no_more_elements_than_the_limit",
+    ),
+    Removal(
+        "A large request is decoded, served and answered in steps",
+        f"{_KAFKA}/codecs/layout.py",
+        "SMALL_REQUEST: Final = Budget(FEW_ELEMENTS, or_else_too_many=True)",
+        "SMALL_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, or_else_too_many=True)",
+        f"{_KAFKA}/codecs/test_steps.py::test_more_elements_are_too_many_for_one_step",
+    ),
+    Removal(
+        "A topic or partition that is named more than once is answered once",
+        f"{_HANDLERS}/metadata.py",
+        "each_once = {(asked.name, asked.topic_id): asked for asked in request.topics or ()}",
+        "each_once = dict(enumerate(request.topics or ()))",
+        f"{_HANDLERS}/test_metadata.py::test_a_topic_asked_for_twice_is_told_once",
+    ),
+    Removal(
+        "`fetch.max.bytes`, and the first batch whole",
+        f"{_HANDLERS}/fetch.py",
+        "self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])",
+        "self._max_bytes = request.max_bytes",
+        f"{_HANDLERS}/test_fetch.py::test_the_brokers_own_limit",
+    ),
+    Removal(
+        "`fetch.max.bytes`, and the first batch whole",
+        f"{_HANDLERS}/fetch.py",
+        "if self.size and allowed <= 0:",
+        "if allowed <= 0:",
+        f"{_HANDLERS}/test_fetch.py::test_the_first_batch_comes_whole",
+    ),
+    Removal(
+        "A fetch waits for `min_bytes`, and no record that comes is overlooked",
+        f"{_HANDLERS}/fetch.py",
+        "self.size >= request.min_bytes\n",
+        "self.size >= 0\n",
+        f"{_HANDLERS}/test_fetch.py::test_an_empty_partition_is_waited_at",
+    ),
+    Removal(
+        "A fetch waits for `min_bytes`, and no record that comes is overlooked",
+        f"{_HANDLERS}/fetch.py",
+        "while read.is_outdated(response):",
+        "while not read:",
+        f"{_HANDLERS}/test_fetch.py::test_what_came_between_reading_and_waiting_is_not_overlooked",
+    ),
+    Removal(
+        "Records to blame are named in the answer to Produce, up to 10,000 of a request",
+        f"{_HANDLERS}/produce.py",
+        "in error.record_errors[: waiting.record_errors]",
+        "in error.record_errors",
+        f"{_HANDLERS}/test_produce.py::test_records_to_blame_are_named_and_not_without_end",
+    ),
+    Removal(
+        "Records to blame are named in the answer to Produce, up to 10,000 of a request",
+        f"{_HANDLERS}/produce.py",
+        "if isinstance(error, RecordsRefused) and error.record_errors:",
+        "if error is None:",
+        f"{_HANDLERS}/test_produce.py::test_records_to_blame_are_named_and_not_without_end",
+    ),
+    Removal(
+        "Clients do not write to internal topics",
+        f"{_HANDLERS}/produce.py",
+        "if topic.is_internal and context.client_id != INTERNAL_WRITER:",
+        "if context is None:",
+        f"{_HANDLERS}/test_produce.py::test_clients_do_not_write_to_internal_topics",
+    ),
+    Removal(
+        "Internal topics keep their partitions",
+        "kernel/topics/topics.py",
+        "        if topic.is_internal:\n"
+        "            raise InvalidRequest(\n"
+        '                f"topic {name!r} is internal and keeps',
+        "        if topic is None:\n"
+        "            raise InvalidRequest(\n"
+        '                f"topic {name!r} is internal and keeps',
+        f"{_HANDLERS}/test_create_partitions.py::test_internal_topics_keep_their_partitions",
+    ),
+    Removal(
+        "Metadata answers UNKNOWN_TOPIC_OR_PARTITION for a topic that it has created meanwhile",
+        f"{_HANDLERS}/metadata.py",
+        "            topics.request(name)\n",
+        "            pass\n",
+        f"{_HANDLERS}/test_metadata.py::test_metadata_creates_a_missing_topic_after_its_answer",
+    ),
+    Removal(
+        "Metadata answers UNKNOWN_TOPIC_OR_PARTITION for a topic that it has created meanwhile",
+        f"{_HANDLERS}/metadata.py",
+        "and context.broker.config[keys.AUTO_CREATE_TOPICS_ENABLE]",
+        "",
+        f"{_HANDLERS}/test_metadata.py::test_unless_the_broker_does_not_want_it",
+    ),
+    Removal(
+        "10,000 partitions of a new topic, and added by one request",
+        "kernel/topics/topics.py",
+        "if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:",
+        "if not 0 < partitions:",
+        "kernel/topics/test_topics.py::test_refused",
+    ),
+    Removal(
+        "10,000 partitions of a new topic, and added by one request",
+        f"{_HANDLERS}/create_topics.py",
+        "refusal = _too_many(partitions) if partitions > MAX_PARTITIONS_PER_REQUEST else None",
+        "refusal = None",
+        f"{_HANDLERS}/test_create_topics.py::test_no_request_creates_files_without_end",
+    ),
+    Removal(
+        "64 KiB of error messages in one answer",
+        f"{_KAFKA}/context.py",
+        "self.message_bytes_left -= len(text)",
+        "pass",
+        f"{_KAFKA}/test_context.py::test_messages_of_one_answer_take_no_more_than_64_kib_and_one",
+    ),
+)

@@ -1,0 +1,246 @@
+"""Append."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+REMOVALS: Final = (
+    Removal(
+        "Length, CRC-32C, magic and counts of the batch",
+        f"{_PARTITION}/validation.py",
+        "if not verify_crc(batch, header):\n        raise _wrong_crc(header)\n    _validate_counts",
+        "_validate_counts",
+        f"{_PARTITION}/test_validation.py::test_refused",
+    ),
+    Removal(
+        "Length, CRC-32C, magic and counts of the batch",
+        f"{_PARTITION}/validation.py",
+        "if header.size != size:",
+        "if header.size > size:",
+        f"{_PARTITION}/test_validation.py::test_refused",
+    ),
+    Removal(
+        "Length, CRC-32C, magic and counts of the batch",
+        f"{_PARTITION}/validation.py",
+        "if header.last_offset_delta != count - 1:",
+        "if header.last_offset_delta < count - 1:",
+        f"{_PARTITION}/test_validation.py::test_refused",
+    ),
+    Removal(
+        "Length, CRC-32C, magic and counts of the batch",
+        "kernel/records/batch.py",
+        "if magic > MAGIC_V2:",
+        "if magic > MAGIC_V2 + 1:",
+        f"{_PARTITION}/test_validation.py::test_refused",
+    ),
+    Removal(
+        "`max.message.bytes`; a batch larger than a segment (RECORD_LIST_TOO_LARGE)",
+        f"{_PARTITION}/validation.py",
+        "if size > config.max_message_bytes:",
+        "if size < 0:",
+        f"{_PARTITION}/test_validation.py::test_the_largest_batch_is_as_large_as_configured",
+    ),
+    Removal(
+        "`max.message.bytes`; a batch larger than a segment (RECORD_LIST_TOO_LARGE)",
+        f"{_FILE}/log/appending.py",
+        "if size > log.config.segment_bytes:",
+        "if size < 0:",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_batch_larger_than_a_segment_is_refused",
+    ),
+    Removal(
+        "CreateTime against `message.timestamp.before.max.ms` and `.after.max.ms`; LogAppendTime stamped",
+        f"{_PARTITION}/validation.py",
+        "        now_ms - config.message_timestamp_before_max_ms,\n",
+        "        -(1 << 63),\n",
+        f"{_PARTITION}/test_validation.py::test_each_record_is_compared_with_the_limits",
+    ),
+    Removal(
+        "CreateTime against `message.timestamp.before.max.ms` and `.after.max.ms`; LogAppendTime stamped",
+        f"{_PARTITION}/validation.py",
+        "min(now_ms + config.message_timestamp_after_max_ms, MAX_TIMESTAMP)",
+        "MAX_TIMESTAMP",
+        f"{_PARTITION}/test_timestamps.py::test_records_far_off_are_refused_whatever_the_header_says",
+    ),
+    Removal(
+        "CreateTime against `message.timestamp.before.max.ms` and `.after.max.ms`; LogAppendTime stamped",
+        f"{_PARTITION}/partition.py",
+        "            stamp_append_time(batch, header, now_ms)\n            return self._append_stamped(",
+        "            return self._append_stamped(",
+        f"{_PARTITION}/test_timestamps.py::test_append_time_replaces_what_the_client_said",
+    ),
+    Removal(
+        "The max timestamp of a batch whose records are checked is that of the records",
+        f"{_PARTITION}/partition.py",
+        "header = stamp_create_time(batch, header, max_timestamp)\n        return",
+        "return",
+        f"{_PARTITION}/test_timestamps.py::test_the_max_timestamp_is_that_of_the_records",
+    ),
+    Removal(
+        "The max timestamp of a batch whose records are checked is that of the records",
+        f"{_PARTITION}/validation.py",
+        "        newest < base\n        or newest - now_ms",
+        "        newest - now_ms",
+        f"{_PARTITION}/test_timestamps.py::test_the_max_timestamp_of_a_batch_that_is_not_packed",
+    ),
+    Removal(
+        "Records of compressed batches: count, offsets from 0, nothing behind, a bound on the size",
+        "kernel/records/checking.py",
+        "if self.index < self._count and not self.stops:",
+        "if self.index < 0:",
+        "kernel/records/test_checking.py::test_refusals",
+    ),
+    Removal(
+        "Records of compressed batches: count, offsets from 0, nothing behind, a bound on the size",
+        "kernel/records/checking.py",
+        "if bytes_follow and not self.stops:",
+        "if self.index < 0:",
+        "kernel/records/test_checking.py::test_refusals",
+    ),
+    Removal(
+        "Records of compressed batches: count, offsets from 0, nothing behind, a bound on the size",
+        "kernel/records/checking.py",
+        "if offset_delta != self.index:",
+        "if offset_delta < 0:",
+        "kernel/records/test_checking.py::test_refusals",
+    ),
+    Removal(
+        "Records of compressed batches: count, offsets from 0, nothing behind, a bound on the size",
+        "kernel/records/unpacking.py",
+        "if left < 0:",
+        "if left < -(1 << 60):",
+        f"{_PARTITION}/test_record_checks.py::test_a_bomb_is_not_unpacked_in_one_turn",
+    ),
+    Removal(
+        "A step of the check is bounded by work, and larger batches are checked while others are served",
+        f"{_PARTITION}/validation.py",
+        "if quick and header.record_count > QUICK_RECORDS:",
+        "if quick and header.record_count < 0:",
+        f"{_PARTITION}/test_record_checks.py::test_many_records_are_checked_before_the_append",
+    ),
+    Removal(
+        "A step of the check is bounded by work, and larger batches are checked while others are served",
+        f"{_PARTITION}/record_checks.py",
+        "while not await _others_were_served():",
+        "while True:",
+        f"{_PARTITION}/test_record_checks.py::test_as_soon_as_others_want_the_loop_a_thread_goes_on",
+    ),
+    Removal(
+        "What is unpacked at the same time shares one budget of memory; what does not fit waits in line",
+        f"{_PARTITION}/unpacking.py",
+        "if self._line or self._of_all(size) > self._free:",
+        "if self._line:",
+        f"{_PARTITION}/test_unpacking.py::test_what_is_held_is_not_there_for_others",
+    ),
+    Removal(
+        "What is unpacked at the same time shares one budget of memory; what does not fit waits in line",
+        f"{_PARTITION}/lookup.py",
+        "with partition.unpacking.memory.hold(memory_bytes):",
+        "with partition.unpacking.memory.hold(0):",
+        f"{_PARTITION}/test_unpacking.py::test_a_lookup_holds_memory_while_it_unpacks",
+    ),
+    Removal(
+        "Keys in compacted topics",
+        "kernel/records/checking.py",
+        "if key_bytes < 0 and rules.keys_required:",
+        "if key_bytes < -1 and rules.keys_required:",
+        f"{_PARTITION}/test_record_checks.py::test_compacted_topics_take_no_record_without_a_key",
+    ),
+    Removal(
+        "Offsets and leader epoch are stamped in place, outside the CRC",
+        f"{_PARTITION}/partition.py",
+        "stamp_offset(batch, base_offset, self.leader_epoch)",
+        "stamp_offset(batch, base_offset, 0)",
+        f"{_PARTITION}/test_append.py::test_the_leader_epoch_is_stamped",
+    ),
+    Removal(
+        "Offsets and leader epoch are stamped in place, outside the CRC",
+        f"{_PARTITION}/partition.py",
+        "stamp_offset(batch, base_offset, self.leader_epoch)",
+        "stamp_offset(batch, 0, self.leader_epoch)",
+        f"{_PARTITION}/test_append.py::test_the_header_is_stamped_where_it_lies",
+    ),
+    Removal(
+        "Duplicates of the last five batches get the offsets of then; gaps and old epochs are refused",
+        f"{_PARTITION}/producers.py",
+        "                    return sent\n",
+        "                    return None\n",
+        f"{_PARTITION}/test_idempotence.py::TestIdempotence::runTest",
+    ),
+    Removal(
+        "Duplicates of the last five batches get the offsets of then; gaps and old epochs are refused",
+        f"{_PARTITION}/producers.py",
+        "if header.base_sequence != expected:",
+        "if header.base_sequence < 0:",
+        f"{_PARTITION}/test_idempotence.py",
+    ),
+    Removal(
+        "Duplicates of the last five batches get the offsets of then; gaps and old epochs are refused",
+        f"{_PARTITION}/producers.py",
+        "if header.producer_epoch < entry.epoch:\n        raise InvalidProducerEpoch",
+        "if header.producer_epoch < -9:\n        raise InvalidProducerEpoch",
+        f"{_PARTITION}/test_idempotence.py::TestIdempotence::runTest",
+    ),
+    Removal(
+        "One writer: no checkpoint between the log end and the write",
+        f"{_PARTITION}/partition.py",
+        "self.log_end_offset = last_offset + 1\n        self.watermarks.unseen",
+        "self.log_end_offset = last_offset + 2\n        self.watermarks.unseen",
+        f"{_PARTITION}/test_append.py::test_offsets_are_dense",
+    ),
+    Removal(
+        "The leader epoch is assigned to the cache with its first batch",
+        f"{_PARTITION}/partition.py",
+        "keeping.begin_epoch(self, leader_epoch, base_offset)",
+        "pass",
+        f"{_PARTITION}/test_append.py::test_the_leader_epoch_is_stamped",
+    ),
+    Removal(
+        "Follower append: offsets as they are, producers, epochs and aborted transactions are derived",
+        f"{_PARTITION}/following.py",
+        "partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)",
+        "start = partition.log_end_offset\n"
+        "        end = start + header.last_offset_delta\n"
+        "        partition.write(data, header, start, end, epoch, marker)",
+        f"{_PARTITION}/test_following.py::test_gaps_of_a_compacted_log_are_taken_as_they_are",
+    ),
+    Removal(
+        "Follower append: offsets as they are, producers, epochs and aborted transactions are derived",
+        f"{_PARTITION}/following.py",
+        "partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)",
+        "partition.write(data, header, header.base_offset, header.last_offset, epoch, None)",
+        f"{_PARTITION}/test_following.py::test_a_follower_becomes_what_its_leader_is",
+    ),
+    Removal(
+        "Follower append: offsets as they are, producers, epochs and aborted transactions are derived",
+        f"{_PARTITION}/partition.py",
+        "elif header.producer_id > NO_PRODUCER_ID:\n            self.producers.update",
+        "elif not self.follows:\n            self.producers.update",
+        f"{_PARTITION}/test_following.py::test_a_follower_becomes_what_its_leader_is",
+    ),
+    Removal(
+        "An append that fails has not happened: the end is cut back, or written over",
+        f"{_FILE}/segments/segment.py",
+        "            self._cut_back(position)\n            raise",
+        "            raise",
+        f"{_FILE}/test_failures.py::test_a_disk_that_fills_up_in_the_middle_of_a_batch_leaves_no_part_of_it",
+    ),
+    Removal(
+        "A transaction index that lags behind its log is completed at the next start",
+        f"{_PARTITION}/loading.py",
+        "partition.store.add_aborted(aborted)",
+        "pass",
+        f"{_FILE}/test_transaction_index.py::test_a_start_adds_the_aborted_transactions_that_an_index_lost",
+    ),
+    Removal(
+        "Magic 0 and 1 on disk: refused, not destroyed",
+        f"{_FILE}/recovery/recovery.py",
+        "self._refuse_legacy_messages()\n        return",
+        "pass\n        return",
+        f"{_FILE}/test_recovery.py::test_messages_of_an_old_format_are_refused_and_not_destroyed",
+    ),
+)

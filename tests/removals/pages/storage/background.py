@@ -1,0 +1,304 @@
+"""Background work, the oldest design, and configuration keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_BACKGROUND = f"{_FILE}/background.py"
+_INITIAL = "Flush by time, recovery points, log starts, removal of deleted partitions: first after"
+_GROUP = "Flush by messages with group commit: one flush answers all who wait"
+_SEGMENT_GOES = "A segment is renamed at once and removed after `file.delete.delay.ms`"
+_KEYS = "`segment.bytes`, `segment.ms`, `segment.jitter.ms`, `segment.index.bytes`, `index.interval.bytes`"
+_BROKER_KEYS = (
+    "The broker's defaults of these keys, `producer.id.expiration.ms` and the limits on connections"
+)
+_INTERVALS = "`log.flush.offset.checkpoint.interval.ms`, `log.flush.start.offset.checkpoint.interval.ms`"
+
+_WORK: Final = (
+    Removal(
+        _INITIAL,
+        _BACKGROUND,
+        "self._remove_partitions, DELETION_INTERVAL_MS, initial_delay_ms)",
+        "self._remove_partitions, DELETION_INTERVAL_MS)",
+        f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
+    ),
+    Removal(
+        _INITIAL,
+        _BACKGROUND,
+        "self._start(name, task, config[key], initial_delay_ms)",
+        "self._start(name, task, config[key])",
+        f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
+    ),
+    Removal(
+        _INITIAL,
+        "kernel/flushing.py",
+        "TimedFlush(topics, clock).run, every, delay)",
+        "TimedFlush(topics, clock).run, every)",
+        f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
+    ),
+    Removal(
+        _GROUP,
+        f"{_PARTITION}/partition.py",
+        "            self.commit.begin()\n",
+        "",
+        f"{_PARTITION}/test_group_commit.py::test_who_waits_does_not_wait_for_what_came_later",
+    ),
+    Removal(
+        "After a flush that failed nothing is acknowledged or shown until a restart",
+        f"{_PARTITION}/group_commit.py",
+        "        except OSError as error:\n            self._failure = error\n",
+        "        except OSError:\n            pass\n",
+        f"{_PARTITION}/test_group_commit.py",
+    ),
+    Removal(
+        "After a flush that failed nothing is acknowledged or shown until a restart",
+        f"{_PARTITION}/flushing.py",
+        "        partition.take_offline(failure)\n        return",
+        "        partition.take_offline(failure)",
+        f"{_PARTITION}/test_group_commit.py",
+    ),
+    Removal(
+        _SEGMENT_GOES,
+        f"{_FILE}/log/removal.py",
+        "            disk.rename(path, path + DELETED_SUFFIX)\n",
+        "            disk.stat(path)\n",
+        f"{_FILE}/test_deletion.py::test_segments_are_renamed_at_once_and_removed_later",
+    ),
+    Removal(
+        _SEGMENT_GOES,
+        f"{_FILE}/log/removal.py",
+        "log.services.delete_later(renamed, log.config.file_delete_delay_ms)",
+        "log.services.delete_later(renamed, 0)",
+        f"{_FILE}/test_deletion.py::test_segments_are_renamed_at_once_and_removed_later",
+    ),
+    Removal(
+        "Nothing is removed from a log directory after its lock is released",
+        f"{_FILE}/directories/deletion.py",
+        "        self._closed = True\n",
+        "",
+        f"{_FILE}/test_deletion.py",
+    ),
+    Removal(
+        "Nothing is removed from a log directory after its lock is released",
+        f"{_FILE}/directories/deletion.py",
+        "        self._closed = True\n        with self._removing:\n            pass",
+        "        self._closed = True",
+        f"{_FILE}/test_deletion.py",
+    ),
+    Removal(
+        "Background work on a deleted partition touches no new one of its name",
+        f"{_PARTITION}/side_writes.py",
+        "if not self._closed and self._wanted():\n                self._store",
+        "if self._store:\n                self._store",
+        "kernel/topics/test_deleting_under_work.py",
+    ),
+    Removal(
+        "Background work on a deleted partition touches no new one of its name",
+        f"{_PARTITION}/side_writes.py",
+        "if not self._closed and self._wanted():\n                change()",
+        "if self._store:\n                change()",
+        f"{_PARTITION}/test_side_writes.py::test_nothing_is_written_beside_a_partition_that_is_gone",
+    ),
+)
+
+_OLDEST: Final = (
+    Removal(
+        "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
+        f"{_PARTITION}/partition.py",
+        "if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:",
+        "if last_offset < 0:",
+        f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
+    ),
+    Removal(
+        "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
+        "kernel/flushing.py",
+        "flushes.start_soon(partition.flush)",
+        "pass",
+        "kernel/test_flushing.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+    ),
+    Removal(
+        "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
+        f"{_FILE}/log/appending.py",
+        "if segment.size + size > policy.segment_bytes or segment.index.entries > policy.index_entries:",
+        "if segment.index.entries > policy.index_entries:",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+    ),
+    Removal(
+        "A read gives an offset and a size, and one message that is larger comes whole",
+        f"{_FILE}/segments/readable_segment.py",
+        "count = min(count, max(max_bytes, first_size))",
+        "count = max(count, first_size)",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+    ),
+    Removal(
+        "The segment by a binary search in memory, then the position in its file",
+        f"{_FILE}/segments/segment_list.py",
+        "return bisect_right(segments, offset, key=_base_offset)",
+        "return 1",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
+    ),
+    Removal(
+        "The latest offset, and an error that says out of range",
+        "plugins/protocol_kafka/handlers/list_offsets.py",
+        "return TimestampOffset(NO_TIME, partition.readable_end(isolation), partition.leader_epoch)",
+        "return TimestampOffset(NO_TIME, partition.log_start_offset, partition.leader_epoch)",
+        "plugins/protocol_kafka/handlers/test_list_offsets.py::test_times",
+    ),
+    Removal(
+        "The latest offset, and an error that says out of range",
+        f"{_PARTITION}/partition.py",
+        "if not store.log_start_offset <= offset <= self.log_end_offset:",
+        "if offset < 0:",
+        f"{_PARTITION}/test_read.py::test_out_of_range",
+    ),
+    Removal(
+        "Recovery goes through the newest segment: sizes within the file, CRC, then truncation",
+        f"{_FILE}/recovery/recovery.py",
+        "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
+        "if crc < 0:",
+        f"{_FILE}/test_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+    ),
+)
+
+_CONFIGURATION: Final = (
+    Removal(
+        _KEYS,
+        f"{_FILE}/segments/rolling.py",
+        "return cls(config.segment_bytes, config.segment_ms, jitter)",
+        "return cls(1 << 30, config.segment_ms, jitter)",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+    ),
+    Removal(
+        _KEYS,
+        f"{_FILE}/segments/rolling.py",
+        "return cls(config.segment_bytes, config.segment_ms, jitter)",
+        "return cls(config.segment_bytes, 1 << 60, jitter)",
+        f"{_FILE}/test_rolling.py::test_without_timestamps_the_clock_counts",
+    ),
+    Removal(
+        _KEYS,
+        f"{_FILE}/segments/rolling.py",
+        "limit = min(config.segment_jitter_ms, config.segment_ms)",
+        "limit = 0",
+        f"{_FILE}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",
+    ),
+    Removal(
+        _KEYS,
+        f"{_FILE}/recovery/opening.py",
+        "        config.segment_index_bytes,\n",
+        "        10 << 20,\n",
+        f"{_FILE}/test_rolling.py::test_a_full_offset_index_rolls",
+    ),
+    Removal(
+        _KEYS,
+        f"{_FILE}/log/appending.py",
+        "segment.index_interval_bytes = log.config.index_interval_bytes",
+        "segment.index_interval_bytes = 4096",
+        f"{_FILE}/test_rolling.py::test_a_full_offset_index_rolls",
+    ),
+    Removal(
+        "`flush.messages`, `flush.ms`",
+        f"{_PARTITION}/partition.py",
+        "if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:",
+        "if last_offset < 0:",
+        f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
+    ),
+    Removal(
+        "`flush.messages`, `flush.ms`",
+        "kernel/flushing.py",
+        "if now - since >= partition.config.flush_ms:",
+        "if now - since >= 1 << 60:",
+        "kernel/test_flushing.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+    ),
+    Removal(
+        "`preallocate`, at the creation of a log and when it rolls",
+        f"{_FILE}/recovery/opening.py",
+        "config.segment_bytes if config.preallocate else 0,",
+        "0,",
+        f"{_FILE}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+    ),
+    Removal(
+        "`preallocate`, at the creation of a log and when it rolls",
+        f"{_FILE}/log/open_log.py",
+        "preallocate_bytes=config.segment_bytes if config.preallocate else 0,",
+        "preallocate_bytes=0,",
+        f"{_FILE}/test_rolling_ahead.py::test_a_roll_creates_and_trims_nothing_on_the_event_loop",
+    ),
+    Removal(
+        "`file.delete.delay.ms`",
+        f"{_FILE}/partition_store.py",
+        "self.services.delete_later([path], self.config.file_delete_delay_ms)",
+        "self.services.delete_later([path], 0)",
+        f"{_FILE}/test_deletion.py::test_a_partition_is_renamed_at_once_and_removed_later",
+    ),
+    Removal(
+        "`file.delete.delay.ms`",
+        f"{_FILE}/log/removal.py",
+        "log.services.delete_later(renamed, log.config.file_delete_delay_ms)",
+        "log.services.delete_later(renamed, 60_000)",
+        f"{_FILE}/test_deletion.py::test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_not",
+    ),
+    Removal(
+        "`num.recovery.threads.per.data.dir` for opening",
+        f"{_FILE}/recovery/parallel_opening.py",
+        "if directory.clean else (self._threads, 1)",
+        "if directory.clean else (1, 1)",
+        f"{_FILE}/test_closing.py::test_logs_are_recovered_by_so_many_threads_of_each_directory",
+    ),
+    Removal(
+        "`num.recovery.threads.per.data.dir` for closing",
+        f"{_FILE}/closing.py",
+        "limiter = trio.CapacityLimiter(threads)",
+        "limiter = trio.CapacityLimiter(1)",
+        f"{_FILE}/test_closing.py::test_the_kernels_closing_runs_in_so_many_threads_of_each_directory",
+    ),
+    Removal(
+        _INTERVALS,
+        _BACKGROUND,
+        "            if config[key]:\n",
+        "            if name:\n",
+        f"{_FILE}/test_background.py::test_a_checkpoint_without_an_interval_is_written_at_a_stop_only",
+    ),
+    Removal(
+        "`log.initial.task.delay.ms`",
+        _BACKGROUND,
+        "initial_delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]",
+        "initial_delay_ms = 30_000",
+        f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
+    ),
+    Removal(
+        "Each topic key can be changed while its topic is used",
+        "kernel/topics/topics.py",
+        "            topic.configure(config)\n            self._tell",
+        "            self._tell",
+        "plugins/protocol_kafka/handlers/test_altering_configs.py",
+    ),
+    Removal(
+        "Each topic key can be changed while its topic is used",
+        f"{_FILE}/partition_store.py",
+        "        self.config = config\n        self.policy = RollPolicy.of(config)",
+        "        self.config = config",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_changed_configuration_is_taken_into_use",
+    ),
+    Removal(
+        _BROKER_KEYS,
+        "kernel/dynamic_config.py",
+        "            self._topics.refresh_configs()\n",
+        "",
+        "plugins/protocol_kafka/handlers/test_altering_configs.py::test_topics_go_by_what_is_set_for_brokers",
+    ),
+    Removal(
+        _BROKER_KEYS,
+        "kernel/dynamic_config.py",
+        "        self._changed()\n",
+        "",
+        "plugins/protocol_kafka/handlers/test_altering_configs.py::test_limits_on_connections_count_at_once",
+    ),
+)
+
+REMOVALS: Final = (*_WORK, *_OLDEST, *_CONFIGURATION)

@@ -1,0 +1,324 @@
+"""Log directories: what is in them, those that fail, moves between them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_DIRECTORIES = f"{_FILE}/directories"
+_TESTS = f"{_FILE}/test_log_directories.py"
+_FAILURES = f"{_FILE}/test_directory_failures.py"
+_SEVERAL = "Several; missing ones are made, one twice is refused; a new partition goes where the fewest are"
+_PARALLEL = "Logs are opened in parallel, by threads for each directory; remaining logs and segments are told"
+_CHECKPOINTS = "Checkpoints in Kafka's text form, replaced atomically; one that is corrupt is not used"
+_DELETED = "`-delete` directories go after their delay, and at the next start"
+_STRAYS = "`-stray`: partitions that the metadata does not know"
+_OFFLINE = "A directory that fails goes offline, once; its partitions are told, the others go on"
+_HALT = "The last one, or that of the metadata log, halts the broker"
+_MOVES = "`-future`: a partition moves to another directory while it is written, safe at every step"
+_MEETING = "Moves, drafts, replacements, deletions and truncations exclude, abort or inform each other"
+_DRAFTS = "A draft serves once, the store that began it, and only while what it was made of is there"
+_TOLD = "How far a move is, and how full a directory: DescribeLogDirs"
+_LOCKED = "Topics are changed under a lock, so a new configuration never races with opening"
+
+_PLACES: Final = (
+    Removal(
+        _SEVERAL,
+        f"{_DIRECTORIES}/placing.py",
+        "if len({path.resolve() for path in paths}) < len(paths):",
+        "if not paths:",
+        f"{_TESTS}::test_one_directory_twice_is_refused",
+    ),
+    Removal(
+        _SEVERAL,
+        f"{_DIRECTORIES}/placing.py",
+        "min(self.live, key=counts.__getitem__)",
+        "self.live[0]",
+        f"{_TESTS}::test_partitions_go_where_the_fewest_are",
+    ),
+    Removal(
+        _SEVERAL,
+        f"{_DIRECTORIES}/log_directory.py",
+        "path.mkdir(parents=True, exist_ok=True)",
+        "pass",
+        _TESTS,
+    ),
+    Removal(
+        "`.lock` as Java takes it",
+        f"{_DIRECTORIES}/lock.py",
+        "fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        f"{_FILE}/test_lock.py::test_a_record_lock_of_another_process_is_respected",
+    ),
+    Removal(
+        "`.lock` as Java takes it",
+        f"{_DIRECTORIES}/lock.py",
+        "if self._directory in _locked_here:",
+        "if not self._directory:",
+        f"{_FILE}/test_lock.py::test_a_second_broker_in_the_same_process_gets_it_too",
+    ),
+    Removal(
+        "`meta.properties` with the directory's id",
+        f"{_DIRECTORIES}/log_directory.py",
+        "directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()",
+        "directory_id = new_id()",
+        f"{_TESTS}::test_data_is_found_in_whichever_directory_it_is",
+    ),
+    Removal(
+        "`meta.properties` with the directory's id",
+        f"{_DIRECTORIES}/meta_properties.py",
+        '        f"directory.id={ids.directory_id}",\n',
+        "",
+        f"{_FILE}/test_layout.py::test_the_log_directory_after_a_clean_stop",
+    ),
+    Removal(
+        "The mark of a clean stop is removed at once, so a crash while loading is one",
+        f"{_DIRECTORIES}/clean_shutdown.py",
+        "disk.unlink(path)",
+        "disk.stat(path)",
+        f"{_FILE}/test_layout.py::test_the_clean_mark_is_gone_while_the_storage_is_open",
+    ),
+    Removal(
+        _PARALLEL,
+        f"{_FILE}/recovery/parallel_opening.py",
+        "if directory.clean else (self._threads, 1)",
+        "if directory.clean else (1, 1)",
+        f"{_FILE}/test_closing.py::test_logs_are_recovered_by_so_many_threads_of_each_directory",
+    ),
+    Removal(
+        _PARALLEL,
+        f"{_FILE}/recovery/parallel_opening.py",
+        "progress.logs_done(str(directory.path), len(chunk))",
+        "pass",
+        "kernel/test_load_progress.py::test_a_broker_has_nothing_left_when_it_is_ready",
+    ),
+    Removal(
+        _PARALLEL,
+        f"{_FILE}/recovery/loading.py",
+        "self._remaining(len(bases) - index)",
+        "pass",
+        "kernel/test_load_progress.py::test_the_segments_of_a_log_are_counted_down",
+    ),
+    Removal(
+        _CHECKPOINTS,
+        f"{_DIRECTORIES}/checkpoints.py",
+        'disk.replace_file(path, ("\\n".join(lines) + "\\n").encode())',
+        'disk.write_file(path, ("\\n".join(lines) + "\\n").encode(), durable=True)',
+        f"{_FILE}/test_atomic_files.py",
+    ),
+    Removal(
+        _CHECKPOINTS,
+        f"{_DIRECTORIES}/checkpoints.py",
+        "if int(count) != len(lines):",
+        "if int(count) < 0:",
+        f"{_FILE}/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+    ),
+    Removal(
+        _CHECKPOINTS,
+        f"{_DIRECTORIES}/checkpoints.py",
+        "lines = [_VERSION, str(len(offsets))]",
+        "lines = [_VERSION]",
+        f"{_FILE}/test_checkpoints.py::test_a_checkpoint_is_text_in_apache_kafkas_format",
+    ),
+    Removal(
+        _DELETED,
+        f"{_DIRECTORIES}/deletion.py",
+        "due = [path for when, path in self._waiting if when <= now and concerns(path)]",
+        "due = [path for when, path in self._waiting if concerns(path)]",
+        f"{_FILE}/test_deletion.py::test_segments_are_renamed_at_once_and_removed_later",
+    ),
+    Removal(
+        _DELETED,
+        f"{_FILE}/storage.py",
+        "directory.deletions.add(directory.leftovers, 0)",
+        "pass",
+        f"{_FILE}/test_deletion.py::test_what_was_not_removed_in_time_goes_at_the_next_start",
+    ),
+    Removal(
+        _STRAYS,
+        f"{_DIRECTORIES}/strangers.py",
+        "    if strays:\n        _rename_strays(directory, strays)",
+        "    if strays:\n        pass",
+        f"{_TESTS}::test_unknown_partitions_are_renamed_as_strays_and_left_alone",
+    ),
+    Removal(
+        _STRAYS,
+        f"{_DIRECTORIES}/strangers.py",
+        "if topic_id not in (None, wanted) and not was_never_written(path):",
+        "if topic_id is wanted:",
+        f"{_TESTS}::test_the_data_of_another_topic_of_the_same_name_is_renamed_as_stray",
+    ),
+)
+
+_FAILING: Final = (
+    Removal(
+        _OFFLINE,
+        f"{_DIRECTORIES}/failures.py",
+        "            if directory in self._offered:\n                return\n",
+        "",
+        f"{_FAILURES}::test_a_directory_that_fails_again_and_again_is_taken_once",
+    ),
+    Removal(
+        _OFFLINE,
+        f"{_DIRECTORIES}/losses.py",
+        "self._context.partitions_failed(lost, described)",
+        "pass",
+        _FAILURES,
+    ),
+    Removal(
+        _OFFLINE,
+        f"{_DIRECTORIES}/losses.py",
+        "self._directories.in_service.remove(directory)",
+        "pass",
+        _FAILURES,
+    ),
+    Removal(
+        _OFFLINE,
+        f"{_DIRECTORIES}/losses.py",
+        "await self._metadata().lose_directory(directory.id_bytes, sorted(directory.stores))",
+        "pass",
+        _FAILURES,
+    ),
+    Removal(
+        _HALT,
+        f"{_DIRECTORIES}/losses.py",
+        "elif not self._directories:",
+        "elif self._directories is None:",
+        _FAILURES,
+    ),
+    Removal(
+        _HALT,
+        f"{_DIRECTORIES}/losses.py",
+        "if directory is self._directories.home:",
+        "if self._directories is None:",
+        _FAILURES,
+    ),
+    Removal(
+        "It stays offline until a restart",
+        f"{_DIRECTORIES}/placing.py",
+        "return self.known.assigned(spec.topic_partition) not in [home.id_bytes for home in self.live]",
+        "return False",
+        _FAILURES,
+    ),
+    Removal(
+        "It stays offline until a restart",
+        f"{_DIRECTORIES}/losses.py",
+        "store.fail(OSError(errno.EIO, described))",
+        "pass",
+        _FAILURES,
+    ),
+)
+
+_MOVING: Final = (
+    Removal(
+        _MOVES,
+        f"{_FILE}/moving/move.py",
+        "        copy_side_files(self.store)\n",
+        "",
+        f"{_FILE}/test_moves.py::test_what_is_beside_the_log_comes_too",
+    ),
+    Removal(
+        _MOVES,
+        f"{_FILE}/moving/move.py",
+        "        copy.flush()\n",
+        "",
+        "crash/test_moves.py::test_a_log_that_nobody_flushes_meanwhile_is_durable_where_it_moves_to",
+    ),
+    Removal(
+        _MOVES,
+        f"{_FILE}/moving/moves.py",
+        "await self._assign(move.partition, move.target.id_bytes)\n                swapped",
+        "swapped",
+        f"{_FILE}/test_moves.py",
+    ),
+    Removal(
+        _MOVES,
+        f"{_FILE}/log/appending.py",
+        "mirror.append(batch, base_offset, last_offset, max_timestamp)",
+        "pass",
+        f"{_FILE}/test_moves.py::test_it_is_written_and_read_all_the_while",
+    ),
+    Removal(
+        _MEETING,
+        f"{_FILE}/log/operations.py",
+        "                other.aborted_by = operation\n",
+        "",
+        f"{_FILE}/test_operations.py::test_two_operations_meet_as_the_table_says",
+    ),
+    Removal(
+        _MEETING,
+        f"{_FILE}/log/operations.py",
+        "other.informed(change)",
+        "pass",
+        f"{_FILE}/moving/test_meeting.py::test_what_is_deleted_during_a_move_stays_deleted",
+    ),
+    Removal(
+        _MEETING,
+        f"{_FILE}/log/operations.py",
+        "if rule is Rule.REFUSED:",
+        "if rule is None:",
+        f"{_FILE}/test_operations.py::test_two_operations_meet_as_the_table_says",
+    ),
+    Removal(
+        _MEETING,
+        f"{_FILE}/moving/move.py",
+        "        self._follow_deletions(copy)\n        with",
+        "        with",
+        f"{_FILE}/moving/test_meeting.py::test_what_is_deleted_during_a_move_stays_deleted",
+    ),
+    Removal(
+        _DRAFTS,
+        f"{_FILE}/log/drafts.py",
+        "if aborted_by is not None:",
+        "if aborted_by is self:",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_draft_of_an_earlier_opening_is_refused",
+    ),
+    Removal(
+        _DRAFTS,
+        f"{_FILE}/log/drafts.py",
+        "if not isinstance(lease, DraftLease) or not lease.is_of(self):",
+        "if not isinstance(lease, DraftLease):",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_draft_of_another_partition_is_refused",
+    ),
+    Removal(
+        _DRAFTS,
+        f"{_FILE}/log/drafts.py",
+        "if change.start_offset < end_offset and start_offset < change.end_offset:",
+        "if change.start_offset < 0:",
+        f"{_FILE}/test_conformance.py",
+    ),
+    Removal(
+        _TOLD,
+        f"{_DIRECTORIES}/description.py",
+        "max(move.offset_lag, 0)",
+        "0",
+        f"{_FILE}/test_moves.py",
+    ),
+    Removal(
+        _TOLD,
+        f"{_DIRECTORIES}/description.py",
+        "return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail",
+        "return -1, -1",
+        "plugins/protocol_kafka/handlers/test_log_dirs.py::test_every_version_tells_what_lies_where",
+    ),
+    Removal(
+        _LOCKED,
+        "kernel/topics/topics.py",
+        "        async with self._changing:\n            record, config = self.check(new)",
+        "        if self._changing:\n            record, config = self.check(new)",
+        "kernel/topics/test_topics.py::test_of_many_who_create_one_topic_one_does",
+    ),
+    Removal(
+        _LOCKED,
+        "kernel/topics/topics.py",
+        "        async with self._changing:\n            topic = self.get(name)\n            overrides",
+        "        if self._changing:\n            topic = self.get(name)\n            overrides",
+        "kernel/topics/test_changing_topics.py::test_changes_at_the_same_time_all_count",
+    ),
+)
+
+REMOVALS: Final = (*_PLACES, *_FAILING, *_MOVING)

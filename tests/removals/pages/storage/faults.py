@@ -1,0 +1,229 @@
+"""Faults: what the tests of crashes, full disks and the like protect."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_KILLED = "`kill -9` before and after every file operation of a small broker's life, and of its recovery"
+_POWER = "Loss of power: what was not synced dropped, torn at 512 bytes, or nonsense; also during recovery"
+_TORN = "Torn tail at every byte, flipped bits, zeros, old blocks, swapped batches, far offsets"
+_DAMAGED = "Indexes, snapshots, checkpoints: missing, empty, cut, padded, corrupt, stale"
+_FULL = "Full disk at append, index, roll, side file; then room again"
+_EIO = "EIO on read, write and fsync; after a failed fsync nothing is acknowledged"
+_EMFILE = "EMFILE: files of idle partitions are closed"
+_OTHERS = "EROFS and EACCES, but not EMFILE, take a directory down; two brokers on one directory"
+_CLOCK = "The clock jumps back and ahead; timestamps in the future, at 0 and at -1"
+_STOPS = "SIGTERM stops gracefully, a second one at once; a topic that is deleted wakes its readers"
+
+_CRASHES: Final = (
+    Removal(
+        _KILLED,
+        f"{_PARTITION}/loading.py",
+        "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
+        "if header.base_offset < 0:",
+        "crash/test_every_step.py::test_a_recording_leads_to_the_same_files",
+    ),
+    Removal(
+        "`kill -9` of a real process before every file operation",
+        f"{_PARTITION}/loading.py",
+        "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
+        "if header.base_offset < 0:",
+        "crash/test_killed_process.py::test_a_process_may_be_killed_at_any_operation",
+    ),
+    Removal(
+        "`kill -9` of the real process under load, again and again",
+        f"{_PARTITION}/loading.py",
+        "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
+        "if header.base_offset < 0:",
+        "crash/test_killed_broker.py::test_nothing_acknowledged_is_lost_or_doubled",
+    ),
+    Removal(
+        _POWER,
+        f"{_FILE}/flushing.py",
+        "if segment.next_offset > self._durable_offset:",
+        "if segment.next_offset < 0:",
+        "crash/test_power_cut.py::test_what_was_durable_survives_the_loss_of_power",
+    ),
+    Removal(
+        _POWER,
+        f"{_FILE}/flushing.py",
+        "        if self._directory_changed:\n            self._sync_names(directory)\n",
+        "",
+        "crash/test_power_cut.py::test_the_power_may_fail_again_while_a_log_is_recovered",
+    ),
+    Removal(
+        _POWER,
+        f"{_FILE}/disk.py",
+        "        if durable:\n            fsync(fd)\n",
+        "",
+        "crash/test_power_cut.py",
+    ),
+    Removal(
+        _TORN,
+        f"{_FILE}/recovery/recovery.py",
+        "and base_offset + delta < self._limit_offset",
+        "and delta < 1 << 40",
+        f"{_FILE}/test_recovery.py::test_a_segment_that_reaches_into_the_next_one_is_cut",
+    ),
+    Removal(
+        _TORN,
+        f"{_FILE}/recovery/recovery.py",
+        "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
+        "if crc < 0:",
+        f"{_FILE}/test_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+    ),
+    Removal(
+        _TORN,
+        f"{_FILE}/recovery/recovery.py",
+        "and base_offset >= self._scan.next_offset",
+        "and base_offset >= 0",
+        f"{_FILE}/test_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
+    ),
+    Removal(
+        _DAMAGED,
+        f"{_PARTITION}/snapshots.py",
+        "if crc32c(body) != crc:",
+        "if crc < 0:",
+        f"{_PARTITION}/test_snapshots.py::test_a_flipped_bit_anywhere_is_told",
+    ),
+    Removal(
+        _DAMAGED,
+        f"{_FILE}/directories/checkpoints.py",
+        "if offsets[TopicPartition(topic, int(partition))] < 0:",
+        "if not topic:",
+        f"{_FILE}/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+    ),
+)
+
+_REFUSALS: Final = (
+    Removal(
+        _FULL,
+        f"{_FILE}/segments/segment.py",
+        "            self._cut_back(position)\n            raise",
+        "            raise",
+        f"{_FILE}/test_failures.py::test_a_disk_that_fills_up_in_the_middle_of_a_batch_leaves_no_part_of_it",
+    ),
+    Removal(
+        _FULL,
+        f"{_FILE}/indexes/mapped_index.py",
+        "disk.write_all(fd, bytes(reserved - used), used)",
+        "pass",
+        f"{_FILE}/test_failures.py::test_no_room_for_an_index_entry_refuses_the_append",
+    ),
+    Removal(
+        _FULL,
+        f"{_FILE}/disk.py",
+        "        with contextlib.suppress(OSError):\n            unlink(temporary)\n        raise",
+        "        raise",
+        f"{_FILE}/test_failures.py",
+    ),
+    Removal(
+        "The real broker at the limit of a file's size",
+        f"{_FILE}/directories/failures.py",
+        "FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})",
+        "FULL = frozenset({errno.ENOSPC, errno.EDQUOT})",
+        "faults/test_processes.py::test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has",
+    ),
+    Removal(
+        _EIO,
+        f"{_FILE}/flushing.py",
+        "            self._failure = error\n            raise",
+        "            raise",
+        f"{_FILE}/test_failures.py::test_after_a_failed_flush_nothing_is_taken_for_durable",
+    ),
+    Removal(
+        _EIO,
+        f"{_FILE}/partition_store.py",
+        "            self.tell(error)\n            raise\n\n    def _read_older",
+        "            raise\n\n    def _read_older",
+        f"{_FILE}/test_directory_failures.py",
+    ),
+    Removal(
+        _EMFILE,
+        f"{_FILE}/log/appending.py",
+        "log.services.release_idle()",
+        "pass",
+        f"{_FILE}/test_idle.py::test_files_of_idle_partitions_are_closed_early_when_descriptors_run_short",
+    ),
+    Removal(
+        _OTHERS,
+        f"{_FILE}/directories/lock.py",
+        "fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        f"{_FILE}/test_lock.py::test_a_second_process_on_the_directory_gets_a_clear_error",
+    ),
+    Removal(
+        _OTHERS,
+        f"{_FILE}/directories/failures.py",
+        "        errno.EMFILE,\n",
+        "        errno.EROFS,\n",
+        f"{_FILE}/test_directory_failures.py",
+    ),
+    Removal(
+        "A flush that hangs holds up nobody else, and is finished though the client has left",
+        f"{_PARTITION}/flushing.py",
+        "            partition.watermarks.advance_partly(partition.commit.durable_offset)\n"
+        "        partition.commit.begin()",
+        "            partition.watermarks.advance_partly(partition.commit.durable_offset)",
+        f"{_PARTITION}/test_group_commit.py",
+    ),
+)
+
+_PROCESSES: Final = (
+    Removal(
+        _CLOCK,
+        "kernel/flushing.py",
+        "since = min(self._waiting_since.get(partition, now), now)",
+        "since = self._waiting_since.get(partition, now)",
+        "faults/test_clock.py::test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more",
+    ),
+    Removal(
+        _CLOCK,
+        "kernel/flushing.py",
+        "since = min(self._waiting_since.get(partition, now), now)",
+        "since = self._waiting_since.get(partition) or now",
+        "faults/test_clock.py::test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more",
+    ),
+    Removal(
+        _STOPS,
+        "kernel/broker.py",
+        "                broker.request_stop()\n",
+        "                broker.stop_at_once()\n",
+        "kernel/test_broker.py",
+    ),
+    Removal(
+        _STOPS,
+        f"{_PARTITION}/partition.py",
+        'is gone")\n        self.abandon_waiters()',
+        'is gone")',
+        f"{_PARTITION}/test_waiters.py",
+    ),
+    Removal(
+        "A bomb for each codec",
+        "kernel/records/unpacking.py",
+        "if left < 0:",
+        "if left < -(1 << 60):",
+        f"{_PARTITION}/test_record_checks.py::test_a_bomb_is_not_unpacked_in_one_turn",
+    ),
+    Removal(
+        "Thousands of partitions: one that is not used holds no descriptor",
+        f"{_FILE}/recovery/opening.py",
+        "loaded.segments[0].sleep()",
+        "pass",
+        f"{_FILE}/test_idle.py",
+    ),
+    Removal(
+        "A fetch of 1,000 partitions takes no memory for what it sends",
+        f"{_FILE}/segments/readable_segment.py",
+        "return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))",
+        "return LogSlice((log.read_exactly(position, count),), count, min(bound, limit_offset))",
+        "faults/test_processes.py::test_a_fetch_of_a_thousand_partitions_takes_no_memory_for_what_it_sends",
+    ),
+)
+
+REMOVALS: Final = (*_CRASHES, *_REFUSALS, *_PROCESSES)

@@ -1,0 +1,231 @@
+"""Producer state and leader epochs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_SNAPSHOTS = "Snapshot: version, CRC, 46-byte entries; one that is corrupt is dropped for the one before it"
+_WHEN = "On every roll and at a clean stop; strays are removed; the log above it is read"
+_CLEAN = "After a clean stop no batch is read; a long log that lost its snapshots is read once"
+_OPEN = "Open transactions, first unstable offset, aborted transactions, fencing of coordinators"
+_EXPIRY = "`producer.id.expiration.ms`; a producer in a transaction does not expire"
+_VERIFIED = "Whether a batch's partition is in its transaction is asked before it is appended (KIP-890)"
+
+_PRODUCERS: Final = (
+    Removal(
+        "Up to five batches for each producer, in memory",
+        f"{_PARTITION}/producers.py",
+        "BATCHES_TO_RETAIN = 5",
+        "BATCHES_TO_RETAIN = 4",
+        f"{_PARTITION}/test_idempotence.py",
+    ),
+    Removal(
+        _SNAPSHOTS,
+        f"{_PARTITION}/snapshots.py",
+        "if version != VERSION:",
+        "if version < 0:",
+        f"{_PARTITION}/test_snapshots.py::test_a_flipped_bit_anywhere_is_told",
+    ),
+    Removal(
+        _SNAPSHOTS,
+        f"{_PARTITION}/snapshots.py",
+        "if crc32c(body) != crc:",
+        "if crc < 0:",
+        f"{_PARTITION}/test_snapshots.py::test_a_flipped_bit_anywhere_is_told",
+    ),
+    Removal(
+        _SNAPSHOTS,
+        f"{_PARTITION}/snapshots.py",
+        '_ENTRY = struct.Struct(">qhiqiqiq")',
+        '_ENTRY = struct.Struct(">qhiqiqqq")',
+        f"{_PARTITION}/test_snapshots.py::test_layout",
+    ),
+    Removal(
+        _SNAPSHOTS,
+        f"{_PARTITION}/loading.py",
+        "            store.delete_side_file(name)\n",
+        "            store.delete_side_file(name)\n            return None\n",
+        f"{_PARTITION}/test_loading.py",
+    ),
+    Removal(
+        _WHEN,
+        f"{_PARTITION}/partition.py",
+        "keeping.snapshot_soon(self, base_offset)",
+        "pass",
+        f"{_PARTITION}/test_append.py::test_a_snapshot_of_producers_is_written_at_every_roll",
+    ),
+    Removal(
+        _WHEN,
+        f"{_PARTITION}/partition.py",
+        "keeping.write_last_snapshot(self)",
+        "pass",
+        f"{_PARTITION}/test_loading.py::test_a_clean_stop_leaves_a_snapshot_at_the_log_end",
+    ),
+    Removal(
+        _WHEN,
+        f"{_PARTITION}/loading.py",
+        "    remove_stray_snapshots(store)\n    if",
+        "    if",
+        f"{_PARTITION}/test_loading.py::test_clean_stops_leave_one_snapshot_apart_from_those_of_segments",
+    ),
+    Removal(
+        _WHEN,
+        f"{_PARTITION}/loading.py",
+        "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
+        "if header.base_offset < 0:",
+        f"{_PARTITION}/test_loading.py::test_after_a_kill_all_that_the_log_has_is_known",
+    ),
+    Removal(
+        _CLEAN,
+        f"{_PARTITION}/partition.py",
+        "keeping.write_last_snapshot(self)",
+        "pass",
+        f"{_FILE}/test_clean_start.py::test_a_start_after_a_clean_stop_reads_no_batch",
+    ),
+    Removal(
+        _CLEAN,
+        f"{_PARTITION}/loading.py",
+        "        write_last_snapshot(partition)\n",
+        "        pass\n",
+        f"{_FILE}/test_clean_start.py::test_a_long_log_without_any_snapshot_is_read_once",
+    ),
+    Removal(
+        _OPEN,
+        f"{_PARTITION}/producers.py",
+        "self.transactions.begin(base_offset, header.producer_id)",
+        "pass",
+        f"{_PARTITION}/test_markers.py::test_a_batch_outside_of_the_transaction_that_is_open_is_refused",
+    ),
+    Removal(
+        _OPEN,
+        f"{_PARTITION}/transactions.py",
+        "self.open = OrderedDict(sorted(open_transactions))",
+        "self.open = OrderedDict()",
+        f"{_PARTITION}/test_markers.py::test_open_transactions_come_back_from_a_snapshot_and_from_the_log",
+    ),
+    Removal(
+        _OPEN,
+        f"{_PARTITION}/transactions.py",
+        "undecided = [ended[0].first_offset] if ended else []",
+        "undecided = list[int]()",
+        f"{_PARTITION}/test_following.py",
+    ),
+    Removal(
+        _OPEN,
+        f"{_PARTITION}/markers.py",
+        "            partition.store.add_aborted(aborted)\n",
+        "            pass\n",
+        f"{_PARTITION}/test_markers.py::test_committed_readers_wait_for_the_first_transaction_that_is_open",
+    ),
+    Removal(
+        _OPEN,
+        f"{_PARTITION}/producers.py",
+        "if coordinator_epoch < entry.coordinator_epoch:",
+        "if coordinator_epoch < -9:",
+        f"{_PARTITION}/test_markers.py::test_who_may_end_a_transaction",
+    ),
+    Removal(
+        _EXPIRY,
+        "kernel/broker.py",
+        "            partition.producers.expire(horizon)\n",
+        "",
+        "kernel/test_broker.py::test_background_jobs_are_done_before_partitions_close",
+    ),
+    Removal(
+        _EXPIRY,
+        f"{_PARTITION}/producers.py",
+        "if entry.last_timestamp < older_than_ms and entry.current_txn_first_offset == NO_OFFSET",
+        "if entry.last_timestamp < older_than_ms",
+        f"{_PARTITION}/test_idempotence.py::test_an_open_transaction_keeps_its_producer",
+    ),
+    Removal(
+        _VERIFIED,
+        "plugins/protocol_kafka/handlers/vouching.py",
+        "raise self._known_to_client(refused or",
+        "return True\n        raise self._known_to_client(refused or",
+        "plugins/protocol_kafka/handlers/test_transactions.py::test_batches_outside_of_the_transaction",
+    ),
+    Removal(
+        _VERIFIED,
+        f"{_PARTITION}/partition.py",
+        "if header.attributes & TRANSACTIONAL_BIT and not in_transaction:",
+        "if header.attributes < 0:",
+        f"{_PARTITION}/test_markers.py::test_a_transactional_batch_that_nobody_vouches_for_is_refused",
+    ),
+)
+
+_GROWING = "Epoch and start offset, strictly growing, in `leader-epoch-checkpoint`"
+_CUT = "Truncation from both ends; written in the background, never over something newer"
+
+_EPOCHS: Final = (
+    Removal(
+        _GROWING,
+        f"{_PARTITION}/epochs.py",
+        "if epoch <= self.latest:",
+        "if epoch < self.latest:",
+        f"{_PARTITION}/test_epochs.py::test_assign",
+    ),
+    Removal(
+        _GROWING,
+        f"{_PARTITION}/epochs.py",
+        "if not (self.latest < epoch <= MAX_EPOCH and newest_start < start <= MAX_OFFSET):",
+        "if not (self.latest < epoch <= MAX_EPOCH and start <= MAX_OFFSET):",
+        f"{_PARTITION}/test_epochs.py::test_a_malformed_checkpoint_is_told",
+    ),
+    Removal(
+        "A start after a crash leads in a new epoch, written down before anyone can see it",
+        f"{_PARTITION}/loading.py",
+        "    partition.store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())\n",
+        "",
+        f"{_PARTITION}/test_loading.py::test_after_any_loss_the_state_is_that_of_the_batches_left",
+    ),
+    Removal(
+        "A start after a crash leads in a new epoch, written down before anyone can see it",
+        f"{_PARTITION}/loading.py",
+        "_lead_in_new_epoch(partition, max(newest, wanted) + 1)",
+        "_lead_in_new_epoch(partition, max(newest, wanted))",
+        f"{_PARTITION}/test_loading.py::test_after_any_loss_the_state_is_that_of_the_batches_left",
+    ),
+    Removal(
+        "The end of an epoch for OffsetForLeaderEpoch",
+        f"{_PARTITION}/epochs.py",
+        "if epoch == self._epochs[-1]:\n            return epoch, log_end_offset",
+        "if epoch == self._epochs[-1]:\n            return epoch, self._starts[-1]",
+        f"{_PARTITION}/test_epochs.py::test_end_of_an_epoch",
+    ),
+    Removal(
+        "The end of an epoch for OffsetForLeaderEpoch",
+        f"{_PARTITION}/epochs.py",
+        "return self._epochs[following - 1], self._starts[following]",
+        "return self._epochs[following - 1], self._starts[following - 1]",
+        "plugins/protocol_kafka/handlers/test_offset_for_leader_epoch.py::test_ends",
+    ),
+    Removal(
+        _CUT,
+        f"{_PARTITION}/following.py",
+        "if partition.epochs.truncate_from_end(end) or CHECKPOINT_NAME in forgotten:",
+        "if False:",
+        f"{_PARTITION}/test_side_writes.py::test_a_snapshot_of_a_log_that_was_cut_is_not_written",
+    ),
+    Removal(
+        _CUT,
+        f"{_PARTITION}/beginning.py",
+        "if partition.epochs.truncate_from_start(offset):",
+        "if False:",
+        f"{_PARTITION}/test_side_writes.py::test_raising_the_log_start_takes_lineage_and_snapshots_along",
+    ),
+    Removal(
+        _CUT,
+        f"{_PARTITION}/side_writes.py",
+        "if self._newest.get(name) != number:",
+        "if name not in self._newest:",
+        f"{_PARTITION}/test_side_writes.py::test_the_newest_lineage_stays_whatever_is_written_first",
+    ),
+)
+
+REMOVALS: Final = (*_PRODUCERS, *_EPOCHS)

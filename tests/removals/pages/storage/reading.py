@@ -1,0 +1,223 @@
+"""Read and look up, and the offsets that bound it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_LOOKING_UP: Final = (
+    Removal(
+        "Bounded by the high watermark or the last stable offset; out of range is an error",
+        f"{_PARTITION}/partition.py",
+        "return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark",
+        "return self.watermarks.high_watermark",
+        f"{_PARTITION}/test_read.py::test_isolation_bounds_what_is_seen",
+    ),
+    Removal(
+        "Bounded by the high watermark or the last stable offset; out of range is an error",
+        f"{_PARTITION}/partition.py",
+        "return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark",
+        "return self.watermarks.last_stable_offset if isolation else self.log_end_offset",
+        f"{_PARTITION}/test_read.py::test_isolation_bounds_what_is_seen",
+    ),
+    Removal(
+        "Bounded by the high watermark or the last stable offset; out of range is an error",
+        f"{_PARTITION}/partition.py",
+        "if not store.log_start_offset <= offset <= self.log_end_offset:",
+        "if offset < 0:",
+        f"{_PARTITION}/test_read.py::test_out_of_range",
+    ),
+    Removal(
+        "Index, short scan, then a region of the file without a copy",
+        f"{_FILE}/segments/readable_segment.py",
+        "start = self.index.floor_position(offset, wait)",
+        "start = 0",
+        f"{_FILE}/test_waiting.py",
+    ),
+    Removal(
+        "Index, short scan, then a region of the file without a copy",
+        f"{_FILE}/segments/readable_segment.py",
+        "return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))",
+        "return LogSlice((log.read_exactly(position, count),), count, min(bound, limit_offset))",
+        f"{_FILE}/test_waiting.py::test_prefetching_ends_at_the_end_of_the_file",
+    ),
+    Removal(
+        "At least one whole batch, even if it is larger than asked for",
+        f"{_FILE}/segments/readable_segment.py",
+        "count = min(count, max(max_bytes, first_size))",
+        "count = min(count, max_bytes)",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+    ),
+    Removal(
+        "Aborted transactions that overlap the range, across segments, ended by the last stable offset",
+        f"{_FILE}/indexes/transaction_index.py",
+        "if aborted.first_offset < to_offset:",
+        "if aborted.last_offset < to_offset:",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_all_that_overlap_a_range_are_found",
+    ),
+    Removal(
+        "Aborted transactions that overlap the range, across segments, ended by the last stable offset",
+        f"{_FILE}/log/lookups.py",
+        "            if not more:\n                break",
+        "            break",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_all_that_overlap_a_range_are_found",
+    ),
+    Removal(
+        "Aborted transactions that overlap the range, across segments, ended by the last stable offset",
+        f"{_FILE}/indexes/transaction_index.py",
+        "if aborted.last_stable_offset >= to_offset:",
+        "if aborted.first_offset >= to_offset:",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_the_search_ends_where_nothing_can_follow",
+    ),
+    Removal(
+        "By timestamp, earliest, latest, of the largest timestamp",
+        f"{_PARTITION}/lookup.py",
+        "return next((record for record in records if record.timestamp_ms >= timestamp_ms), None)",
+        "return next(records, None)",
+        f"{_PARTITION}/test_lookup.py::test_the_first_record_at_or_after_a_time",
+    ),
+    Removal(
+        "By timestamp, earliest, latest, of the largest timestamp",
+        f"{_FILE}/log/lookups.py",
+        "segment = max(segments, key=_max_timestamp_if_filled)",
+        "segment = segments[-1]",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
+    ),
+    Removal(
+        "By timestamp, earliest, latest, of the largest timestamp",
+        f"{_PARTITION}/lookup.py",
+        "return found or _search_from(partition, timestamp_ms, max(header.next_offset, start))",
+        "return found",
+        f"{_PARTITION}/test_lookup.py::test_records_below_the_log_start_are_not_there",
+    ),
+    Removal(
+        "What is not in memory is read in a thread",
+        f"{_FILE}/segments/log_file.py",
+        "return disk.preadv(self.fd, [buffer], position, self._flags)",
+        "return disk.preadv(self.fd, [buffer], position, 0)",
+        f"{_FILE}/test_waiting.py::test_a_cold_position_is_told_and_found_by_waiting",
+    ),
+    Removal(
+        "What is not in memory is read in a thread",
+        "kernel/server/sending.py",
+        "await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)",
+        "pass",
+        "kernel/server/test_sending.py::test_a_cold_file_is_brought_into_memory_piece_by_piece",
+    ),
+    Removal(
+        "A short read without waiting means that the rest is not in memory, never that there is no more",
+        f"{_FILE}/indexes/transaction_index.py",
+        "                raise _short_read(file, slot, wait)\n            for",
+        "                return\n            for",
+        f"{_FILE}/test_short_reads.py::TestFileStorageOnAShortDisk::test_all_that_overlap_a_range_are_found",
+    ),
+    Removal(
+        "A short read without waiting means that the rest is not in memory, never that there is no more",
+        f"{_FILE}/indexes/transaction_index.py",
+        "if file.read_into(field, slot * ENTRY.size + _LAST_OFFSET_AT, wait) < _LAST_OFFSET_BYTES:",
+        "if file.read_into(field, slot * ENTRY.size + _LAST_OFFSET_AT, wait) < 0:",
+        f"{_FILE}/test_short_reads.py::TestFileStorageOnAShortDisk::test_all_that_overlap_a_range_are_found",
+    ),
+)
+
+_OFFSETS: Final = (
+    Removal(
+        "log start ≤ last stable ≤ high watermark ≤ log end; the start is never beyond the high watermark",
+        f"{_PARTITION}/beginning.py",
+        "if not 0 <= offset <= partition.high_watermark:",
+        "if not 0 <= offset <= partition.log_end_offset:",
+        f"{_PARTITION}/test_following.py::test_the_log_does_not_start_above_the_high_watermark",
+    ),
+    Removal(
+        "log start ≤ last stable ≤ high watermark ≤ log end; the start is never beyond the high watermark",
+        f"{_PARTITION}/watermarks.py",
+        "return min(max(undecided, self._log_start), self.high_watermark)",
+        "return undecided",
+        f"{_PARTITION}/test_following.py",
+    ),
+    Removal(
+        "The recovery point moves with a flush and never before",
+        f"{_FILE}/flushing.py",
+        "            if self._sync_unless_retired(segments, directory, growing):\n"
+        "                self._durable_offset = max(self._durable_offset, target)",
+        "            self._durable_offset = max(self._durable_offset, target)\n"
+        "            self._sync_unless_retired(segments, directory, growing)",
+        f"{_FILE}/test_recovery_point.py::test_it_moves_only_after_the_device_has_everything",
+    ),
+    Removal(
+        "The recovery point moves with a flush and never before",
+        f"{_FILE}/flushing.py",
+        "self._durable_offset = max(self._durable_offset, target)",
+        "pass",
+        f"{_FILE}/test_recovery_point.py::test_it_moves_with_every_flush",
+    ),
+    Removal(
+        "DeleteRecords moves the log start, epochs and snapshots follow; segments below go at once",
+        f"{_PARTITION}/beginning.py",
+        "partition.store.raise_log_start(offset)",
+        "pass",
+        "kernel/topics/test_changing_topics.py::test_records_that_were_deleted_stay_deleted",
+    ),
+    Removal(
+        "DeleteRecords moves the log start, epochs and snapshots follow; segments below go at once",
+        f"{_PARTITION}/beginning.py",
+        "if partition.epochs.truncate_from_start(offset):",
+        "if False:",
+        f"{_PARTITION}/test_side_writes.py::test_raising_the_log_start_takes_lineage_and_snapshots_along",
+    ),
+    Removal(
+        "DeleteRecords moves the log start, epochs and snapshots follow; segments below go at once",
+        f"{_PARTITION}/beginning.py",
+        "lambda: remove_snapshots(partition.store, below=offset)",
+        "lambda: None",
+        f"{_PARTITION}/test_side_writes.py::test_raising_the_log_start_takes_lineage_and_snapshots_along",
+    ),
+    Removal(
+        "DeleteRecords moves the log start, epochs and snapshots follow; segments below go at once",
+        f"{_PARTITION}/partition.py",
+        "lambda: self.store.delete_segments_before(start)",
+        "lambda: None",
+        "kernel/topics/test_changing_topics.py::test_records_that_were_deleted_stay_deleted",
+    ),
+    Removal(
+        "The high watermark's checkpoint (`replication-offset-checkpoint`), written at intervals",
+        f"{_FILE}/background.py",
+        'self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)',
+        "pass",
+        f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
+    ),
+    Removal(
+        "The high watermark's checkpoint (`replication-offset-checkpoint`), written at intervals",
+        f"{_FILE}/closing.py",
+        "directory.write_high_watermarks(high_watermarks())",
+        "pass",
+        f"{_FILE}/test_high_watermarks.py::test_they_are_written_at_a_clean_stop",
+    ),
+    Removal(
+        "The high watermark's checkpoint (`replication-offset-checkpoint`), written at intervals",
+        f"{_FILE}/directories/log_directory.py",
+        "if store.log_end_offset < shown:",
+        "if store.log_end_offset < 0:",
+        f"{_FILE}/test_high_watermarks.py::test_a_start_knows_them",
+    ),
+    Removal(
+        "At the start: the log end where this broker leads, the checkpoint where it follows",
+        f"{_PARTITION}/loading.py",
+        "    high_watermark = end\n",
+        "    high_watermark = min(store.checkpointed_high_watermark, end)\n",
+        f"{_PARTITION}/test_following.py",
+    ),
+    Removal(
+        "At the start: the log end where this broker leads, the checkpoint where it follows",
+        f"{_PARTITION}/loading.py",
+        "high_watermark = max(min(store.checkpointed_high_watermark, end), partition.log_start_offset)",
+        "pass",
+        f"{_PARTITION}/test_following.py",
+    ),
+)
+
+REMOVALS: Final = (*_LOOKING_UP, *_OFFSETS)

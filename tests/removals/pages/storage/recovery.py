@@ -1,0 +1,166 @@
+"""Recovery."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_PARTITION = "kernel/partition"
+
+_LEFTOVERS = "`.deleted` removed, `.swap` and `.cleaned` resolved in order, superseded segments removed"
+_IN_ORDER = "Segments in order; an index without its log is removed; a corrupt one is made anew"
+_CHECKED = "A clean stop skips checking; otherwise from the recovery point up, torn and foreign bytes are cut"
+_RECONCILED = "Epochs and producers are reconciled with what is left"
+_AGAIN = "What recovery found counts as durable only when it was flushed"
+
+REMOVALS: Final = (
+    Removal(
+        _LEFTOVERS,
+        f"{_FILE}/segments/segment_files.py",
+        "    for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES)]:\n",
+        "    for name in ():\n",
+        f"{_FILE}/test_recovery.py::test_leftovers_of_an_interrupted_change_are_removed",
+    ),
+    Removal(
+        _LEFTOVERS,
+        f"{_FILE}/segments/replacing.py",
+        "undecided = [name for name in swaps if _base_of(name) >= lowest]",
+        "undecided = swaps[:0]",
+        f"{_FILE}/test_replacing.py::test_the_process_may_end_at_every_step",
+    ),
+    Removal(
+        _LEFTOVERS,
+        f"{_FILE}/segments/replacing.py",
+        "_remove(directory, names, cleaned)",
+        "pass",
+        f"{_FILE}/test_replacing.py::test_the_process_may_end_at_every_step",
+    ),
+    Removal(
+        _LEFTOVERS,
+        f"{_FILE}/segments/replacing.py",
+        "_remove(directory, names, _replaced(directory, names))",
+        "pass",
+        f"{_FILE}/test_replacing.py::test_the_process_may_end_at_every_step",
+    ),
+    Removal(
+        _LEFTOVERS,
+        f"{_FILE}/segments/replacing.py",
+        "        take_marks_off(directory, names)\n        disk.sync_directory(directory)",
+        "        _remove(directory, names, swaps)\n        disk.sync_directory(directory)",
+        f"{_FILE}/test_replacing.py::test_the_process_may_end_at_every_step",
+    ),
+    Removal(
+        _IN_ORDER,
+        f"{_FILE}/segments/segment_files.py",
+        "return SegmentFiles(bases,",
+        "return SegmentFiles(bases[::-1],",
+        f"{_FILE}/test_recovery.py::test_every_batch_survives_a_crash_without_damage",
+    ),
+    Removal(
+        _IN_ORDER,
+        f"{_FILE}/segments/segment_files.py",
+        "_remove_orphans(directory, names, set(bases), (*index_suffixes, TXN_INDEX_SUFFIX))",
+        "pass",
+        f"{_FILE}/test_recovery.py::test_an_index_without_its_log_is_removed",
+    ),
+    Removal(
+        _IN_ORDER,
+        f"{_FILE}/segments/segment.py",
+        "if position == start and start and header.last_offset != indexed_offset:",
+        "if position < 0:",
+        f"{_FILE}/test_recovery.py::test_an_index_whose_newest_entry_is_of_another_batch_is_rebuilt",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/directories/log_directory.py",
+        "self._unchecked = set() if self.clean else set(self.folders)",
+        "self._unchecked = set(self.folders)",
+        f"{_FILE}/test_clean_start.py::test_a_start_after_a_clean_stop_reads_no_batch",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/directories/log_directory.py",
+        "self._unchecked = set() if self.clean else set(self.folders)",
+        "self._unchecked = set()",
+        f"{_FILE}/test_recovery.py::test_every_batch_survives_a_crash_without_damage",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/directories/log_directory.py",
+        "return self._recovery_points.get(partition, 0) if partition in self._unchecked else None",
+        "return 0 if partition in self._unchecked else None",
+        f"{_FILE}/test_recovery.py::test_only_what_lies_beyond_the_recovery_point_is_checked",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/recovery/loading.py",
+        "disk.ftruncate(log.fd, scan.valid_bytes)",
+        "pass",
+        f"{_FILE}/test_recovery.py::test_what_was_cut_off_does_not_come_back_behind_what_is_appended_then",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/recovery/recovery.py",
+        "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
+        "if crc < 0:",
+        f"{_FILE}/test_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+    ),
+    Removal(
+        _CHECKED,
+        f"{_FILE}/recovery/recovery.py",
+        "and base_offset >= self._scan.next_offset",
+        "and base_offset >= 0",
+        f"{_FILE}/test_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
+    ),
+    Removal(
+        "Segments behind a cut are removed",
+        f"{_FILE}/recovery/loading.py",
+        "                self._drop(bases[index + 1 :])\n",
+        "",
+        f"{_FILE}/test_recovery.py::test_segments_behind_a_damaged_one_go_with_all_their_files",
+    ),
+    Removal(
+        "A segment whose offsets overflow is split",
+        f"{_FILE}/recovery/loading.py",
+        "if sampler.overflow_offset is not None:",
+        "if sampler.overflow_offset == -1:",
+        f"{_FILE}/test_splitting.py::test_it_is_split_where_offsets_do_not_fit",
+    ),
+    Removal(
+        "A log start beyond the log end: the log begins anew there",
+        f"{_FILE}/recovery/opening.py",
+        "    _give_up_what_ends_before(log_start, path, loaded)\n",
+        "",
+        f"{_FILE}/test_recovery.py::test_a_log_that_ends_before_its_start_begins_anew_there",
+    ),
+    Removal(
+        _RECONCILED,
+        f"{_PARTITION}/loading.py",
+        "    partition.epochs.truncate_from_end(partition.log_end_offset + 1)\n",
+        "",
+        f"{_PARTITION}/test_loading.py::test_epochs_of_records_that_are_lost_leave_the_lineage",
+    ),
+    Removal(
+        _RECONCILED,
+        f"{_PARTITION}/loading.py",
+        "    partition.epochs.truncate_from_start(partition.log_start_offset)\n",
+        "",
+        f"{_PARTITION}/test_loading.py::test_the_lineage_follows_the_log_start",
+    ),
+    Removal(
+        _RECONCILED,
+        f"{_PARTITION}/loading.py",
+        "    remove_snapshots(store, below=partition.log_start_offset, above=end)\n",
+        "",
+        f"{_PARTITION}/test_loading.py::test_snapshots_beyond_a_truncated_log_go",
+    ),
+    Removal(
+        _AGAIN,
+        f"{_FILE}/recovery/opening.py",
+        "durable = end if recover_from is None else min(recover_from, end)",
+        "durable = end",
+        "crash/test_durable_offset.py::test_a_flush_after_a_kill_reaches_what_was_appended_before",
+    ),
+)

@@ -1,0 +1,127 @@
+"""Rolling."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_TESTS = "plugins/storage_file"
+
+_BY_SIZE_AGE_AND_INDEX = "By size, by age of the first batch's timestamp (or of the segment) less jitter"
+
+REMOVALS: Final = (
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/log/appending.py",
+        "if segment.size + size > policy.segment_bytes or segment.index.entries > policy.index_entries:",
+        "if segment.index.entries > policy.index_entries:",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+    ),
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/segments/rolling.py",
+        "return waited_ms > self.segment_ms - self.jitter_ms",
+        "return False",
+        f"{_TESTS}/test_rolling.py::test_without_timestamps_the_clock_counts",
+    ),
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/log/appending.py",
+        "waited = max_timestamp - since if since >= 0 else log.services.now_ms() - segment.created_ms",
+        "waited = log.services.now_ms() - segment.created_ms",
+        f"{_TESTS}/test_rolling.py::test_the_age_is_kept_over_a_restart",
+    ),
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/log/appending.py",
+        "waited = max_timestamp - since if since >= 0 else log.services.now_ms() - segment.created_ms",
+        "waited = max_timestamp - since if since >= 0 else 0",
+        f"{_TESTS}/test_rolling.py::test_without_timestamps_the_clock_counts",
+    ),
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/segments/rolling.py",
+        "jitter = random.randrange(limit) if limit > 0 else 0",
+        "jitter = 0",
+        f"{_TESTS}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",
+    ),
+    Removal(
+        _BY_SIZE_AGE_AND_INDEX,
+        f"{_FILE}/log/appending.py",
+        "return segment.index.is_full or _passes(",
+        "return _passes(",
+        f"{_TESTS}/test_rolling.py::test_a_full_offset_index_rolls",
+    ),
+    Removal(
+        "By an offset that 32 bits cannot tell",
+        f"{_FILE}/log/appending.py",
+        "if last_offset > segment.offset_limit:\n        return True\n    if",
+        "if",
+        f"{_TESTS}/test_rolling.py::test_an_offset_that_indexes_cannot_hold_rolls",
+    ),
+    Removal(
+        "A lookup whose index page was evicted is done in a thread",
+        f"{_FILE}/indexes/residency.py",
+        'return not _mincore(address + start, end - start, told) and told.raw.count(b"\\0") == 0',
+        "return True",
+        f"{_TESTS}/test_residency.py::test_evicted_pages_are_waited_for_in_a_thread",
+    ),
+    Removal(
+        "The event loop creates, preallocates and trims no file when a log rolls, whatever the reason",
+        f"{_FILE}/log/appending.py",
+        "new = log.spare.take(log.directory, base_offset, settings)",
+        "new = None",
+        f"{_TESTS}/test_rolling_ahead.py::test_a_roll_creates_and_trims_nothing_on_the_event_loop",
+    ),
+    Removal(
+        "The event loop creates, preallocates and trims no file when a log rolls, whatever the reason",
+        f"{_FILE}/log/appending.py",
+        "settings._replace(preallocate_bytes=0)",
+        "settings",
+        f"{_TESTS}/test_rolling_ahead.py",
+    ),
+    Removal(
+        "The event loop creates, preallocates and trims no file when a log rolls, whatever the reason",
+        f"{_FILE}/log/appending.py",
+        "    log.segment_list.active.become_inactive()\n",
+        "    log.segment_list.active.become_inactive()\n    log.segment_list.active.finish()\n",
+        f"{_TESTS}/test_rolling_ahead.py::test_a_roll_creates_and_trims_nothing_on_the_event_loop",
+    ),
+    Removal(
+        "Files created ahead are removed at a clean stop, and after a crash at the next start",
+        f"{_FILE}/log/flushes.py",
+        "log.spare.remove(log.directory)",
+        "pass",
+        f"{_TESTS}/test_rolling_ahead.py::test_a_clean_stop_leaves_nothing_that_was_created_ahead",
+    ),
+    Removal(
+        "Files created ahead are removed at a clean stop, and after a crash at the next start",
+        f"{_FILE}/segments/segment_files.py",
+        "for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES)]:",
+        "for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES) and '.next' not in name]:",
+        f"{_TESTS}/test_rolling_ahead.py::test_what_a_crash_left_of_it_is_removed_at_start",
+    ),
+    Removal(
+        "An empty segment whose indexes have no room does not roll onto itself",
+        f"{_FILE}/log/appending.py",
+        "rolling would not help.\n        return False",
+        "rolling would not help.\n        return segment.index.is_full",
+        f"{_TESTS}/test_rolling.py::test_indexes_without_room_for_entries_do_not_roll_for_ever",
+    ),
+    Removal(
+        "Snapshot of the producers at the new base offset, old segment flushed in the background",
+        "kernel/partition/partition.py",
+        "keeping.snapshot_soon(self, base_offset)",
+        "pass",
+        "kernel/partition/test_append.py::test_a_snapshot_of_producers_is_written_at_every_roll",
+    ),
+    Removal(
+        "Snapshot of the producers at the new base offset, old segment flushed in the background",
+        f"{_FILE}/log/appending.py",
+        'log.services.in_thread(f"flush {log.topic_partition}", lambda: flush_inactive(log))',
+        "pass",
+        f"{_TESTS}/test_rolling.py::test_a_full_offset_index_rolls",
+    ),
+)

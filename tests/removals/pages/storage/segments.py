@@ -1,0 +1,156 @@
+"""Segments and their files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_FILE = "plugins/storage_file"
+_TESTS = "plugins/storage_file"
+
+REMOVALS: Final = (
+    Removal(
+        "A partition is a directory of segments, files named by the base offset in 20 digits",
+        f"{_FILE}/names.py",
+        'return f"{base_offset:020d}{suffix}"',
+        'return f"{base_offset:019d}{suffix}"',
+        f"{_TESTS}/test_names.py::test_a_segment_is_named_by_its_base_offset",
+    ),
+    Removal(
+        "The newest segment takes the appends; there is always one",
+        f"{_FILE}/segments/segment_list.py",
+        "count = max(_count_up_to(self.all, offset) - 1, 0)",
+        "count = _count_up_to(self.all, offset)",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
+    ),
+    Removal(
+        "The newest segment takes the appends; there is always one",
+        f"{_FILE}/segments/segment_list.py",
+        "self.all = (*self.all, segment)\n            self.active = segment",
+        "self.all = (*self.all, segment)",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
+    ),
+    *(
+        Removal(
+            "`.deleted`, `.cleaned`, `.swap`, `-delete`, `-stray`, `-future`",
+            f"{_FILE}/names.py",
+            f' = "{mark}"',
+            f' = "{mark}-it"',
+            f"{_TESTS}/test_names.py",
+        )
+        for mark in (".deleted", ".cleaned", ".swap", "-delete", "-stray", "-future")
+    ),
+    Removal(
+        "Segments are found by floor and by range; a list that readers see whole",
+        f"{_FILE}/segments/segment_list.py",
+        "return segments[max(_count_up_to(segments, offset) - 1, 0) :]",
+        "return segments[_count_up_to(segments, offset) :]",
+        f"{_TESTS}/test_conformance.py",
+    ),
+    Removal(
+        "Segments are found by floor and by range; a list that readers see whole",
+        f"{_FILE}/segments/segment_list.py",
+        "self.all = (*self.all[:start], *new, *self.all[start + len(old) :])",
+        "behind = self.all[start + len(old) :]\n"
+        "            self.all = (*self.all[:start], *new)\n"
+        "            self.all = (*self.all, *behind)",
+        f"{_TESTS}/test_readers.py::test_a_read_may_come_between_any_two_lines_of_a_replacement",
+    ),
+    Removal(
+        "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
+        f"{_FILE}/segments/segment.py",
+        "self._since_index = size\n",
+        "self._since_index += size\n",
+        f"{_TESTS}/test_rolling.py::test_entries_are_as_far_apart_as_the_interval_says",
+    ),
+    Removal(
+        "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
+        f"{_FILE}/segments/segment.py",
+        "if max_timestamp > self.max_timestamp:\n            self.max_timestamp =",
+        "if max_timestamp > 1 << 62:\n            self.max_timestamp =",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
+    ),
+    Removal(
+        "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
+        f"{_FILE}/log/appending.py",
+        "segment.first_timestamp = max_timestamp",
+        "pass",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_it_rolls_by_the_time_since_the_first_batch",
+    ),
+    Removal(
+        "Readers need no lock: reads by position, the end offset is published before the position",
+        f"{_FILE}/segments/segment.py",
+        "self.next_offset = last_offset + 1\n        self.size = position + size",
+        "self.size = position + size\n        self.next_offset = last_offset + 1",
+        f"{_TESTS}/test_readers.py::test_a_read_may_come_between_any_two_lines_of_an_append",
+    ),
+    Removal(
+        "Readers need no lock: reads by position, the end offset is published before the position",
+        f"{_FILE}/segments/readable_segment.py",
+        "size = self.size\n        whole = limit_offset >= self.next_offset",
+        "whole = limit_offset >= self.next_offset\n        size = self.size",
+        f"{_TESTS}/test_readers.py::test_an_append_may_come_between_any_two_lines_of_a_read",
+    ),
+    Removal(
+        "`preallocate`: a new segment takes its full size, and is trimmed when it is closed",
+        f"{_FILE}/segments/creation.py",
+        "disk.preallocate(log.fd, settings.preallocate_bytes)",
+        "pass",
+        f"{_TESTS}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+    ),
+    Removal(
+        "`preallocate`: a new segment takes its full size, and is trimmed when it is closed",
+        f"{_FILE}/segments/segment.py",
+        "disk.truncate(path, self.size)",
+        "pass",
+        f"{_TESTS}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+    ),
+    Removal(
+        "When a segment becomes inactive: last entry of the time index, indexes cut, files closed when idle",
+        f"{_FILE}/segments/segment.py",
+        "self.close_indexes()\n            self.trim_log()",
+        "self.trim_log()",
+        f"{_TESTS}/test_rolling_ahead.py",
+    ),
+    Removal(
+        "When a segment becomes inactive: last entry of the time index, indexes cut, files closed when idle",
+        f"{_FILE}/indexes/sparse_index.py",
+        "self._times.append_last(max_timestamp, max_timestamp_offset)",
+        "pass",
+        f"{_TESTS}/test_rolling_ahead.py",
+    ),
+    Removal(
+        "When a segment becomes inactive: last entry of the time index, indexes cut, files closed when idle",
+        f"{_FILE}/segments/segment.py",
+        "else:\n            self.sleep()",
+        "else:\n            pass",
+        f"{_TESTS}/test_idle.py::test_partitions_that_fell_idle_let_their_descriptors_go",
+    ),
+    Removal(
+        "A file that somebody deleted stays readable for those who have a region of it",
+        f"{_FILE}/segments/segment.py",
+        "self._fd = -1\n        self._writer = self.log = None\n        self.index.release()",
+        "if self.log is not None:\n"
+        "            disk.close(self.log.fd)\n"
+        "            self.log.fd = -1\n"
+        "        self._fd = -1\n"
+        "        self._writer = self.log = None\n"
+        "        self.index.release()",
+        f"{_TESTS}/test_conformance.py",
+    ),
+    Removal(
+        "`partition.metadata` binds the directory to the topic's id, and is durable before the first record",
+        f"{_FILE}/recovery/opening.py",
+        "if found == placement.spec.topic_id:",
+        "if found:",
+        f"{_TESTS}/test_log_directories.py::test_a_new_topic_does_not_take_over_foreign_data",
+    ),
+    Removal(
+        "`partition.metadata` binds the directory to the topic's id, and is durable before the first record",
+        f"{_FILE}/flushing.py",
+        'self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)',
+        "pass",
+        f"{_TESTS}/test_layout.py::test_partition_metadata_is_durable_before_the_first_record",
+    ),
+)

@@ -1,0 +1,196 @@
+"""What docs/transactions.md claims, taken out of the code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.removals.removal import Removal
+
+_COORDINATOR = "plugins/coordinator"
+_HANDLERS = "plugins/protocol_kafka/handlers"
+
+REMOVALS: Final = (
+    Removal(
+        "A new instance gets the next epoch, and what the one before left open is aborted",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "bumped = ProducerIdentity(known.producer_id, known.producer_epoch + 1)",
+        "bumped = ProducerIdentity(known.producer_id, known.producer_epoch)",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_every_instance_gets_the_next_epoch",
+    ),
+    Removal(
+        "A new instance gets the next epoch, and what the one before left open is aborted",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "    if known.state is ONGOING:\n        return known\n    if init",
+        "    if init",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_what_is_open_has_to_be_fenced_first",
+    ),
+    Removal(
+        "A producer that was fenced is refused by the coordinator and by every partition",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "        raise ProducerFenced(_mismatch(known, producer))\n    return known",
+        "        pass\n    return known",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestAdd::test_refusals",
+    ),
+    Removal(
+        "A producer that was fenced is refused by the coordinator and by every partition",
+        f"{_HANDLERS}/vouching.py",
+        "            if transactions.vouches_for(*producer, place):\n                return True",
+        "            if transactions:\n                return True",
+        f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
+    ),
+    Removal(
+        "The decision is in the log before anything follows from it, and what a crash leaves undone is",
+        f"{_COORDINATOR}/transactions/service.py",
+        "        await self._record(partition, decided)\n        await self._complete",
+        "        self.table.put(partition, decided)\n        await self._complete",
+        f"{_COORDINATOR}/transactions/test_service.py::test_a_crash_at_every_write_of_an_end",
+    ),
+    Removal(
+        "The decision is in the log before anything follows from it, and what a crash leaves undone is",
+        f"{_COORDINATOR}/transactions/service.py",
+        "            await self._complete(partition, transactional_id)\n        await self._orphans",
+        "            pass\n        await self._orphans",
+        f"{_COORDINATOR}/transactions/test_service.py::test_a_crash_at_every_write_of_an_end",
+    ),
+    Removal(
+        "One outcome in all partitions: one that refuses its marker gets it later, one that is gone",
+        f"{_COORDINATOR}/transactions/markers.py",
+        "                    failed.add(place)\n                else",
+        "                    pass\n                else",
+        f"{_COORDINATOR}/transactions/test_service.py",
+    ),
+    Removal(
+        "One outcome in all partitions: one that refuses its marker gets it later, one that is gone",
+        f"{_COORDINATOR}/transactions/markers.py",
+        '_log.info("%s is gone, a transaction ends without it", place)',
+        "failed.add(place)",
+        f"{_COORDINATOR}/transactions/test_service.py::test_a_partition_that_is_gone_keeps_nothing_back",
+    ),
+    Removal(
+        "Offsets in a transaction count if it commits, and only then",
+        f"{_COORDINATOR}/offsets/service.py",
+        "if commit and offset is not None:",
+        "if offset is not None:",
+        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_transactions_that_have_ended",
+    ),
+    Removal(
+        "Offsets in a transaction count if it commits, and only then",
+        f"{_COORDINATOR}/transactions/markers.py",
+        "self._offsets.complete_transaction(place.partition, end.producer.producer_id, end.commit)",
+        "pass",
+        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_an_open_transaction",
+    ),
+    Removal(
+        "What is promised to survive the loss of power is answered only when it is on disk",
+        f"{_COORDINATOR}/transactions/service.py",
+        "        self.table.put(partition, transaction)\n"
+        "        await self._log.committed(partition, result)",
+        "        self.table.put(partition, transaction)",
+        f"{_COORDINATOR}/transactions/test_service.py::test_nobody_is_answered_before_it_is_on_disk",
+    ),
+    Removal(
+        "What is open for longer than `transaction.timeout.ms` is aborted and its producer fenced",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "return known.state is ONGOING and known.start_ms + known.timeout_ms < now_ms",
+        "return False",
+        f"{_COORDINATOR}/transactions/test_service.py::test_what_is_open_for_too_long_is_aborted",
+    ),
+    Removal(
+        "What is open for longer than `transaction.timeout.ms` is aborted and its producer fenced",
+        f"{_COORDINATOR}/transactions/service.py",
+        "await self._fence(partition, transaction)\n                except",
+        "pass\n                except",
+        f"{_COORDINATOR}/transactions/test_service.py::test_what_is_open_for_too_long_is_aborted",
+    ),
+    Removal(
+        "Committed readers wait in front of the first open transaction, and are told what was aborted",
+        "kernel/partition/transactions.py",
+        "undecided += islice(self.open, 1)",
+        "pass",
+        "kernel/partition/test_markers.py",
+    ),
+    Removal(
+        "Committed readers wait in front of the first open transaction, and are told what was aborted",
+        f"{_HANDLERS}/fetch.py",
+        "for aborted in partition.aborted_transactions(offset, records, wait=wait)",
+        "for aborted in ()",
+        f"{_HANDLERS}/test_fetch_committed.py",
+    ),
+    Removal(
+        "A timeout has to be within `transaction.max.timeout.ms`",
+        f"{_COORDINATOR}/transactions/service.py",
+        "if not 0 < timeout_ms <= self._settings.max_timeout_ms:",
+        "if timeout_ms is None:",
+        f"{_COORDINATOR}/transactions/test_service.py::test_timeouts_out_of_range",
+    ),
+    Removal(
+        "An id that nobody uses for `transactional.id.expiration.ms` is forgotten",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "return known.state in AT_REST and known.last_update_ms <= now_ms - expiration_ms",
+        "return False",
+        f"{_COORDINATOR}/transactions/test_service.py::test_ids_that_nobody_uses_are_forgotten",
+    ),
+    Removal(
+        "An id that nobody uses for `transactional.id.expiration.ms` is forgotten",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "return known.state in AT_REST and known.last_update_ms <= now_ms - expiration_ms",
+        "return known.last_update_ms <= now_ms - expiration_ms",
+        f"{_COORDINATOR}/transactions/test_machine.py::test_only_ids_at_rest_expire",
+    ),
+    Removal(
+        "From version 2 on each transaction has an epoch of its own, which its markers bear already",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "bumps = version >= EPOCH_PER_TRANSACTION",
+        "bumps = False",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestEnd::test_with_an_epoch_for_each_transaction",
+    ),
+    Removal(
+        "From version 2 on each transaction has an epoch of its own, which its markers bear already",
+        "kernel/partition/producers.py",
+        "if producer_epoch < entry.epoch or late:",
+        "if producer_epoch < entry.epoch:",
+        "kernel/partition/test_markers.py",
+    ),
+    Removal(
+        "A request that was answered before is answered again; the opposite of what was decided is",
+        f"{_COORDINATOR}/transactions/states.py",
+        "    (COMPLETE_COMMIT, COMMIT, RETRY): Verdict.DONE,\n",
+        "",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestEnd::test_with_an_epoch_for_each_transaction",
+    ),
+    Removal(
+        "A request that was answered before is answered again; the opposite of what was decided is",
+        f"{_COORDINATOR}/transactions/states.py",
+        "    (COMPLETE_COMMIT, COMMIT): Verdict.DONE,\n",
+        "    (COMPLETE_COMMIT, COMMIT): Verdict.DONE,\n    (COMPLETE_COMMIT, ABORT): Verdict.DONE,\n",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestEnd::test_with_one_epoch_for_many_transactions",
+    ),
+    Removal(
+        "While a decision is carried out every request is told CONCURRENT_TRANSACTIONS",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "if known.state in PREPARED:",
+        "if known is None:",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestInit::test_a_decision_under_way",
+    ),
+    Removal(
+        "When epochs run out the producer gets another id",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "return known is not None and version >= EPOCH_PER_TRANSACTION and known.is_exhausted",
+        "return False",
+        f"{_COORDINATOR}/transactions/test_service.py::test_epochs_that_run_out",
+    ),
+    Removal(
+        "A batch is refused unless its partition is in the transaction; new clients leave adding to the",
+        f"{_COORDINATOR}/transactions/machine.py",
+        "        if partition in known.partitions\n",
+        "        if known\n",
+        f"{_COORDINATOR}/transactions/test_machine.py::TestAdd::test_verification_tells_what_is_not_in",
+    ),
+    Removal(
+        "A batch is refused unless its partition is in the transaction; new clients leave adding to the",
+        f"{_HANDLERS}/vouching.py",
+        "if self._version < IMPLICIT_SINCE:\n            return {}",
+        "if self._version:\n            return {}",
+        f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
+    ),
+)
