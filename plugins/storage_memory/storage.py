@@ -117,11 +117,12 @@ class MemoryStorage:
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """See `Storage.close_partitions`; none of them waits for anything."""
-        for _, job in jobs:
+        for partition, job in jobs:
+            self._open.pop(partition, None)
             job()
 
     async def close(self) -> None:
-        """Close every store; nothing is kept."""
+        """Close the stores that are still open; nothing is kept."""
         for store in self._open.values():
             store.close()
         self._open.clear()
