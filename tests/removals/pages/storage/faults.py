@@ -194,7 +194,7 @@ _PROCESSES: Final = (
         "kernel/broker.py",
         "                broker.request_stop()\n",
         "                broker.stop_at_once()\n",
-        "kernel/test_broker.py",
+        "kernel/test_broker.py::test_signals",
     ),
     Removal(
         _STOPS,
