@@ -34,7 +34,10 @@ def copy_side_files(log: OpenLog) -> None:
     mirror = log.mirror
     if mirror is None:
         return
-    for name in log.files_beside.names():
+    with log.writing_beside:
+        # One that was being written when the mirror came is not in the copy, and is named only now.
+        names = log.files_beside.names()
+    for name in names:
         with log.writing_beside:
             content = log.files_beside.read(name)
             if content is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 import pytest
 
+from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.moving.two_directories import CONFIG, PARTITION, TwoDirectories, join
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
@@ -19,6 +21,9 @@ from tidelog.plugins.storage_file.moving.copying import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import FailingDisk
+from tidelog.plugins.storage_file.testing.interposing import Interposer
+
+EPOCHS = "leader-epoch-checkpoint"
 
 Step = Callable[[TwoDirectories, Move], object]
 
@@ -354,6 +359,44 @@ async def test_side_files_that_the_log_has_no_longer_go_from_a_copy_that_is_cont
     place.take_all_steps(place.move())
     assert store.side_files() == [f"{10:020d}.snapshot"]
     assert reopened(place).side_files() == [f"{10:020d}.snapshot"]
+
+
+class HeldRename(Interposer):
+    """Holds up the call that gives the epochs of the log, not of its copy, their name."""
+
+    one_at_a_time = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Wait for the release."""
+        if name == "rename" and str(arguments[1]).endswith(f"{PARTITION}/{EPOCHS}"):
+            self.begun.set()
+            assert self.released.wait(DEADLINE_S)
+        return perform(*arguments)
+
+
+async def test_side_file_that_is_being_written_when_a_move_joins_is_in_the_copy(
+    place: TwoDirectories,
+) -> None:
+    append_many(place.store, 30, 100)
+    held = HeldRename()
+    with held.installed():
+        writing = threading.Thread(target=place.store.write_side_file, args=(EPOCHS, b"epochs"))
+        writing.start()
+        assert held.begun.wait(DEADLINE_S)
+        move = steps_to(place, "joined")
+        copying = threading.Thread(target=move.make_durable)
+        copying.start()
+        copying.join(0.1)
+        held.released.set()
+        writing.join()
+        copying.join()
+        finish(place, move, "durable")
+    assert place.store.read_side_file(EPOCHS) == b"epochs"
+    assert reopened(place).read_side_file(EPOCHS) == b"epochs"
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
