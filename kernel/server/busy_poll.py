@@ -26,6 +26,9 @@ SMALL_BYTES: Final = 4096
 """The largest request that is waited for; a fetch, a heartbeat or one record of a kilobyte fit."""
 CLOSED_LOOP_REQUESTS: Final = 16
 """Prompt small requests in a row that show a closed loop; a vain poll costs at most as long as they took."""
+FULL_TURNS: Final = 4
+"""Turns in a row without an idle processor that end a poll: a client that hands over between its threads has
+two of them runnable for a moment."""
 _LOADAVG: Final = Path("/proc/loadavg")
 _LOADAVG_BYTES: Final = 64
 _NOT_OPEN: Final = -1
@@ -86,12 +89,13 @@ class BusyPoll:
 class ClosedLoop:
     """One connection's part: it counts prompt small requests, and says whether to poll for the next one."""
 
-    __slots__ = ("_answered_at", "_prompt", "_shared")
+    __slots__ = ("_answered_at", "_full_turns", "_prompt", "_shared")
 
     def __init__(self, shared: BusyPoll) -> None:
         self._shared = shared
         self._answered_at = _NEVER
         self._prompt = 0
+        self._full_turns = 0
 
     def received(self, count: int) -> None:
         """Note that `count` bytes arrived."""
@@ -117,16 +121,20 @@ class ClosedLoop:
         if (
             shared.polled in (None, self)
             and shared.now() - self._answered_at < shared.seconds
-            and shared.processors.one_is_idle()
+            and self._may_keep_a_processor()
         ):
             shared.polled = self
             return True
         self.stop()
         return False
 
+    def _may_keep_a_processor(self) -> bool:
+        self._full_turns = 0 if self._shared.processors.one_is_idle() else self._full_turns + 1
+        return self._full_turns < FULL_TURNS
+
     def stop(self) -> None:
         """Poll no more until the client has shown a closed loop again; for example after a long answer."""
-        self._prompt = 0
+        self._prompt = self._full_turns = 0
         if self._shared.polled is self:
             self._shared.polled = None
 

@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.kernel.server.busy_poll import (
     CLOSED_LOOP_REQUESTS,
+    FULL_TURNS,
     SMALL_BYTES,
     BusyPoll,
     ClosedLoop,
@@ -126,7 +127,12 @@ def test_poll_ends_when_a_task_waits_for_a_processor(
     loop = in_closed_loop(busy_poll, clock)
     assert loop.should_poll()
     machine.run(FULL)
-    assert not loop.should_poll()
+    for _ in range(2):
+        assert [loop.should_poll() for _ in range(FULL_TURNS - 1)] == [True] * (FULL_TURNS - 1)
+        machine.run(IDLE)
+        assert loop.should_poll()
+        machine.run(FULL)
+    assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
     machine.run(IDLE)
     assert not loop.should_poll()
 
