@@ -133,8 +133,20 @@ def test_poll_ends_when_a_task_waits_for_a_processor(
         assert loop.should_poll()
         machine.run(FULL)
     assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
+    assert busy_poll.polled is None
+
+
+def test_closed_loop_is_polled_for_again_once_a_processor_is_idle(
+    busy_poll: BusyPoll, clock: Clock, machine: Machine
+) -> None:
+    loop = in_closed_loop(busy_poll, clock)
+    machine.run(FULL)
+    for _ in range(2):
+        assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
+        loop.received(100)
+        loop.answered(1)
     machine.run(IDLE)
-    assert not loop.should_poll()
+    assert serve(loop, clock)
 
 
 def test_no_poll_after_a_long_answer(busy_poll: BusyPoll, clock: Clock) -> None:
