@@ -22,8 +22,8 @@ from typing import Final, Self
 
 import trio
 
-SMALL_BYTES: Final = 4096
-"""The largest request that is waited for; a fetch, a heartbeat or one record of a kilobyte fit."""
+SMALL_BYTES: Final = 32 * 1024
+"""The largest request that is waited for: a fetch, a heartbeat or a batch of a producer's default size fits."""
 CLOSED_LOOP_REQUESTS: Final = 4
 """Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late now
 and then, as on every virtual machine, would mostly be slept on."""
