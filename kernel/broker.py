@@ -22,7 +22,6 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
-from tidelog.kernel.coordination.backend import Coordinator
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.flushing import timed_flush_task
@@ -30,8 +29,9 @@ from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
+from tidelog.kernel.seams.coordination.backend import Coordinator
+from tidelog.kernel.seams.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
 from tidelog.kernel.server import Server
-from tidelog.kernel.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
 from tidelog.kernel.topics import Topics
 

@@ -15,7 +15,7 @@ import trio
 from tidelog.kernel.config import Config
 from tidelog.kernel.config.kafka_keys import kafka_broker_key
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
-from tidelog.kernel.storage import MetadataStore
+from tidelog.kernel.seams.storage import MetadataStore
 from tidelog.kernel.topics import Topics
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.config import ConfigKey
-    from tidelog.kernel.coordination.assignors import PartitionAssignor
-    from tidelog.kernel.coordination.backend import CoordinatorBackend
-    from tidelog.kernel.indexes import IndexFormat
-    from tidelog.kernel.storage import StorageBackend
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.wire import WireCodec
     from tidelog.kernel.tasks import PeriodicTask
-    from tidelog.kernel.wire import WireCodec
 
 PROJECT = "tidelog"
 

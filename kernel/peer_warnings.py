@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from tidelog.kernel.logs import RateLimit
-from tidelog.kernel.wire import Peer
+from tidelog.kernel.seams.wire import Peer
 
 _log = logging.getLogger(__name__)
 

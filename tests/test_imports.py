@@ -34,7 +34,7 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
 
 SERVED_LATER = (
     "tidelog.kernel.config.altering",
-    "tidelog.kernel.coordination.assignors",
+    "tidelog.kernel.seams.coordination.assignors",
     "tidelog.kernel.plugins.listing",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",

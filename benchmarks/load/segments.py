@@ -13,14 +13,14 @@ import attrs
 import trio
 
 from benchmarks.procfs import resident_bytes
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.storage import WouldBlock
 
 from .stored_log import batch_of, fill, stored_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.kernel.storage import PartitionStore
+    from tidelog.kernel.seams.storage import PartitionStore
 
 _BATCH_BYTES = 16_384
 _BATCHES_PER_SEGMENT = 4

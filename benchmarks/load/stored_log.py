@@ -13,7 +13,7 @@ from benchmarks.payloads import make_values
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.plugins import configure
-from tidelog.kernel.storage import PartitionSpec, StorageContext, TopicPartition
+from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_file.storage import FileStorage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.storage import PartitionStore
+    from tidelog.kernel.seams.storage import PartitionStore
 
 _TOPIC_ID = UUID(int=7)
 _NODE_ID = 1

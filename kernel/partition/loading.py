@@ -21,7 +21,7 @@ from tidelog.kernel.partition.snapshots import (
 )
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
 from tidelog.kernel.records.control import EndMarker, decode_marker
-from tidelog.kernel.storage import region_bytes
+from tidelog.kernel.seams.storage import region_bytes
 
 if TYPE_CHECKING:
     from tidelog.kernel.partition.partition import Partition

@@ -18,7 +18,7 @@ from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_ru
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.records.unpacking import memory_for
-from tidelog.kernel.storage import SegmentView, region_bytes
+from tidelog.kernel.seams.storage import SegmentView, region_bytes
 
 
 class TimestampOffset(NamedTuple):

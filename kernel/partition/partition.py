@@ -54,7 +54,7 @@ from tidelog.kernel.records.batch import (
     stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
     LogSlice,

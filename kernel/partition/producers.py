@@ -22,7 +22,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.partition.transactions import Transactions
 from tidelog.kernel.records.batch import NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from tidelog.kernel.records.control import EndMarker
-from tidelog.kernel.storage import AbortedTransaction
+from tidelog.kernel.seams.storage import AbortedTransaction
 
 BATCHES_TO_RETAIN = 5
 MAX_SEQUENCE = 0x7FFFFFFF

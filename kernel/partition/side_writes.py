@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Collection
 
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 
 
 class SideWrites:

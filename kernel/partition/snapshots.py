@@ -25,7 +25,7 @@ from tidelog.kernel.partition.producers import NO_OFFSET, ProducerEntry, SentBat
 from tidelog.kernel.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from tidelog.kernel.storage import PartitionStore
+    from tidelog.kernel.seams.storage import PartitionStore
 
 SUFFIX = ".snapshot"
 VERSION = 1

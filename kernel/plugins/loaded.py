@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pluggy
 
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.coordination.assignors import PartitionAssignor
-    from tidelog.kernel.coordination.backend import CoordinatorBackend
-    from tidelog.kernel.indexes import IndexFormat
     from tidelog.kernel.plugins.discovery import Candidate
-    from tidelog.kernel.storage import StorageBackend
-    from tidelog.kernel.wire import WireCodec
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.wire import WireCodec
 
 
 T = TypeVar("T")

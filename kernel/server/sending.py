@@ -8,8 +8,8 @@ from typing import Protocol
 
 import trio
 
-from tidelog.kernel.storage import FileRegion
-from tidelog.kernel.wire import Parts
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import Parts
 
 SENDFILE_CHUNK_BYTES = 1024 * 1024
 """What one `sendfile` may take at most; also how far ahead a cold file is read."""

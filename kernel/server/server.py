@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.config import keys
+from tidelog.kernel.seams.wire import Peer, WireCodec
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
-from tidelog.kernel.wire import Peer, WireCodec
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker

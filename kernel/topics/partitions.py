@@ -15,7 +15,7 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
-from tidelog.kernel.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 
 _log = logging.getLogger(__name__)

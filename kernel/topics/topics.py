@@ -32,7 +32,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
-from tidelog.kernel.storage import Storage, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name

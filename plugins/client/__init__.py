@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.batches import NewRecord
 from tidelog.plugins.client.drivers.blocking import BlockingClient
 from tidelog.plugins.client.operations import (

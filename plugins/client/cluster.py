@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.addresses import Address
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidelog.kernel.records import BatchHeader
-    from tidelog.kernel.storage import TopicPartition
+    from tidelog.kernel.seams.storage import TopicPartition
 
 _MARKER: Final = struct.Struct(">hh")
 _ABORT: Final = 0

@@ -9,8 +9,8 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.key import ConfigKey
-    from tidelog.kernel.coordination.assignors import PartitionAssignor
-    from tidelog.kernel.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
 
 
 @hookimpl

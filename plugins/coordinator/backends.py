@@ -9,7 +9,7 @@ from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.coordination.backend import Coordinator
+    from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.plugins.coordinator.service import CoordinatorService
 
 

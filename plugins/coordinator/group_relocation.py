@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.consumer_groups import key_types
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.log_image import NEVER, LogImage, PendingEntry

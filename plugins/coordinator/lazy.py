@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.consumer_groups import ConsumerGroupService
-    from tidelog.kernel.coordination.groups import GroupService
-    from tidelog.kernel.coordination.loading import LoadProgress
-    from tidelog.kernel.coordination.offsets import OffsetService
-    from tidelog.kernel.coordination.transactions import TransactionService
+    from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
+    from tidelog.kernel.seams.coordination.groups import GroupService
+    from tidelog.kernel.seams.coordination.loading import LoadProgress
+    from tidelog.kernel.seams.coordination.offsets import OffsetService
+    from tidelog.kernel.seams.coordination.transactions import TransactionService
     from tidelog.plugins.coordinator.service import CoordinatorService
 
 

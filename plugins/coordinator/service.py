@@ -28,7 +28,7 @@ from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.coordination.loading import LoadProgress
+    from tidelog.kernel.seams.coordination.loading import LoadProgress
     from tidelog.kernel.topics import Topic
     from tidelog.plugins.coordinator.consumer_groups.assembly import ConsumerGroupRooms
     from tidelog.plugins.coordinator.log import StateLog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from tidelog.kernel.indexes import IndexFormat
+    from tidelog.kernel.seams.indexes import IndexFormat
 
 
 @hookimpl

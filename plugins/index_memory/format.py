@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.indexes import IndexPlace, IndexUnusable
+from tidelog.kernel.seams.indexes import IndexPlace, IndexUnusable
 
 if TYPE_CHECKING:
     from tidelog.plugins.index_memory.memory_index import MemoryBuilder, MemoryIndex

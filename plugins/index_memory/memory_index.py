@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from tidelog.kernel.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexPlace
 from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.seams.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexPlace
 
 
 class MemoryIndex:

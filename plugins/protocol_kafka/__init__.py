@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidelog.kernel.hookspecs import hookimpl
-from tidelog.kernel.wire import WireCodec
+from tidelog.kernel.seams.wire import WireCodec
 
 
 @hookimpl

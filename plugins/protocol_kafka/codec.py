@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.wire import Peer, WireConnection
+from tidelog.kernel.seams.wire import Peer, WireConnection
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 
 if TYPE_CHECKING:

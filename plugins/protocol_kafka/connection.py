@@ -15,8 +15,8 @@ import trio
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.pace import run_in_steps
-from tidelog.kernel.storage import FileRegion, Region
-from tidelog.kernel.wire import Parts, Peer, ProtocolViolation
+from tidelog.kernel.seams.storage import FileRegion, Region
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import (
     DecodeError,
     TooManyElements,
@@ -57,7 +57,7 @@ class KafkaConnection:
         self._buffer.received(count)
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
-        """Serve the next whole request; see `tidelog.kernel.wire`."""
+        """Serve the next whole request; see `tidelog.kernel.seams.wire`."""
         frame = self._buffer.next_frame()
         return None if frame is None else self._serve(frame)
 

@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker
     from tidelog.kernel.errors import BrokerError
-    from tidelog.kernel.wire import Peer
+    from tidelog.kernel.seams.wire import Peer
 
 
 MAX_MESSAGE_BYTES = 64 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from tidelog.kernel.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import ProtocolViolation
 
 INITIAL_BYTES = 4 * 1024
 """Enough for the requests that open a connection; thousands of idle clients stay cheap."""

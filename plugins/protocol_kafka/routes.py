@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from tidelog.kernel.storage import Region
-from tidelog.kernel.wire import ProtocolViolation
+from tidelog.kernel.seams.storage import Region
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api

@@ -9,8 +9,8 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.key import ConfigKey
-    from tidelog.kernel.indexes import IndexFormat
-    from tidelog.kernel.storage import StorageBackend
+    from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage import StorageBackend
 
 
 @hookimpl

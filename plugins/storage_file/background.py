@@ -10,7 +10,7 @@ from functools import partial
 import trio
 
 from tidelog.kernel.config import keys as kernel_keys
-from tidelog.kernel.storage import StorageContext
+from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS

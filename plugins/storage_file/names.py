@@ -19,7 +19,7 @@ from __future__ import annotations
 import uuid
 
 from tidelog.kernel.errors import InvalidTopic
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"

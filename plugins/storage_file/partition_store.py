@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import OffsetOutOfRange
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
     LogSlice,

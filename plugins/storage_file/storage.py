@@ -12,7 +12,7 @@ import trio
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     LogDirectoryView,
     MetadataStore,
     PartitionSpec,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from tidelog.kernel.storage import StorageBackend
+    from tidelog.kernel.seams.storage import StorageBackend
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.storage import Storage, StorageContext
+from tidelog.kernel.seams.storage import Storage, StorageContext
 
 
 class MemoryBackend:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
     LogSlice,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from tidelog.kernel.errors import LogDirNotFound, StorageError
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     BrokerRegistration,
     LogDirectoryView,
     PartitionSpec,

@@ -9,7 +9,7 @@ import attrs
 
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.storage import BrokerRegistration, StorageContext
+from tidelog.kernel.seams.storage import BrokerRegistration, StorageContext
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics

@@ -6,7 +6,7 @@ from tests.crash.core import Core
 from tests.crash.history import LogKey
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.scene import read_all
 
 

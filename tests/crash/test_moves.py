@@ -18,7 +18,7 @@ import trio
 from tests.crash.core import Core
 from tidelog.kernel.config import Config
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.plugins import storage_file

@@ -16,7 +16,7 @@ from tests.crash.logs import batches_of, key_of
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.records.batch import stamp_offset
-from tidelog.kernel.storage import region_bytes
+from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.storage_file.testing import Device, Operation, Recorder

@@ -22,7 +22,7 @@ from tidelog.kernel.errors import TidelogError
 from tidelog.kernel.partition import Isolation
 from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
-from tidelog.kernel.storage.regions import region_bytes
+from tidelog.kernel.seams.storage.regions import region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.clock import START_MS
 

@@ -16,17 +16,17 @@ from tests.bad_input.samples import sample, served_versions
 from tests.bad_input.scene import Scene
 from tests.fuzzing.target import Complaints
 from tests.plugins.protocol_kafka.handlers.client import Client
-from tidelog.kernel.storage import FileRegion
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing.broker import broker_in_thread
-from tidelog.kernel.wire import ProtocolViolation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from tidelog.kernel.seams.wire import Parts
     from tidelog.kernel.testing.broker import ThreadedBroker
-    from tidelog.kernel.wire import Parts
 
 _FRAMES_PER_BROKER = 500
 _MOST_BYTES = 1 << 20

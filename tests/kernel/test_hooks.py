@@ -14,10 +14,15 @@ from tests.deadlines import DEADLINE_S
 from tests.docs.examples import examples_of
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.seams.coordination.offsets import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
+)
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
 

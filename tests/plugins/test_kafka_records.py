@@ -13,7 +13,7 @@ import pytest
 
 from tests.peers import ask_kafka_messages
 from tests.peers.kafka_samples import Sample, field_names, kafka_json, samples_of
-from tidelog.kernel.coordination.transactions import TransactionState
+from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES as CONSUMER_GROUP_KEY_TYPES
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.restoring import from_record

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
     GroupService,

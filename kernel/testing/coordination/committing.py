@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernel.coordination.offsets import (
-    CommittedOffset,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetToCommit,
-)
 from tidelog.kernel.errors import (
     GroupIdNotFound,
     IllegalGeneration,
     OffsetMetadataTooLarge,
     UnknownTopicOrPartition,
+)
+from tidelog.kernel.seams.coordination.offsets import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
 )
 from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, CoordinatorScene
 

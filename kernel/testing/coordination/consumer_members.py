@@ -6,8 +6,8 @@ from typing import Any
 
 from trio.testing import MockClock
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import (
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     ConsumerGroupService,
     DescribedConsumerGroup,

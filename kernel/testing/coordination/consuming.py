@@ -8,9 +8,6 @@ import attrs
 import pytest
 from trio.testing import MockClock
 
-from tidelog.kernel.coordination.consumer_groups import DescribedPartitions
-from tidelog.kernel.coordination.groups import ListedGroup
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import (
     BrokerError,
     FencedMemberEpoch,
@@ -20,6 +17,9 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
     UnreleasedInstanceId,
 )
+from tidelog.kernel.seams.coordination.consumer_groups import DescribedPartitions
+from tidelog.kernel.seams.coordination.groups import ListedGroup
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing.coordination.consumer_members import (
     LEAVE,
     LEAVE_FOR_A_WHILE,

@@ -9,13 +9,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tidelog.kernel.coordination.groups import (
-    GroupProtocol,
-    JoinedMember,
-    LeavingMember,
-    ListedGroup,
-)
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -26,6 +19,13 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import (
+    GroupProtocol,
+    JoinedMember,
+    LeavingMember,
+    ListedGroup,
+)
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.coordination.classic_members import RANGE, SESSION_MS, ClassicMembers
 from tidelog.kernel.testing.coordination.expiring import RETENTION_MS
 from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene

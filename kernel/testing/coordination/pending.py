@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
-from tidelog.kernel.coordination.transactions import ProducerIdentity
 from tidelog.kernel.errors import UnstableOffsetCommit
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene
 
 

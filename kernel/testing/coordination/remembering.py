@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
 from tidelog.kernel.errors import UnstableOffsetCommit
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset, OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.coordination.expiring import MINUTE_MS, RETENTION_MS
 from tidelog.kernel.testing.coordination.pending import Producer
 from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorScene

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import trio
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.backend import Coordinator
-from tidelog.kernel.coordination.offsets import (
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.backend import Coordinator
+from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     OffsetCommit,
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.kernel.topics import NewTopic

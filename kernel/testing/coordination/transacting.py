@@ -6,19 +6,19 @@ from typing import ClassVar
 
 import pytest
 
-from tidelog.kernel.coordination.transactions import (
+from tidelog.kernel.errors import (
+    InvalidProducerIdMapping,
+    ProducerFenced,
+    TransactionalIdNotFound,
+)
+from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
     ProducerIdentity,
     TransactionFilter,
     TransactionState,
 )
-from tidelog.kernel.errors import (
-    InvalidProducerIdMapping,
-    ProducerFenced,
-    TransactionalIdNotFound,
-)
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.coordination.scene import TOPIC, CoordinatorScene
 

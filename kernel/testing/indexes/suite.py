@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tidelog.kernel.indexes import (
+from tidelog.kernel.seams.indexes import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -19,7 +19,7 @@ from tidelog.kernel.indexes import (
     IndexUnusable,
     SegmentIndex,
 )
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.indexes.model import Entry, ModelIndex
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidelog.kernel.storage import AbortedTransaction, PartitionStore, WouldBlock
+from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.storage.scene import StorageScene, append_many, read_bytes
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}

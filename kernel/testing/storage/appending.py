@@ -12,7 +12,7 @@ import pytest
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import (

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing.storage.model import ModelLog
 from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, read_all
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tidelog.kernel.records.batch import Buffer, parse_header
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.model import ModelLog
 from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, read_bytes

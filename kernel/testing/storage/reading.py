@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.kernel.testing.storage.model import ModelLog
 from tidelog.kernel.testing.storage.scene import (
     StorageScene,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from tidelog.kernel.records.batch import BatchHeader, parse_header
-from tidelog.kernel.storage import AbortedTransaction, PartitionStore, SegmentDraft, StaleDraft
+from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import (
     StorageScene,

@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 import attrs
 
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.indexes import IndexFormat
 from tidelog.kernel.records.batch import BatchHeader, parse_header
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.indexes import IndexFormat
+from tidelog.kernel.seams.storage import (
     FileRegion,
     LogSlice,
     PartitionSpec,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tidelog.kernel.records.record import Record
-    from tidelog.kernel.storage import TopicPartition
+    from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.client.addresses import Address
     from tidelog.plugins.client.operations import FetchLimits
     from tidelog.plugins.client.steps import Step, Steps

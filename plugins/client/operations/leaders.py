@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tidelog.kernel.storage import TopicPartition
+    from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.client.steps import Session, Steps
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.asking import ask
 from tidelog.plugins.client.operations.leaders import forget_if_stale, leaders_of

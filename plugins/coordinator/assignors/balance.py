@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tidelog.plugins.coordinator.assignors.keeping import TopicPartitionId
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.assignors import GroupSpec
+    from tidelog.kernel.seams.coordination.assignors import GroupSpec
 
 MAX_ROUNDS = 16
 """Rounds over all topics in search of moves; each about halves what is uneven, so more gain little."""

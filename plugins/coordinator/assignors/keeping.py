@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.assignors import GroupSpec
+    from tidelog.kernel.seams.coordination.assignors import GroupSpec
 
 
 TopicPartitionId: TypeAlias = tuple[bytes, int]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
+    from tidelog.kernel.seams.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
 
 
 class RangeAssignor:

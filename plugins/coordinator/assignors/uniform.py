@@ -17,7 +17,7 @@ from tidelog.plugins.coordinator.assignors.balance import Balance
 from tidelog.plugins.coordinator.assignors.keeping import TopicPartitionId, kept_partitions
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.assignors import GroupSpec, PartitionsByTopic
+    from tidelog.kernel.seams.coordination.assignors import GroupSpec, PartitionsByTopic
 
 
 class UniformAssignor:

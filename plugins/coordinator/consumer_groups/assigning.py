@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from tidelog.kernel.coordination.assignors import (
+from tidelog.kernel.seams.coordination.assignors import (
     AssignmentFailed,
     GroupSpec,
     MemberSubscription,

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberMetadata
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
 from tidelog.kernel.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -15,6 +13,8 @@ from tidelog.kernel.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,

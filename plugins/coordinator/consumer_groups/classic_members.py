@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import uuid4
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.groups import Joined, JoinRequest, Synced, SyncRequest
 from tidelog.kernel.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -18,6 +16,8 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.groups import Joined, JoinRequest, Synced, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign
 from tidelog.plugins.coordinator.consumer_groups.context import Context

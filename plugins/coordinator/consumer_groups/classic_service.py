@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import (
     Joined,
     JoinRequest,
     LeaveOutcome,
@@ -13,7 +14,6 @@ from tidelog.kernel.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.kernel.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
 from tidelog.plugins.coordinator.consumer_groups.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup

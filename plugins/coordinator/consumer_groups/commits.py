@@ -6,8 +6,8 @@ member's since.
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.kernel.errors import BrokerError, IllegalGeneration, StaleMemberEpoch, UnsupportedVersion
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import Member, partition_epoch

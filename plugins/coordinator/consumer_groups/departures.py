@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft

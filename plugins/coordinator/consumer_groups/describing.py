@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tidelog.kernel.coordination.consumer_groups import (
+from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedConsumer,
     DescribedConsumerGroup,
     DescribedPartitions,

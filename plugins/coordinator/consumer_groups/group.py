@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.changes import ResolvedRegex
 from tidelog.plugins.coordinator.consumer_groups.member import Member
 

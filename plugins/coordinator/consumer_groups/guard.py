@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.kernel.coordination.groups import ListedGroup
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
+from tidelog.kernel.seams.coordination.groups import ListedGroup
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
 from tidelog.plugins.coordinator.consumer_groups.migration import removal
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign, may_assign
 from tidelog.plugins.coordinator.consumer_groups.context import Context

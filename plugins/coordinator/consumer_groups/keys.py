@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelog.kernel.config import Config
-    from tidelog.kernel.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 
 INT_MAX = 2**31 - 1
 

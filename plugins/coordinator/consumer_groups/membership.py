@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.changes import (
     AssignmentEpochSet,
     CurrentRemoved,

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.errors import GroupIdNotFound
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups import changes
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft

@@ -14,8 +14,8 @@ from typing import Final
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.errors import FencedMemberEpoch
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.consumer_groups.member import (
     CurrentAssignment,
     Member,

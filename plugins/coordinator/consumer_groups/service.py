@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import trio
 
-from tidelog.kernel.coordination.consumer_groups import (
+from tidelog.kernel.errors import InvalidGroupId
+from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumerGroup,
     HeartbeatAnswer,
 )
-from tidelog.kernel.errors import InvalidGroupId
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.departures import leave

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionAssignor
+from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.consumer_groups import keys
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 
 import attrs
 
-from tidelog.kernel.coordination.groups import DescribedGroup, DescribedMember, ListedGroup
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.kernel.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -16,6 +14,8 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import DescribedGroup, DescribedMember, ListedGroup
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.groups.group import ClassicGroup
 from tidelog.plugins.coordinator.groups.member import Member
 from tidelog.plugins.coordinator.groups.rebalance import begin_session

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import attrs
 
-from tidelog.kernel.coordination.groups import Joined, JoinedMember, Synced
 from tidelog.kernel.errors import BrokerError, FencedInstanceId, IllegalGeneration, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
 from tidelog.plugins.coordinator.groups.images import GroupImage, MemberImage
 from tidelog.plugins.coordinator.groups.member import Member
 from tidelog.plugins.coordinator.groups.replies import Durable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.kernel.errors import GroupIdNotFound, IllegalGeneration
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory
 from tidelog.plugins.coordinator.groups.entry import ClassicEntry
 from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings

@@ -10,7 +10,6 @@ from typing import Final
 
 import attrs
 
-from tidelog.kernel.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorNotAvailable,
@@ -21,6 +20,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
 from tidelog.plugins.coordinator.groups.group import ClassicGroup
 from tidelog.plugins.coordinator.groups.images import Write
 from tidelog.plugins.coordinator.groups.member import Member, by_name

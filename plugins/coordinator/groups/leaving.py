@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.kernel.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable
+from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
 from tidelog.plugins.coordinator.groups.group import ClassicGroup
 from tidelog.plugins.coordinator.groups.images import Write
 from tidelog.plugins.coordinator.groups.rebalance import complete_if_possible, prepare_or_complete

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
-from tidelog.kernel.coordination.groups import GroupProtocol, Joined, Synced
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
 from tidelog.plugins.coordinator.groups.replies import Reply
 
 NO_ASSIGNMENT = b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.seams.coordination.groups import (
     Joined,
     JoinRequest,
     LeaveOutcome,

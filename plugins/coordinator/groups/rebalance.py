@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.kernel.coordination.groups import Synced
 from tidelog.kernel.errors import BrokerError, RebalanceInProgress
+from tidelog.kernel.seams.coordination.groups import Synced
 from tidelog.plugins.coordinator.groups.group import ClassicGroup, InitialDelay
 from tidelog.plugins.coordinator.groups.images import Write
 from tidelog.plugins.coordinator.groups.member import NO_ASSIGNMENT, Member

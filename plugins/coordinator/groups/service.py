@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Collection, Sequence
 
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    InvalidGroupId,
+    InvalidSessionTimeout,
+    UnknownMemberId,
+)
+from tidelog.kernel.seams.coordination.groups import (
     NO_MEMBER_ID,
     DescribedGroup,
     Joined,
@@ -15,13 +22,6 @@ from tidelog.kernel.coordination.groups import (
     ListedGroup,
     Synced,
     SyncRequest,
-)
-from tidelog.kernel.errors import (
-    BrokerError,
-    CoordinatorLoadInProgress,
-    InvalidGroupId,
-    InvalidSessionTimeout,
-    UnknownMemberId,
 )
 from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.entry import ClassicEntry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination.groups import Synced, SyncRequest
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorNotAvailable,
@@ -10,6 +9,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import Synced, SyncRequest
 from tidelog.plugins.coordinator.groups.group import ClassicGroup
 from tidelog.plugins.coordinator.groups.images import Write
 from tidelog.plugins.coordinator.groups.member import Member

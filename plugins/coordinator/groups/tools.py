@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from tidelog.kernel.coordination.groups import DescribedGroup, ListedGroup
 from tidelog.kernel.errors import (
     BrokerError,
     GroupIdNotFound,
@@ -13,6 +12,7 @@ from tidelog.kernel.errors import (
     NotCoordinator,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import DescribedGroup, ListedGroup
 from tidelog.plugins.coordinator.groups.driver import GroupDriver
 from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard
 from tidelog.plugins.coordinator.groups.replies import Durable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.plugins.coordinator.log.state_log import LogReader, StateRecord
 
 if TYPE_CHECKING:

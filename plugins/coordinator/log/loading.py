@@ -10,12 +10,12 @@ import trio
 
 from tidelog.kernel.errors import BrokerError, NotCoordinator
 from tidelog.kernel.partition.partition import Isolation
-from tidelog.kernel.storage import region_bytes
+from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import decode_batches
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.loading import LoadProgress
     from tidelog.kernel.partition import Partition
+    from tidelog.kernel.seams.coordination.loading import LoadProgress
     from tidelog.kernel.topics import Topic
     from tidelog.plugins.coordinator.log.log_image import LogImage
     from tidelog.plugins.coordinator.log.misplaced import SelectedRecords

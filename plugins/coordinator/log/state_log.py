@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.records.control import EndMarker
+from tidelog.kernel.seams.coordination.loading import LoadProgress
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
@@ -18,6 +17,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition.record_checks import RecordChecks
+from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import TopicLoader
 from tidelog.plugins.coordinator.log.relocation import Relocator

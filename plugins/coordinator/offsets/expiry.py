@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import trio
 
 from tidelog.kernel.clock import Clock
-from tidelog.kernel.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard, ExpiryRule

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
+    from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.plugins.coordinator.log import StateRecord
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from tidelog.kernel.coordination.offsets import CommittedOffset
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.table import Place
 
 

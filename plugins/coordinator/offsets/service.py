@@ -12,16 +12,6 @@ from typing import Final
 import attrs
 
 from tidelog.kernel.clock import Clock
-from tidelog.kernel.coordination.offsets import (
-    NO_RETENTION,
-    NO_TIMESTAMP,
-    CommitOutcome,
-    CommittedOffset,
-    FetchedOffsets,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetToCommit,
-)
 from tidelog.kernel.errors import (
     BatchTooLarge,
     BrokerError,
@@ -35,6 +25,16 @@ from tidelog.kernel.errors import (
     UnstableOffsetCommit,
 )
 from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.seams.coordination.offsets import (
+    NO_RETENTION,
+    NO_TIMESTAMP,
+    CommitOutcome,
+    CommittedOffset,
+    FetchedOffsets,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
+)
 from tidelog.kernel.topics import Topics
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from tidelog.kernel.coordination.offsets import CommittedOffset
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.records.offsets import (
     TYPE_BYTES,
     check_offset_value,

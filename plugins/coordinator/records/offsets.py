@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.coordination.offsets import NO_TIMESTAMP, CommittedOffset
+from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,

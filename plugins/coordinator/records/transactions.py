@@ -12,9 +12,9 @@ from __future__ import annotations
 import struct as binary
 from typing import Final
 
-from tidelog.kernel.coordination.transactions import TransactionState
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import TransactionState
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 from tidelog.plugins.protocol_kafka.codecs.compiled import decode, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidelog.kernel.coordination.transactions import TransactionFilter
+from tidelog.kernel.seams.coordination.transactions import TransactionFilter
 from tidelog.plugins.coordinator.consumer_groups.regexes import compile_regex
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 

@@ -12,12 +12,6 @@ from typing import Final
 
 import attrs
 
-from tidelog.kernel.coordination.transactions import (
-    EPOCH_PER_TRANSACTION,
-    FIRST_TRANSACTION_VERSION,
-    ProducerIdentity,
-    TransactionState,
-)
 from tidelog.kernel.errors import (
     BrokerError,
     ConcurrentTransactions,
@@ -26,7 +20,13 @@ from tidelog.kernel.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import (
+    EPOCH_PER_TRANSACTION,
+    FIRST_TRANSACTION_VERSION,
+    ProducerIdentity,
+    TransactionState,
+)
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.transactions.states import (
     AT_REST,
     ENDS,

@@ -16,9 +16,9 @@ from tidelog.kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.transactions import EndOfTransaction
     from tidelog.kernel.partition import Partition
-    from tidelog.kernel.storage import TopicPartition
+    from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
+    from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.kernel.topics import Topics
     from tidelog.plugins.coordinator.log import StateLog
 

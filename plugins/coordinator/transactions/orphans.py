@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.coordination.transactions import EndOfTransaction
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.records.transactions import encode_key
 from tidelog.plugins.coordinator.transactions import machine

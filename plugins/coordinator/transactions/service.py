@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from tidelog.kernel.coordination.transactions import (
+from tidelog.kernel.errors import (
+    BrokerError,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    TransactionalIdNotFound,
+)
+from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
     EndOfTransaction,
@@ -22,13 +28,7 @@ from tidelog.kernel.coordination.transactions import (
     TransactionDescription,
     TransactionFilter,
 )
-from tidelog.kernel.errors import (
-    BrokerError,
-    InvalidRequest,
-    InvalidTransactionTimeout,
-    TransactionalIdNotFound,
-)
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.records.transactions import (
     encode_key,

@@ -10,8 +10,8 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.kernel.coordination.transactions import TransactionState
 from tidelog.kernel.errors import InvalidTransactionState
+from tidelog.kernel.seams.coordination.transactions import TransactionState
 
 EMPTY: Final = TransactionState.EMPTY
 ONGOING: Final = TransactionState.ONGOING

@@ -6,13 +6,13 @@ from typing import Final
 
 import attrs
 
-from tidelog.kernel.coordination.transactions import (
+from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
     ProducerIdentity,
     TransactionDescription,
     TransactionState,
 )
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Protocol
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 
 
 class Outcome(enum.Enum):

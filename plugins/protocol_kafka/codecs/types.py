@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.kernel.storage import Region
+    from tidelog.kernel.seams.storage import Region
 
 T = TypeVar("T")
 

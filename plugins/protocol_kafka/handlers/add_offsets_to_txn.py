@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination.transactions import ProducerIdentity
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from tidelog.kernel.coordination.transactions import (
+from tidelog.kernel.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
+from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
     ProducerIdentity,
 )
-from tidelog.kernel.errors import BrokerError, OperationNotAttempted, UnknownTopicOrPartition
-from tidelog.kernel.pace import Pace
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (

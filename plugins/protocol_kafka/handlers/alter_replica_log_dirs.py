@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (

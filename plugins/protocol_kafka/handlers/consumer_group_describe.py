@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from tidelog.kernel.coordination.consumer_groups import (
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.consumer_groups import (
     DescribedConsumer,
     DescribedConsumerGroup,
     DescribedPartitions,
 )
-from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.errors import BrokerError, InvalidRequest
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from tidelog.kernel.coordination.groups import DescribedMember
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
+from tidelog.kernel.seams.coordination.groups import DescribedMember
 from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.storage import LogDirectoryView, StoredPartition, TopicPartition
+from tidelog.kernel.seams.storage import LogDirectoryView, StoredPartition, TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_transactions import (

@@ -15,7 +15,7 @@ from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
 from tidelog.kernel.records.record import iter_contents
 from tidelog.kernel.records.unpacking import memory_for
-from tidelog.kernel.storage import LogSlice, Region, region_bytes
+from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 
 FORMAT_1_SINCE = 2
 MAX_CONVERTED_BYTES = 4 * 1024 * 1024

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination.transactions import (
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.transactions import (
     EPOCH_PER_TRANSACTION,
     FIRST_TRANSACTION_VERSION,
     ProducerIdentity,
 )
-from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.end_txn import EndTxnRequest, EndTxnResponse

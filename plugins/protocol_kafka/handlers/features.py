@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.transactions import EPOCH_PER_TRANSACTION
 from tidelog.kernel.errors import CoordinatorNotAvailable
+from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION
 from tidelog.plugins.protocol_kafka.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
 LEVEL_0_SINCE: Final = 4

@@ -14,7 +14,7 @@ import trio
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
-from tidelog.kernel.storage import EMPTY_SLICE, LogSlice, WouldBlock
+from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.kernel.partition import Isolation
-from tidelog.kernel.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import ProtocolViolation
 
 
 def isolation_of(level: int) -> Isolation:

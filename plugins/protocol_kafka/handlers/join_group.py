@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from tidelog.kernel.coordination.groups import NO_MEMBER_ID, GroupProtocol, Joined, JoinRequest
 from tidelog.kernel.errors import BrokerError, GroupMaxSizeReached, MemberIdRequired
+from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, GroupProtocol, Joined, JoinRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.join_group import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination.groups import LeaveOutcome, LeavingMember
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.coordination.groups import LeaveOutcome, LeavingMember
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.leave_group import (

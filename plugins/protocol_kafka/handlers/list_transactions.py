@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.coordination import transactions
-from tidelog.kernel.coordination.transactions import TransactionFilter
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination import transactions
+from tidelog.kernel.seams.coordination.transactions import TransactionFilter
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.list_transactions import (

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import attrs
 
-from tidelog.kernel.coordination.offsets import (
+from tidelog.kernel.errors import BrokerError, UnknownTopicId, UnknownTopicOrPartition
+from tidelog.kernel.seams.coordination.offsets import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     CommittedOffset,
     FetchedOffsets,
     OffsetFetch,
 )
-from tidelog.kernel.errors import BrokerError, UnknownTopicId, UnknownTopicOrPartition
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import trio
 
-from tidelog.kernel.coordination.transactions import ProducerIdentity
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRecord,
@@ -24,9 +23,10 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import ChecksTakeLong, validate_batch
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.topics import Topic
-from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (

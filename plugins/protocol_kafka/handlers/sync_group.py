@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from tidelog.kernel.coordination.groups import Assignment, Synced, SyncRequest
 from tidelog.kernel.errors import BrokerError, InconsistentGroupProtocol
+from tidelog.kernel.seams.coordination.groups import Assignment, Synced, SyncRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse

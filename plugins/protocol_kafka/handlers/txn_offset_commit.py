@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
-from tidelog.kernel.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
@@ -18,6 +16,8 @@ from tidelog.kernel.errors import (
     TransactionAbortable,
 )
 from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
+from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (

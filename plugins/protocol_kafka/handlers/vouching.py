@@ -10,7 +10,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
 from tidelog.kernel.errors import (
     BrokerError,
     ConcurrentTransactions,
@@ -24,7 +23,8 @@ from tidelog.kernel.errors import (
     TransactionAbortable,
 )
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 
 if TYPE_CHECKING:

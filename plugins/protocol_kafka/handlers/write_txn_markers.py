@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidelog.kernel.coordination.transactions import EndOfTransaction, ProducerIdentity
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import EndOfTransaction, ProducerIdentity
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (

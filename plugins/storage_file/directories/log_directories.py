@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tidelog.kernel.errors import LogDirNotFound, StorageError
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import DirectoryUnusable, LogDirectory
 
 _log = logging.getLogger(__name__)

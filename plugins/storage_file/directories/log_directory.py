@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,

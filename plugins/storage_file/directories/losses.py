@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.storage import StorageContext, TopicPartition
+from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.failures import FailureChannel, tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories

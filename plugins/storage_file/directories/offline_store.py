@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader, Buffer
-    from tidelog.kernel.storage import AbortedTransaction, LogSlice, SegmentDraft, SegmentView
+    from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, SegmentDraft, SegmentView
 
 
 class OfflineStore:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.storage import PartitionSpec, TopicPartition
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import KnownTopics

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.kernel.storage import TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import TopicPartition, TopicRecord
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
-from tidelog.kernel.indexes import IndexFormat, all_suffixes
+from tidelog.kernel.seams.indexes import IndexFormat, all_suffixes
 from tidelog.plugins.storage_file.indexes.sparse_index import SPARSE
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexBuilder, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexBuilder, SegmentIndex
 
 
 class EntrySampler:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.kernel.indexes import IndexPlace, IndexUnusable
 from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.seams.indexes import IndexPlace, IndexUnusable
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 from tidelog.plugins.storage_file.indexes.time_index import TimeIndex

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from struct import Struct
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.indexes import IndexPlace
-from tidelog.kernel.storage import AbortedTransaction, WouldBlock
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import AbortedTransaction, WouldBlock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX
 from tidelog.plugins.storage_file.segments.log_file import LogFile

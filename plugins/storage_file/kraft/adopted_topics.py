@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.ids import decode_uuid, encode_uuid
 

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
-from tidelog.kernel.storage import TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import TopicPartition, TopicRecord
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
 from tidelog.plugins.storage_file.names import PARTITION_METADATA

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.kraft.formatting import supported_features
 from tidelog.plugins.storage_file.kraft.image.state import MetadataImage, Resource, TopicImage
 from tidelog.plugins.storage_file.kraft.image.versions import (

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import PartitionSpec, StorageContext, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.kraft import keys
 from tidelog.plugins.storage_file.kraft.adopted_topics import AdoptedTopics

@@ -12,7 +12,7 @@ from uuid import UUID
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
-from tidelog.kernel.storage import PartitionStore, TopicPartition, region_bytes
+from tidelog.kernel.seams.storage import PartitionStore, TopicPartition, region_bytes
 from tidelog.plugins.storage_file.kraft.batches import MAX_BATCH_BYTES, control_batch, data_batch
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, ConfigError, CorruptBatch
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.kraft.formatting import (
     BOOTSTRAP_CHECKPOINT,

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 import trio
 
-from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.kraft.adopted_topics import AdoptedTopics
 from tidelog.plugins.storage_file.kraft.adoption import tell_of_adoption
 from tidelog.plugins.storage_file.kraft.batches import MAX_BATCH_BYTES, in_chunks

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.storage import StaleDraft
+from tidelog.kernel.seams.storage import StaleDraft
 from tidelog.plugins.storage_file.log.operations import Change, Operation, Operations, UnderWay
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
 
 if TYPE_CHECKING:
-    from tidelog.kernel.storage import SegmentDraft
+    from tidelog.kernel.seams.storage import SegmentDraft
     from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.storage import AbortedTransaction, WouldBlock
+from tidelog.kernel.seams.storage import AbortedTransaction, WouldBlock
 from tidelog.plugins.storage_file.telling import telling
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tidelog.plugins.storage_file.segments.spare import SpareSegment
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.indexes import IndexFormat
-    from tidelog.kernel.storage import TopicPartition
+    from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.storage_file.flushing import Durability
     from tidelog.plugins.storage_file.moving.mirror import Mirror
     from tidelog.plugins.storage_file.recovery.loading import LoadedSegments

@@ -14,7 +14,7 @@ from tidelog.plugins.storage_file.segments.replacement import Replacement
 from tidelog.plugins.storage_file.telling import telling
 
 if TYPE_CHECKING:
-    from tidelog.kernel.storage import SegmentDraft
+    from tidelog.kernel.seams.storage import SegmentDraft
     from tidelog.plugins.storage_file.log.open_log import OpenLog
     from tidelog.plugins.storage_file.segments.segment import Segment
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
-from tidelog.kernel.storage import LogSlice, region_bytes
+from tidelog.kernel.seams.storage import LogSlice, region_bytes
 from tidelog.plugins.storage_file.log.appending import begin_segment
 
 if TYPE_CHECKING:

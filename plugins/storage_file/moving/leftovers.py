@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_aside

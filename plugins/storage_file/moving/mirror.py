@@ -13,7 +13,7 @@ from tidelog.kernel.errors import BrokerError
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer
-    from tidelog.kernel.storage import AbortedTransaction
+    from tidelog.kernel.seams.storage import AbortedTransaction
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 _log = logging.getLogger(__name__)

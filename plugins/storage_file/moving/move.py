@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 import attrs
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.storage import PartitionSpec, TopicPartition, WouldBlock
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, WouldBlock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory

@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.moving.copying import StartOver
 from tidelog.plugins.storage_file.moving.move import Move

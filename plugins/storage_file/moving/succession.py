@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.indexes import IndexPlace
+from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.moving.mirror import Mirror
 from tidelog.plugins.storage_file.side_files import SideFiles

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.indexes import IndexFormat
-from tidelog.kernel.storage import PartitionSpec
+from tidelog.kernel.seams.indexes import IndexFormat
+from tidelog.kernel.seams.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.partition_metadata import (

@@ -13,7 +13,7 @@ from uuid import UUID
 import trio
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.storage import PartitionSpec
+from tidelog.kernel.seams.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk

@@ -15,7 +15,7 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     parse_header,
 )
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 CHUNK_BYTES = 4096

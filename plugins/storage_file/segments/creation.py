@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from tidelog.kernel.indexes import IndexFormat, IndexPlace, SegmentIndex
+from tidelog.kernel.seams.indexes import IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
 from tidelog.plugins.storage_file.names import LOG_SUFFIX

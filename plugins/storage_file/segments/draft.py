@@ -9,9 +9,9 @@ import os
 from typing import Protocol
 
 from tidelog.kernel.errors import InvalidRecord
-from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexPlace
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
-from tidelog.kernel.storage import AbortedTransaction
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
+from tidelog.kernel.seams.storage import AbortedTransaction
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file import disk
 
 _log = logging.getLogger(__name__)

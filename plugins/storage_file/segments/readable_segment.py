@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.indexes import IndexPlace, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP, BatchHeader
-from tidelog.kernel.storage import FileRegion, LogSlice, SegmentView, WouldBlock
+from tidelog.kernel.seams.indexes import IndexPlace, SegmentIndex
+from tidelog.kernel.seams.storage import FileRegion, LogSlice, SegmentView, WouldBlock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import LOG_SUFFIX
 from tidelog.plugins.storage_file.segments.batch_scan import BatchPlace, find_batch, iter_headers, not_a_batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 
-from tidelog.kernel.indexes import IndexPlace
+from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft, create_stand_in
 from tidelog.plugins.storage_file.segments.replacing import decide, finish, stand_ins, undo
 from tidelog.plugins.storage_file.segments.segment import Segment

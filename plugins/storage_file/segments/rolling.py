@@ -11,7 +11,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.config.types import LONG_MAX
-from tidelog.kernel.indexes import TIME_ENTRY_BYTES
+from tidelog.kernel.seams.indexes import TIME_ENTRY_BYTES
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

@@ -10,8 +10,8 @@ import logging
 
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex

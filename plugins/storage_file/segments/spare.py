@@ -17,7 +17,7 @@ import os
 import threading
 from typing import NamedTuple
 
-from tidelog.kernel.indexes import IndexPlace, SegmentIndex
+from tidelog.kernel.seams.indexes import IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, LOG_SUFFIX
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_files

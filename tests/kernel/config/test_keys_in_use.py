@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 
 from tidelog.kernel.config import Config, ConfigKey, keys
-from tidelog.kernel.coordination.assignors import PartitionAssignor
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.assignors.range import RangeAssignor
 from tidelog.plugins.coordinator.assignors.uniform import UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import keys as consumer_groups

@@ -12,7 +12,7 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.storage import LogSlice, PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage import LogSlice, PartitionStore, TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 

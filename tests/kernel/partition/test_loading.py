@@ -15,7 +15,7 @@ from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
-from tidelog.kernel.storage import LogSlice
+from tidelog.kernel.seams.storage import LogSlice
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 

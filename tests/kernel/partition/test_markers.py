@@ -19,7 +19,7 @@ from tidelog.kernel.partition import AppendResult, AppendWaiter, Isolation, Part
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.control import EndMarker, marker_batch
-from tidelog.kernel.storage import AbortedTransaction
+from tidelog.kernel.seams.storage import AbortedTransaction
 from tidelog.kernel.testing import FakeClock, make_batch
 
 COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED

@@ -10,7 +10,7 @@ import pytest
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore

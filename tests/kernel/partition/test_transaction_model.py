@@ -6,7 +6,7 @@ from hypothesis import settings
 
 from tests.kernel.partition.parts import new_store
 from tests.kernel.partition.transaction_model import CONFIG, TransactionalLog
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 
 
 class InMemory(TransactionalLog):

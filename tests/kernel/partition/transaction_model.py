@@ -22,7 +22,7 @@ from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.records.batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, parse_header
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.records.record import iter_records
-from tidelog.kernel.storage import AbortedTransaction, LogSlice, PartitionStore, region_bytes
+from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, region_bytes
 from tidelog.kernel.testing import make_batch
 
 CONFIG = TopicConfig(segment_bytes=900, index_interval_bytes=200, segment_index_bytes=400)

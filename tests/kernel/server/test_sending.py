@@ -11,6 +11,8 @@ from typing import IO, cast
 import pytest
 import trio
 
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import Parts
 from tidelog.kernel.server.sending import (
     LONG_BYTES,
     SENDFILE_CHUNK_BYTES,
@@ -18,8 +20,6 @@ from tidelog.kernel.server.sending import (
     send_at_once,
     send_parts,
 )
-from tidelog.kernel.storage import FileRegion
-from tidelog.kernel.wire import Parts
 
 CONTENT = bytes(index % 251 for index in range(3_000_000))
 

@@ -22,8 +22,8 @@ import trio
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config
 from tidelog.kernel.peer_warnings import PeerWarnings
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.kernel.server import Server
-from tidelog.kernel.wire import Parts, Peer, ProtocolViolation, WireConnection
 
 ROOM_BYTES = 64 * 1024
 

@@ -14,7 +14,7 @@ from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.partition import Isolation
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
 

@@ -24,7 +24,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import AppendWaiter, Isolation
-from tidelog.kernel.storage import (
+from tidelog.kernel.seams.storage import (
     PartitionSpec,
     PartitionStore,
     StorageContext,

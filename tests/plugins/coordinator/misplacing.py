@@ -12,18 +12,22 @@ import trio
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import (
+from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, GroupIdNotFound
+from tidelog.kernel.partition import Isolation
+from tidelog.kernel.partition.record_checks import RecordChecks
+from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     FetchedOffsets,
     OffsetCommit,
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.coordination.transactions import ProducerIdentity, TransactionFilter, TransactionState
-from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, GroupIdNotFound
-from tidelog.kernel.partition import Isolation
-from tidelog.kernel.partition.record_checks import RecordChecks
-from tidelog.kernel.storage import TopicPartition, region_bytes
+from tidelog.kernel.seams.coordination.transactions import (
+    ProducerIdentity,
+    TransactionFilter,
+    TransactionState,
+)
+from tidelog.kernel.seams.storage import TopicPartition, region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator import service

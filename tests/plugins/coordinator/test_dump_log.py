@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.peers import KafkaDistribution, find_kafka
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.broker import running_broker
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"

@@ -9,9 +9,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.coordination.offsets import CommittedOffset
 from tidelog.kernel.records.control import EndMarker
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.consumer_groups import changes
 from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberMetadata
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record

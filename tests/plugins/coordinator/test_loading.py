@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import CoordinatorLoadInProgress
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.log import LoadedBatch, loading
 from tidelog.plugins.coordinator.log.batches import decode_batches

@@ -13,7 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.peers import KafkaServer, TidelogServer
 from tests.plugins.storage_file.kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.seams.coordination.offsets import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
+)
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.batches import encode_batch

@@ -32,9 +32,9 @@ from tests.plugins.coordinator.misplacing import (
 )
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.clock import wall_clock_ms
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import CoordinatorLoadInProgress
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
 from tidelog.plugins.coordinator.log import LoadedBatch, loading

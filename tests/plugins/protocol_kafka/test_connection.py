@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import (
     API_VERSIONS,
     FETCH,

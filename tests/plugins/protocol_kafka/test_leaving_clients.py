@@ -10,7 +10,7 @@ import trio
 from tests.plugins.protocol_kafka.handlers.client import Client, Step
 from tests.plugins.protocol_kafka.handlers.topics import new_topic
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.transactions import ProducerIdentity, TransactionState
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionState
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import (

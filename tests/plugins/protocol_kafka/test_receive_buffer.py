@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.receive_buffer import (
     GROWN_BYTES,
     GROWTH,

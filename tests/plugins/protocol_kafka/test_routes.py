@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidelog.kernel.wire import ProtocolViolation
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes, Served, find_route
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint
 from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark

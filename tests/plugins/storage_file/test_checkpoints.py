@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
 
 OFFSETS = {

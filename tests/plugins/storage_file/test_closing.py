@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
-from tidelog.kernel.storage import PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append
 from tidelog.plugins.storage_file import disk

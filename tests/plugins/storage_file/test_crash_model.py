@@ -21,7 +21,7 @@ from tests.plugins.storage_file.files import (
     cut,
     overwrite,
 )
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage import ModelLog
 from tidelog.kernel.testing.storage.scene import append, read_all, read_bytes

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock

@@ -16,7 +16,7 @@ from tests.plugins.storage_file.files import CLEAN_MARK, eventually
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import read_all

@@ -11,7 +11,7 @@ import pytest
 from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
 from tidelog.plugins.storage_file import disk
 

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.plugins.storage_file.files import LogDirectoryScene
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes, slice_bytes
 from tidelog.plugins.storage_file import disk

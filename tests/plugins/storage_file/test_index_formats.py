@@ -11,7 +11,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes

@@ -18,7 +18,7 @@ from tests.plugins.storage_file.files import (
     time_entries,
 )
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_bytes
 from tidelog.plugins.storage_file import disk

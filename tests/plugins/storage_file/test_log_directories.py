@@ -12,7 +12,7 @@ import pytest
 
 from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, read_all
 from tidelog.plugins.storage_file import disk

@@ -20,7 +20,7 @@ from tests.plugins.storage_file.files import eventually
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.storage import LogDirectoryView
+from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import headers_of, read_all

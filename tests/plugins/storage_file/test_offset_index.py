@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.indexes import IndexPlace
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file.indexes.mapped_index import WARM_BYTES
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 

@@ -20,7 +20,7 @@ from tests.plugins.storage_file.files import (
     time_entries,
 )
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
 from tidelog.plugins.storage_file.recovery import loading, recovery

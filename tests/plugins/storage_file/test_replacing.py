@@ -14,7 +14,7 @@ from tests.conftest import only_cause
 from tests.crash.interposers import Unsynced
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all
 from tidelog.plugins.storage_file.testing import (

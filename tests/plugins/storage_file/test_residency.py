@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.indexes import IndexPlace
-from tidelog.kernel.storage import WouldBlock
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file.indexes import mapped_index, offset_index
 from tidelog.plugins.storage_file.indexes.mapped_index import WARM_BYTES
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex

@@ -8,7 +8,7 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene, offset_entries, time_entries
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.records.batch import NO_TIMESTAMP
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes

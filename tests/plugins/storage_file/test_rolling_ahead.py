@@ -17,7 +17,7 @@ from tests.plugins.storage_file.files import (
     offset_entries,
     time_entries,
 )
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker

@@ -17,9 +17,15 @@ from hypothesis import strategies as st
 
 from tests.in_memory import memory_folder
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, evict_page
-from tidelog.kernel.indexes import IndexPlace
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.storage import AbortedTransaction, FileRegion, PartitionStore, WouldBlock, region_bytes
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import (
+    AbortedTransaction,
+    FileRegion,
+    PartitionStore,
+    WouldBlock,
+    region_bytes,
+)
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage import StorageConformance

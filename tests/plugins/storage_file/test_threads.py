@@ -13,7 +13,7 @@ import trio
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import OffsetOutOfRange
 from tidelog.kernel.records.batch import parse_header, verify_crc
-from tidelog.kernel.storage import PartitionStore, WouldBlock
+from tidelog.kernel.seams.storage import PartitionStore, WouldBlock
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, slice_bytes
 from tidelog.plugins import index_memory, storage_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.indexes import IndexPlace
+from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 
 BASE = 1000

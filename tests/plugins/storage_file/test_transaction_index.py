@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
-from tidelog.kernel.indexes import IndexPlace
-from tidelog.kernel.storage import AbortedTransaction, PartitionStore, WouldBlock
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS

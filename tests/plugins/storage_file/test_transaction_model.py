@@ -14,7 +14,7 @@ from hypothesis.stateful import rule
 from tests.in_memory import memory_folder
 from tests.kernel.partition.transaction_model import CONFIG, TransactionalLog
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut
-from tidelog.kernel.storage import PartitionStore
+from tidelog.kernel.seams.storage import PartitionStore
 
 
 class InFiles(TransactionalLog):

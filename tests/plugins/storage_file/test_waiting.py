@@ -11,7 +11,7 @@ import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.records.batch import HEADER_BYTES
-from tidelog.kernel.storage import FileRegion, WouldBlock
+from tidelog.kernel.seams.storage import FileRegion, WouldBlock
 from tidelog.kernel.testing.storage.scene import append_many, slice_bytes
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
+from tidelog.kernel.seams.coordination.assignors import GroupSpec, MemberSubscription, PartitionsByTopic
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 5)]
 MEMBERS = [f"member-{number}" for number in range(7)]

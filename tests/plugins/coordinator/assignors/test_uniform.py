@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from tests.plugins.coordinator.assignors.groups import TOPICS, after, check_complete, groups, sizes
-from tidelog.kernel.coordination.assignors import GroupSpec, MemberSubscription
+from tidelog.kernel.seams.coordination.assignors import GroupSpec, MemberSubscription
 from tidelog.plugins.coordinator.assignors import UniformAssignor
 
 ASSIGNOR = UniformAssignor()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
 from tidelog.plugins.coordinator.consumer_groups import departures, heartbeats
 from tidelog.plugins.coordinator.consumer_groups.applying import apply

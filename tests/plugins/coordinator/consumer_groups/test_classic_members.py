@@ -6,7 +6,6 @@ import attrs
 import pytest
 
 from tests.plugins.coordinator.consumer_groups.scene import GROUP, SETTINGS, FakeTopics, Scene
-from tidelog.kernel.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -17,6 +16,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import classic_members
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolSubscription,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.plugins.coordinator.consumer_groups.scene import GROUP, FakeTopics, Scene
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.errors import BrokerError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
 
 

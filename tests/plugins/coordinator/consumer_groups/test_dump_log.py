@@ -10,8 +10,8 @@ from typing import Any
 import trio
 
 from tests.peers import find_kafka
-from tidelog.kernel.coordination.consumer_groups import ConsumerGroupHeartbeat
-from tidelog.kernel.coordination.groups import GroupProtocol, Joined, JoinRequest
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest
 from tidelog.kernel.testing.broker import running_broker
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics, Scene
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
-from tidelog.kernel.coordination.consumer_groups import HeartbeatAnswer
 from tidelog.kernel.errors import BrokerError, FencedMemberEpoch, UnknownMemberId, UnreleasedInstanceId
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
 

@@ -12,14 +12,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics
 from tests.plugins.coordinator.groups.world import World, new_world, partition_for
-from tidelog.kernel.coordination.consumer_groups import (
-    ConsumerGroupHeartbeat,
-    DescribedConsumerGroup,
-    DescribedPartitions,
-    HeartbeatAnswer,
-)
-from tidelog.kernel.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
-from tidelog.kernel.coordination.offsets import OffsetCommit
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,
@@ -30,6 +22,14 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.consumer_groups import (
+    ConsumerGroupHeartbeat,
+    DescribedConsumerGroup,
+    DescribedPartitions,
+    HeartbeatAnswer,
+)
+from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.coordinator.consumer_groups.classic_service import ClassicMembers
 from tidelog.plugins.coordinator.consumer_groups.guard import ConsumerGroupGuard

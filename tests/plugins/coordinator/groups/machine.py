@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.errors import BrokerError, NotCoordinator
+from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
     Joined,
@@ -16,7 +17,6 @@ from tidelog.kernel.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.kernel.errors import BrokerError, NotCoordinator
 from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
 from tidelog.plugins.coordinator.groups.images import GroupImage, Write
 from tidelog.plugins.coordinator.groups.joining import join

@@ -10,8 +10,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.plugins.coordinator.groups.machine import SESSION_MS
 from tests.plugins.coordinator.groups.world import World, partition_for, running_world
-from tidelog.kernel.coordination.groups import Joined, LeavingMember, ListedGroup
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -21,6 +19,8 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.groups import entry
 from tidelog.plugins.coordinator.groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord

@@ -12,8 +12,8 @@ from tests.plugins.coordinator.groups.machine import (
     Machine,
     settings,
 )
-from tidelog.kernel.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.kernel.errors import BrokerError, MemberIdRequired
+from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
 from tidelog.plugins.coordinator.groups.states import GroupState
 
 PARTITIONS = range(6)

@@ -12,7 +12,6 @@ from tests.plugins.coordinator.groups.machine import (
     settings,
     stable,
 )
-from tidelog.kernel.coordination.groups import Joined, JoinedMember, LeavingMember
 from tidelog.kernel.errors import (
     FencedInstanceId,
     MemberIdRequired,
@@ -20,6 +19,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
 from tidelog.plugins.coordinator.groups.joining import NEW_MEMBER_TIMEOUT_MS
 from tidelog.plugins.coordinator.groups.sessions import begin_sessions, retire
 from tidelog.plugins.coordinator.groups.states import GroupState

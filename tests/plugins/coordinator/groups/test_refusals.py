@@ -14,7 +14,6 @@ from tests.plugins.coordinator.groups.machine import (
     settings,
     stable,
 )
-from tidelog.kernel.coordination.groups import Joined, LeavingMember
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorNotAvailable,
@@ -27,6 +26,7 @@ from tidelog.kernel.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
+from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember
 from tidelog.plugins.coordinator.groups.sessions import retire
 from tidelog.plugins.coordinator.groups.states import GroupState
 

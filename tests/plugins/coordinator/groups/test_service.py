@@ -10,13 +10,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.plugins.coordinator.groups.machine import INITIAL_DELAY_MS, SESSION_MS
 from tests.plugins.coordinator.groups.world import World, new_world, partition_for, running_world
-from tidelog.kernel.coordination.groups import (
-    DescribedMember,
-    Joined,
-    LeavingMember,
-    ListedGroup,
-    Synced,
-)
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
@@ -29,6 +22,13 @@ from tidelog.kernel.errors import (
     NotCoordinator,
     StorageError,
     UnknownMemberId,
+)
+from tidelog.kernel.seams.coordination.groups import (
+    DescribedMember,
+    Joined,
+    LeavingMember,
+    ListedGroup,
+    Synced,
 )
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord

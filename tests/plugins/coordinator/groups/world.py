@@ -10,7 +10,9 @@ import attrs
 import trio
 
 from tests.plugins.coordinator.groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
-from tidelog.kernel.coordination.groups import (
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
     Joined,
@@ -18,9 +20,7 @@ from tidelog.kernel.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.kernel.coordination.loading import LoadProgress
-from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory

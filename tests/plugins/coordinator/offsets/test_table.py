@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.coordination.offsets import CommittedOffset
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.offsets.table import OffsetTable, Place
 from tidelog.plugins.coordinator.records.offsets import offset_key, offset_value
 from tidelog.plugins.protocol_kafka.codecs import DecodeError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.coordination.offsets import CommittedOffset
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.records.offsets import (
     OffsetCommitValue,
     check_offset_value,

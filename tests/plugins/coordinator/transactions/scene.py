@@ -14,11 +14,11 @@ import attrs
 from tests.kernel.partition.parts import open_partition
 from tests.kernel.partition.transaction_model import read_as_client
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.coordination.loading import LoadProgress
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.partition import AppendResult
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic, Topics
 from tidelog.plugins.coordinator.log import LoadedBatch, LogReader, StateRecord
@@ -30,7 +30,7 @@ from tidelog.plugins.coordinator.transactions.service import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.coordination.transactions import ProducerIdentity
+    from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 TOPIC = "data"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tidelog.kernel.coordination.transactions import ProducerIdentity, TransactionState
 from tidelog.kernel.errors import (
     BrokerError,
     ConcurrentTransactions,
@@ -14,7 +13,8 @@ from tidelog.kernel.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionState
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.states import (
     AT_REST,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.plugins.coordinator.transactions.scene import PLACES, TIMEOUT_MS, Crash, Scene
-from tidelog.kernel.coordination.transactions import ProducerIdentity
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
 
 NAMES = ("orders", "payments")

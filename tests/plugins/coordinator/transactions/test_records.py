@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.coordination.transactions import TransactionState
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import TransactionState
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.records.transactions import (
     decode_key,
     decode_value,

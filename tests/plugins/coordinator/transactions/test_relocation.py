@@ -24,7 +24,7 @@ from tests.plugins.coordinator.misplacing import (
     write,
 )
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.transactions import TransactionState
+from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord

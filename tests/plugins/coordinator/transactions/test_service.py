@@ -14,11 +14,6 @@ from tests.plugins.coordinator.transactions.scene import (
     Crash,
     Scene,
 )
-from tidelog.kernel.coordination.transactions import (
-    ProducerIdentity,
-    TransactionFilter,
-    TransactionState,
-)
 from tidelog.kernel.errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,
@@ -32,7 +27,12 @@ from tidelog.kernel.errors import (
     TransactionalIdNotFound,
 )
 from tidelog.kernel.partition.partition import AppendResult
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.coordination.transactions import (
+    ProducerIdentity,
+    TransactionFilter,
+    TransactionState,
+)
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.transactions.states import AT_REST, PREPARE_COMMIT
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, cast
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.storage import FileRegion
-from tidelog.kernel.wire import Parts, Peer
+from tidelog.kernel.seams.storage import FileRegion
+from tidelog.kernel.seams.wire import Parts, Peer
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 from tidelog.plugins.protocol_kafka.messages.api import Api

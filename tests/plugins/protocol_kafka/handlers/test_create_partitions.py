@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_TOPICS
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableReplicaAssignment,

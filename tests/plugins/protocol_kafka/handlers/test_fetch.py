@@ -13,11 +13,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import LogSlice, WouldBlock
+from tidelog.kernel.seams.storage import LogSlice, WouldBlock
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import Topic
-from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import FETCH
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (

@@ -10,9 +10,9 @@ import pytest
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import pack_batch, parse_header
+from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
-from tidelog.kernel.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.messages.api import LIST_OFFSETS
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetFetch
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset, OffsetFetch
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_COMMIT

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import CommittedOffset, OffsetCommit, OffsetFetch, OffsetToCommit
+from tidelog.kernel.seams.coordination.offsets import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetToCommit,
+)
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_DELETE
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import OffsetCommit, OffsetToCommit
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToCommit
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.messages.api import OFFSET_FETCH

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.coordination.offsets import OffsetFetch
 from tidelog.kernel.errors import UnstableOffsetCommit
+from tidelog.kernel.seams.coordination.offsets import OffsetFetch
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic

@@ -10,7 +10,7 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.storage_file.kraft.scenes import metadata_dir, metadata_of
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
 from tidelog.kernel.testing.storage.scene import append, read_all
 
 

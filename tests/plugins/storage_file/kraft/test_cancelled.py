@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.plugins.storage_file.files import LogDirectoryScene
-from tidelog.kernel.storage import TopicRecord
+from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.plugins.storage_file.kraft.log import MetadataLog
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.storage_file.kraft.scenes import metadata_of
-from tidelog.kernel.storage import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.storage_file.kraft.image.state import MetadataImage
 from tidelog.plugins.storage_file.testing.device import Device

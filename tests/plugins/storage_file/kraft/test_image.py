@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.storage_file.kraft.vectors import read_vectors, vectors_of
-from tidelog.kernel.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
 from tidelog.plugins.storage_file.kraft.changes import Change, Changes
 from tidelog.plugins.storage_file.kraft.formatting import FORMAT_LEVELS
 from tidelog.plugins.storage_file.kraft.framing import UnreadableRecord, frame, unframe

@@ -12,7 +12,7 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.storage_file.kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.storage import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.ids import encode_uuid_bytes

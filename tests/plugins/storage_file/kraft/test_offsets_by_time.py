@@ -12,7 +12,7 @@ from tests.plugins.storage_file.test_timestamp_lookups import BASE, MINUTE_MS, r
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client import BlockingClient, or_raise
 
 MAX_TIMESTAMP = -3

@@ -16,7 +16,7 @@ from tests.plugins.storage_file.kraft.scenes import LOG, logged, metadata_dir, m
 from tests.plugins.storage_file.kraft.vectors import vectors_of
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import StorageContext, TopicRecord
+from tidelog.kernel.seams.storage import StorageContext, TopicRecord
 from tidelog.plugins.storage_file.kraft.batches import data_batch
 from tidelog.plugins.storage_file.kraft.framing import frame
 from tidelog.plugins.storage_file.kraft.image.state import MetadataImage

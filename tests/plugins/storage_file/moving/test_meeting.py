@@ -14,7 +14,7 @@ from tests.deadlines import DEADLINE_S
 from tests.plugins.storage_file.moving.two_directories import CONFIG, PARTITION, TwoDirectories, join
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import AbortedTransaction, SegmentDraft, StaleDraft
+from tidelog.kernel.seams.storage import AbortedTransaction, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
 from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.moving.copying import StartOver

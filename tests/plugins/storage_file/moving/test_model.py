@@ -23,7 +23,7 @@ from tests.crash.interposers import Unsynced
 from tests.plugins.storage_file.moving.two_directories import TwoDirectories
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.storage import SegmentDraft, StaleDraft, TopicPartition
+from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.testing.storage.scene import append, headers_of, read_all
 from tidelog.plugins.storage_file.moving.copying import StartOver
 from tidelog.plugins.storage_file.moving.move import Move

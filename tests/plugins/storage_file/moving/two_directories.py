@@ -11,7 +11,7 @@ import attrs
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.load_progress import LoadProgress
-from tidelog.kernel.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from tidelog.kernel.storage.context import StorageContext
-from tidelog.kernel.storage.metadata_store import MetadataStore
-from tidelog.kernel.storage.partition_store import PartitionStore
-from tidelog.kernel.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.context import StorageContext
+from tidelog.kernel.seams.storage.metadata_store import MetadataStore
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
+from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import attrs
 
-from tidelog.kernel.coordination.assignors import PartitionsByTopic
+from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 
 
 @attrs.frozen

@@ -14,17 +14,17 @@ lends it), `partition_store` (the bytes of one partition), `segments`, `regions`
 `metadata_store` (topics, configuration, ids).
 """
 
-from tidelog.kernel.storage.backend import (
+from tidelog.kernel.seams.storage.backend import (
     LogDirectoryView,
     PartitionSpec,
     Storage,
     StorageBackend,
     StoredPartition,
 )
-from tidelog.kernel.storage.context import StorageContext
-from tidelog.kernel.storage.metadata_store import BrokerRegistration, MetadataStore, TopicRecord
-from tidelog.kernel.storage.partition_store import PartitionStore
-from tidelog.kernel.storage.regions import (
+from tidelog.kernel.seams.storage.context import StorageContext
+from tidelog.kernel.seams.storage.metadata_store import BrokerRegistration, MetadataStore, TopicRecord
+from tidelog.kernel.seams.storage.partition_store import PartitionStore
+from tidelog.kernel.seams.storage.regions import (
     EMPTY_SLICE,
     FileRegion,
     LogSlice,
@@ -33,8 +33,8 @@ from tidelog.kernel.storage.regions import (
     WouldBlock,
     region_bytes,
 )
-from tidelog.kernel.storage.segments import AbortedTransaction, SegmentDraft, SegmentView, StaleDraft
-from tidelog.kernel.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView, StaleDraft
+from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 __all__ = [
     "EMPTY_SLICE",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from tidelog.kernel.storage import Region
+from tidelog.kernel.seams.storage import Region
 
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.storage import TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
 
 FIRST_TRANSACTION_VERSION = 0
 EPOCH_PER_TRANSACTION = 2

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.storage.regions import LogSlice
-from tidelog.kernel.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
+from tidelog.kernel.seams.storage.regions import LogSlice
+from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.load_progress import LoadProgress
-from tidelog.kernel.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-    from tidelog.kernel.indexes import IndexFormat
+    from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.tasks import BackgroundTasks
 
 
