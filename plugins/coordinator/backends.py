@@ -42,10 +42,10 @@ class MemoryBackend:
         """A coordinator that is not open yet."""
 
         def make() -> CoordinatorService:
-            from tidelog.plugins.coordinator.log.forgetful_log import ForgetfulLog
+            from tidelog.plugins.coordinator.log.state_log import NullStateLog
             from tidelog.plugins.coordinator.service import CoordinatorService
 
-            return CoordinatorService(broker, ForgetfulLog(), ForgetfulLog())
+            return CoordinatorService(broker, NullStateLog(), NullStateLog())
 
         _check(broker)
         return LazyCoordinator(make, lambda: False)

@@ -9,7 +9,7 @@ from tidelog.plugins.coordinator.consumer_groups import changes, key_types
 from tidelog.plugins.coordinator.consumer_groups.changes import Change
 from tidelog.plugins.coordinator.consumer_groups.key_types import VALUE_VERSION
 from tidelog.plugins.coordinator.consumer_groups.member import ClassicProtocol, OwnedPartitions
-from tidelog.plugins.coordinator.log.state_log import StateRecord
+from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.records import consumer_groups as records
 from tidelog.plugins.protocol_kafka.codecs import encode
 

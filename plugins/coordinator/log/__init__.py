@@ -1,12 +1,8 @@
-"""Where coordinators keep their records: the seam `StateLog`, in an internal topic or nowhere."""
+"""The log of coordinators' records: the seam `StateLog`, in an internal topic or discarding what it gets."""
 
 from __future__ import annotations
 
-from tidelog.plugins.coordinator.log.state_log import (
-    LoadedBatch,
-    LogReader,
-    StateLog,
-    StateRecord,
-)
+from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.log.state_log import LogReader, StateLog
 
 __all__ = ["LoadedBatch", "LogReader", "StateLog", "StateRecord"]

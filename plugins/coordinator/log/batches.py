@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
@@ -23,11 +23,10 @@ from tidelog.kernel.records.batch import (
     parse_header,
 )
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.records.control import decode_marker
+from tidelog.kernel.records.control import EndMarker, decode_marker
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_records
 from tidelog.kernel.records.unpacking import decompress
 from tidelog.kernel.records.varint import read_varlong, write_varlong
-from tidelog.plugins.coordinator.log.state_log import LoadedBatch, StateRecord
 
 NO_PRODUCER: Final = (NO_PRODUCER_ID, -1)
 _ATTRIBUTES_AND_TIMESTAMP: Final = b"\0\0"
@@ -35,6 +34,35 @@ _NULL: Final = 1
 """A length of -1, zigzag."""
 _NO_HEADERS: Final = 0
 _RECORDS_PER_BREATH: Final = 200
+
+
+class StateRecord(NamedTuple):
+    """A key in Kafka's schema and its newest value; None for a value takes the key away."""
+
+    key: bytes
+    value: bytes | None
+
+
+class LoadedBatch(NamedTuple):
+    """A batch that was read back. A control batch has a `marker` and no records.
+
+    `producer_id` is -1 outside transactions; `timestamp_ms` is the newest of its records. Records without a
+    key are left out: they mean nothing. `offsets` are those of the records, empty if they follow each other
+    from `base_offset` on.
+    """
+
+    base_offset: int
+    records: Sequence[tuple[bytes, bytes | None]]
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    marker: EndMarker | None = None
+    timestamp_ms: int = -1
+    offsets: Sequence[int] = ()
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of the record at that index of `records`."""
+        return self.offsets[index] if self.offsets else self.base_offset + index
 
 
 def encode_batch(

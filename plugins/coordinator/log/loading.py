@@ -11,7 +11,7 @@ import trio
 from tidelog.kernel.errors import BrokerError, NotCoordinator
 from tidelog.kernel.partition.partition import Isolation
 from tidelog.kernel.seams.storage import region_bytes
-from tidelog.plugins.coordinator.log.batches import decode_batches
+from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
     from tidelog.kernel.partition import Partition
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.log_image import LogImage
     from tidelog.plugins.coordinator.log.misplaced import SelectedRecords
     from tidelog.plugins.coordinator.log.relocation import Relocator
-    from tidelog.plugins.coordinator.log.state_log import LoadedBatch, LogReader
+    from tidelog.plugins.coordinator.log.state_log import LogReader
 
 RECORDS_PER_SLICE: Final = 1000
 """What is taken into memory before others get their turn: a millisecond or two."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidelog.plugins.coordinator.log.state_log import LoadedBatch
+from tidelog.plugins.coordinator.log.batches import LoadedBatch
 
 NEVER: Final = -1
 """The timestamp of a key that no record has."""

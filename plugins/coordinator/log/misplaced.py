@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from tidelog.plugins.coordinator.log.batches import LoadedBatch
 from tidelog.plugins.coordinator.log.log_image import LogImage
-from tidelog.plugins.coordinator.log.state_log import LoadedBatch
 
 TYPE_BYTES: Final = 2
 _LENGTH_BYTES: Final = 2

@@ -26,10 +26,9 @@ import attrs
 
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.plugins.coordinator.hashing import counterpart
-from tidelog.plugins.coordinator.log.batches import encode_batch
+from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord, encode_batch
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.misplaced import SelectedRecords, name_in
-from tidelog.plugins.coordinator.log.state_log import LoadedBatch, StateRecord
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock

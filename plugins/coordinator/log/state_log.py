@@ -1,87 +1,61 @@
-"""The seam between coordinators and where their records are kept."""
+"""The seam between coordinators and the log of their records: `StateLog`, and the one that keeps nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition.partition import AppendResult
-from tidelog.kernel.records.control import EndMarker
 from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 
 
-class StateRecord(NamedTuple):
-    """A key in Kafka's schema and its newest value; None for a value takes the key away."""
-
-    key: bytes
-    value: bytes | None
-
-
-class LoadedBatch(NamedTuple):
-    """A batch that was read back. A control batch has a `marker` and no records.
-
-    `producer_id` is -1 outside transactions; `timestamp_ms` is the newest of its records. Records without a
-    key are left out: they mean nothing. `offsets` are those of the records, empty if they follow each other
-    from `base_offset` on.
-    """
-
-    base_offset: int
-    records: Sequence[tuple[bytes, bytes | None]]
-    producer_id: int = -1
-    producer_epoch: int = -1
-    is_transactional: bool = False
-    marker: EndMarker | None = None
-    timestamp_ms: int = -1
-    offsets: Sequence[int] = ()
-
-    def offset_of(self, index: int) -> int:
-        """Return the offset of the record at that index of `records`."""
-        return self.offsets[index] if self.offsets else self.base_offset + index
-
-
 class LogReader(Protocol):
-    """Who takes what is read back into memory; partitions come one after the other."""
+    """Applies what is loaded from a log to memory; partitions come one after the other."""
 
     def replay(self, partition: int, batch: LoadedBatch) -> None:
-        """The next batch of a partition."""
+        """Apply the next batch of a partition."""
         ...
 
     def settle(self, partition: int) -> Iterator[None]:
-        """A partition with batches was read to its end: what is to be done before it is active, in small
-        steps. Others may get their turn after each, and the partition may be forgotten between two."""
+        """Iterate over the steps that a partition with batches needs between its end and being active.
+
+        Other tasks may run after each step, and the partition may be forgotten between two.
+        """
         ...
 
     def loaded(self, partition: int) -> None:
-        """A partition has settled, or is empty: from now on it is active."""
+        """Note that a partition has settled, or is empty: from now on it is active."""
         ...
 
     def forget(self, partition: int) -> None:
-        """A partition is gone, and what it told counts no more."""
+        """Drop all state of a partition that was deleted."""
         ...
 
 
 class StateLog(Protocol):
-    """The records of one kind of coordinator, in partitions; what was appended counts at once."""
+    """The records of one kind of coordinator, in partitions; what is appended counts at once."""
 
     @property
     def progress(self) -> LoadProgress:
-        """How far it has been read back."""
+        """How far it is loaded."""
         ...
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are, or will be when the log is made."""
+        """The number of partitions, also while the log does not exist yet."""
         ...
 
     def check_active(self, partition: int) -> None:
-        """Ask before using what is in memory.
+        """Check that the state of a partition in memory is complete.
 
         Raises:
-            CoordinatorLoadInProgress: that partition is still being read.
-            NotCoordinator: there is no such log yet; clients find the coordinator anew, which makes it.
+            CoordinatorLoadInProgress: the partition is still being loaded.
+            NotCoordinator: there is no log yet; clients look the coordinator up again, which creates it.
             StorageError: it could not be read.
         """
         ...
@@ -101,12 +75,12 @@ class StateLog(Protocol):
         """Wait until what was appended may be acknowledged; without `result.flush_due` that is at once.
 
         Raises:
-            StorageError: the disk refused; it must not be acknowledged.
+            StorageError: the flush failed; it must not be acknowledged.
         """
         ...
 
     async def flush(self, partition: int) -> None:
-        """Wait until all that was appended to a partition is on disk.
+        """Wait until everything that was appended to a partition is on disk.
 
         Raises:
             BrokerError: as `append`.
@@ -114,24 +88,73 @@ class StateLog(Protocol):
         ...
 
     async def wait_loaded(self) -> bool:
-        """Wait until what is there was read back; return whether all of it could be read."""
+        """Wait until the log is loaded; return whether all of it could be read."""
         ...
 
     async def ensure(self) -> None:
-        """Make the log if there is none.
+        """Create the log if there is none.
 
         Raises:
-            BrokerError: it cannot be made.
+            BrokerError: it cannot be created.
         """
         ...
 
     def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
-        """Begin to read back what is there, all of it in order, to `reader`.
+        """Start to load everything in order into `reader`.
 
-        With `relocation`, what earlier versions kept in the wrong partition is moved before.
+        With `relocation`, state that earlier versions wrote to the wrong partition is moved before.
         """
         ...
 
     def close(self) -> None:
-        """Stop reading and refuse appends."""
+        """Stop loading and refuse appends."""
         ...
+
+
+class NullStateLog:
+    """A `StateLog` of one partition that assigns offsets and discards the records.
+
+    All state is in memory alone; nothing is ever loaded.
+    """
+
+    def __init__(self) -> None:
+        self.progress = LoadProgress()
+        self.partition_count = 1
+        self._next_offset = 0
+        self._open = False
+
+    def check_active(self, partition: int) -> None:
+        """Check that the log is open."""
+        if not self._open:
+            raise NotCoordinator("the coordinator is not open")
+
+    def append(
+        self, partition: int, records: Sequence[StateRecord], *, producer: tuple[int, int] | None = None
+    ) -> AppendResult:
+        """Assign the next offsets."""
+        self.check_active(partition)
+        base_offset = self._next_offset
+        self._next_offset += len(records)
+        return AppendResult(base_offset, self._next_offset - 1, -1)
+
+    async def committed(self, partition: int, result: AppendResult) -> None:
+        """Return at once."""
+
+    async def flush(self, partition: int) -> None:
+        """Return at once."""
+
+    async def wait_loaded(self) -> bool:
+        """Return True at once."""
+        return True
+
+    async def ensure(self) -> None:
+        """Do nothing: the log always exists."""
+
+    def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
+        """Report the empty partition as loaded."""
+        self._open = True
+        reader.loaded(0)
+
+    def close(self) -> None:
+        """Refuse appends."""
+        self._open = False

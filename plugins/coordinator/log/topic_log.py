@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from tidelog.kernel.partition import Partition
     from tidelog.kernel.partition.partition import AppendResult
     from tidelog.kernel.topics import NewTopic, Topic
+    from tidelog.plugins.coordinator.log.batches import StateRecord
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
-    from tidelog.plugins.coordinator.log.state_log import LogReader, StateRecord
+    from tidelog.plugins.coordinator.log.state_log import LogReader
 
 _log = logging.getLogger(__name__)
 
