@@ -21,8 +21,8 @@ from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.log_image import NEVER, LogImage, PendingEntry
 from tidelog.plugins.coordinator.log.misplaced import name_head
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPE as CLASSIC_GROUP
-from tidelog.plugins.coordinator.records.offsets import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.transactions.markers import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions.unfinished import Outcome
 

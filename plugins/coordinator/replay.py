@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from tidelog.plugins.coordinator.log import LoadedBatch
-from tidelog.plugins.coordinator.records.offsets import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord, describe_key
 
 _log = logging.getLogger(__name__)

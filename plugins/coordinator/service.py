@@ -19,9 +19,10 @@ from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as GROUP_KEY_TYPES
-from tidelog.plugins.coordinator.records.offsets import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.replay import GroupReplay
 from tidelog.plugins.coordinator.transactions.assembly import transactions_for
 from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
@@ -50,9 +51,10 @@ class CoordinatorService:
         self._deadlines = Deadlines()
         settings, directory = group_settings(config), GroupDirectory()
         guard = GroupGuard(directory, settings, self.partition_for_group, self._deadlines.now_ms)
+        store = OffsetStore(self.partition_for_group, guard.begin_simple)
         self.offsets = Offsets(
             group_log,
-            self.partition_for_group,
+            store,
             guard,
             broker.topics,
             clock,
@@ -62,7 +64,7 @@ class CoordinatorService:
             directory,
             group_log,
             self.partition_for_group,
-            self.offsets,
+            store,
             self._deadlines,
             settings,
             clock,
@@ -80,27 +82,28 @@ class CoordinatorService:
         self.groups.know(consumers.members, consumers.guard)
         guard.consumer_groups = consumers.guard
         self._expiry = OffsetExpiry(
-            group_log, self.offsets, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
+            group_log, store, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         self.replay = self._new_replay(consumers)
         self.transactions = transactions_for(
             broker,
             transaction_log,
             group_log,
-            self.offsets,
+            store,
             partition_for=self.partition_for_transactional_id,
             partition_for_group=self.partition_for_group,
         )
 
     def _new_replay(self, consumers: ConsumerGroupRooms) -> GroupReplay:
         """Who is told what when the log of groups is read back."""
-        replay = GroupReplay(self.offsets.replay_transactional, self.offsets.complete_transaction)
-        replay.register(OFFSET_KEY_TYPES, self.offsets.replay)
+        offsets = self.offsets.store
+        replay = GroupReplay(offsets.replay_transactional, offsets.complete_transaction)
+        replay.register(OFFSET_KEY_TYPES, offsets.replay)
         replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
         consumers.join_replay(replay)
         replay.on_settle(self._group_driver.settle)
-        replay.on_loaded(self.offsets.loaded)
-        for part in (self.offsets, self._group_driver):
+        replay.on_loaded(offsets.loaded)
+        for part in (offsets, self._group_driver):
             replay.on_forget(part.forget_partition)
         return replay
 

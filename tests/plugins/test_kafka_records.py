@@ -19,7 +19,9 @@ from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
 from tidelog.plugins.coordinator.groups.group import GroupSettings
 from tidelog.plugins.coordinator.groups.recording import record_of, restored
-from tidelog.plugins.coordinator.records import consumer_groups, group_metadata, offsets, transactions
+from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
+from tidelog.plugins.coordinator.records import consumer_groups, group_metadata, transactions
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -62,7 +64,6 @@ class Schema(NamedTuple):
     message: type[Any]
     kafka: str
     offset: int = 0
-    versions: tuple[int, ...] | None = None
 
 
 def _kafka_class(package: str, message: type[Any]) -> Schema:
@@ -72,9 +73,9 @@ def _kafka_class(package: str, message: type[Any]) -> Schema:
 _MEMBER_KEYS = ("MemberMetadata", "TargetAssignmentMember", "CurrentMemberAssignment")
 _GROUP_KEYS = ("Metadata", "PartitionMetadata", "TargetAssignmentMetadata")
 SCHEMAS: Final = [
-    Schema(offsets.OffsetCommitKey, f"{GROUP}.OffsetCommitKey", -1, (1,)),
-    Schema(offsets.OffsetCommitKey, f"{GROUP}.LegacyOffsetCommitKey", 0, (0,)),
-    Schema(offsets.OffsetCommitValue, f"{GROUP}.OffsetCommitValue"),
+    Schema(OffsetCommitKey, f"{GROUP}.OffsetCommitKey"),
+    Schema(OffsetCommitKey, f"{GROUP}.LegacyOffsetCommitKey"),
+    Schema(OffsetCommitValue, f"{GROUP}.OffsetCommitValue"),
     Schema(group_metadata.GroupMetadataKey, f"{GROUP}.GroupMetadataKey", -2),
     Schema(group_metadata.GroupMetadataValue, f"{GROUP}.GroupMetadataValue"),
     *(Schema(consumer_groups.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
@@ -96,11 +97,7 @@ SCHEMAS: Final = [
 
 
 def _samples(schema: Schema) -> list[Sample]:
-    return [
-        sample
-        for sample in samples_of(schema.message)
-        if schema.versions is None or sample.version in schema.versions
-    ]
+    return list(samples_of(schema.message))
 
 
 @cache
@@ -165,11 +162,12 @@ def test_changes_of_consumer_groups_mean_the_same_when_they_are_written_again(ki
 
 
 def test_committed_offsets_are_written_again() -> None:
-    for value in _values(offsets.OffsetCommitValue, 4):
-        assert offsets.offset_value(offsets.read_offset_value(value)) == value
-    for value in _values(offsets.OffsetCommitValue, 1):
-        read = offsets.read_offset_value(value)
-        assert read.expire_timestamp_ms == -1 or offsets.offset_value(read) == value
+    for value in _values(OffsetCommitValue, 4):
+        assert OffsetChange("g", ("t", 0), OffsetChange.read_value(value)).to_record().value == value
+    for value in _values(OffsetCommitValue, 1):
+        read = OffsetChange.read_value(value)
+        again = OffsetChange("g", ("t", 0), read).to_record().value
+        assert read.expire_timestamp_ms == -1 or again == value
 
 
 def test_transactions_are_written_again() -> None:
@@ -229,7 +227,7 @@ def test_no_type_of_record_is_missing() -> None:
     enumerations = [f"{GROUP}.CoordinatorRecordType", f"{TRANSACTION}.CoordinatorRecordType"]
     asked = [("types", name) for name in (*enumerations, f"{METADATA}.MetadataRecordType")]
     of_groups, of_transactions, of_metadata = (json.loads(answer) for answer in ask_kafka_messages(asked))
-    known = {*offsets.KEY_TYPES, *group_metadata.KEY_TYPES, *CONSUMER_GROUP_KEY_TYPES}
+    known = {*OFFSET_KEY_TYPES, *group_metadata.KEY_TYPES, *CONSUMER_GROUP_KEY_TYPES}
     assert {int(number) for number in of_groups} == known | LEFT_ALONE.keys()
     assert LEFT_ALONE.items() <= {int(number): name for number, name in of_groups.items()}.items()
     assert of_transactions == {str(transactions.KEY_VERSION): "TRANSACTION_LOG"}

@@ -1,6 +1,6 @@
-"""Offsets that transactions have committed and that count once the transaction does (KIP-447).
+"""Offsets committed in open transactions, which count once the transaction commits (KIP-447).
 
-Of two commits of one place the one that stands later in the log wins, whenever its transaction ends.
+Of two commits of one place the later one in the log wins, whenever its transaction ends.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.table import Place
+from tidelog.plugins.coordinator.offsets.records import Place
 
 
 class PendingOffset(NamedTuple):
-    """An offset in a transaction (None once a later commit counts instead), and where its record is."""
+    """An offset of a transaction (None once a later commit counts instead), and the offset of its record."""
 
     record_offset: int
     committed: CommittedOffset | None
 
 
 class EndedOffset(NamedTuple):
-    """What a transaction that has ended says of one place; None for nothing."""
+    """One place of a transaction that has ended; `committed` is None when a later commit counts instead."""
 
     group_id: str
     place: Place
@@ -29,60 +29,48 @@ class EndedOffset(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of all open transactions."""
+    """The offsets of all open transactions in one partition of the log, by producer id."""
 
     def __init__(self) -> None:
-        self._by_producer: dict[tuple[int, int], dict[tuple[str, Place], PendingOffset]] = {}
-        self._producers: dict[str, dict[Place, set[tuple[int, int]]]] = {}
-
-    def add(
-        self, partition: int, producer_id: int, group_id: str, place: Place, pending: PendingOffset
-    ) -> None:
-        """A transaction of the producer commits this, written to that partition of the log."""
-        transaction = (partition, producer_id)
-        self._by_producer.setdefault(transaction, {})[group_id, place] = pending
-        self._producers.setdefault(group_id, {}).setdefault(place, set()).add(transaction)
-
-    def supersede(self, group_id: str, place: Place, record_offset: int) -> None:
-        """The place got an offset whose record is at `record_offset`: what is before it counts no more."""
-        for transaction in self._producers.get(group_id, {}).get(place, ()):
-            offsets = self._by_producer[transaction]
-            if offsets[group_id, place].record_offset < record_offset:
-                offsets[group_id, place] = offsets[group_id, place]._replace(committed=None)
-
-    def remove(self, group_id: str, place: Place) -> None:
-        """The place was deleted, and with it what is pending there."""
-        for transaction in self._producers.get(group_id, {}).get(place, set()).copy():
-            del self._by_producer[transaction][group_id, place]
-            self._release(transaction, group_id, place)
-
-    def end(self, partition: int, producer_id: int) -> Sequence[EndedOffset]:
-        """The producer's transaction has ended; what was pending of it, in no particular order."""
-        transaction = (partition, producer_id)
-        ended = self._by_producer.pop(transaction, {})
-        for group_id, place in ended:
-            self._release(transaction, group_id, place)
-        return [EndedOffset(group_id, place, *pending) for (group_id, place), pending in ended.items()]
+        self._by_producer: dict[int, dict[tuple[str, Place], PendingOffset]] = {}
+        self._producers: dict[str, dict[Place, set[int]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_producer)
 
-    def has(self, group_id: str, place: Place) -> bool:
-        """Whether a transaction may still move the group there."""
-        return place in self._producers.get(group_id, ())
+    def add(self, producer_id: int, group_id: str, place: Place, pending: PendingOffset) -> None:
+        """Add an offset to the producer's transaction; it replaces the one that it had for the place."""
+        self._by_producer.setdefault(producer_id, {})[group_id, place] = pending
+        self._producers.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
+
+    def supersede(self, group_id: str, place: Place, record_offset: int | None = None) -> None:
+        """Let a commit of the place count instead of what is pending before its record (None: before all)."""
+        for producer_id in self._producers.get(group_id, {}).get(place, ()):
+            offsets = self._by_producer[producer_id]
+            pending = offsets[group_id, place]
+            if record_offset is None or pending.record_offset < record_offset:
+                offsets[group_id, place] = pending._replace(committed=None)
+
+    def remove(self, group_id: str, place: Place) -> None:
+        """Remove everything that is pending in a place."""
+        for producer_id in self._producers.get(group_id, {}).get(place, set()).copy():
+            del self._by_producer[producer_id][group_id, place]
+            self._release(producer_id, group_id, place)
+
+    def end(self, producer_id: int) -> Sequence[EndedOffset]:
+        """End the producer's transaction; return what was pending of it, in no particular order."""
+        ended = self._by_producer.pop(producer_id, {})
+        for group_id, place in ended:
+            self._release(producer_id, group_id, place)
+        return [EndedOffset(group_id, place, *pending) for (group_id, place), pending in ended.items()]
 
     def places(self, group_id: str) -> Collection[Place]:
-        """Everywhere that a transaction may still move the group."""
+        """Return every place in which a transaction may still commit an offset of the group."""
         return tuple(self._producers.get(group_id, ()))
 
-    def forget(self, partition: int) -> None:
-        """That partition of the log is gone."""
-        for transaction in [key for key in self._by_producer if key[0] == partition]:
-            self.end(*transaction)
-
-    def _release(self, transaction: tuple[int, int], group_id: str, place: Place) -> None:
+    def _release(self, producer_id: int, group_id: str, place: Place) -> None:
         places = self._producers[group_id]
-        places[place].discard(transaction)
+        places[place].discard(producer_id)
         if not places[place]:
             del places[place]
         if not places:

@@ -1,11 +1,11 @@
-"""Committed offsets: decided, written to the log, taken into memory, in this order and at once.
+"""The `OffsetService`: requests are validated, written to the log and applied, at once and in this order.
 
-Source: seed 003, "Offset Commit/Fetch API"; KIP-211, KIP-447, KIP-496.
+Source: Kafka's OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; KIP-211, KIP-447, KIP-496.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -36,23 +36,14 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.topics import Topics
-from tidelog.plugins.coordinator.log import StateLog, StateRecord
+from tidelog.plugins.coordinator.log import StateLog
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard
-from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
-from tidelog.plugins.coordinator.offsets.table import OffsetTable, Place
-from tidelog.plugins.coordinator.records.offsets import (
-    offset_key,
-    offset_value,
-    read_offset_key,
-    read_offset_value,
-)
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
+from tidelog.plugins.coordinator.offsets.table import OffsetTable
 
 END_OF_TIME_MS: Final = 2**63 - 1
 """The latest time that a record can hold."""
-BEHIND_ALL: Final = 2**63
-"""A record that is written now stands behind every other in the log."""
 
 
 @attrs.frozen
@@ -63,22 +54,19 @@ class OffsetSettings:
 
 
 class Offsets:
-    """The `OffsetService` of a coordinator, and what its other services need of offsets."""
+    """Validates what clients ask of committed offsets; their state is in the `store`."""
 
     def __init__(
         self,
         log: StateLog,
-        partition_for: Callable[[str], int],
+        store: OffsetStore,
         guard: CommitGuard,
         topics: Topics,
         clock: Clock,
         settings: OffsetSettings,
     ) -> None:
-        """`partition_for` gives the partition of the log that a group's state is in."""
-        self.table = OffsetTable()
-        self.pending = PendingOffsets()
+        self.store = store
         self._log = log
-        self._partition_for = partition_for
         self._guard = guard
         self._topics = topics
         self._clock = clock
@@ -86,53 +74,40 @@ class Offsets:
 
     def commit(self, request: OffsetCommit) -> CommitOutcome:
         """See `OffsetService`."""
-        partition = self._active_partition(request.group_id)
-        errors, places, records = self._decide(request)
-        if not records:
+        partition, table = self._active(request.group_id)
+        errors, changes = self._changes(request)
+        if not changes:
             return CommitOutcome(errors)
-        result = self._append(partition, records)
-        committed = self.table.get(partition, request.group_id).committed
-        for place, offset in places:
-            committed[place] = offset
-            if self.pending:
-                self.pending.supersede(request.group_id, place, BEHIND_ALL)
+        result = self._append(partition, changes)
+        for change in changes:
+            change.apply(table)
         return self._outcome(errors, partition, result)
 
     def commit_pending(self, request: OffsetCommit, producer_id: int, producer_epoch: int) -> CommitOutcome:
-        """Commit offsets in the producer's transaction; they count once `complete_transaction` says so.
+        """Commit offsets in the producer's transaction; they count once its marker says so.
 
         Raises:
             BrokerError: as `commit`; InvalidProducerEpoch: a newer instance of the producer was here.
         """
-        partition = self._active_partition(request.group_id)
-        errors, places, records = self._decide(request)
-        if not records:
+        partition, table = self._active(request.group_id)
+        errors, changes = self._changes(request)
+        if not changes:
             return CommitOutcome(errors)
-        result = self._append(partition, records, (producer_id, producer_epoch))
-        for record_offset, (place, offset) in enumerate(places, result.base_offset):
-            self.pending.add(
-                partition, producer_id, request.group_id, place, PendingOffset(record_offset, offset)
-            )
+        result = self._append(partition, changes, (producer_id, producer_epoch))
+        for record_offset, change in enumerate(changes, result.base_offset):
+            change.apply_pending(table, producer_id, record_offset)
         return self._outcome(errors, partition, result)
-
-    def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker of the producer's is in that partition of the log: what is pending counts, or goes."""
-        for group_id, place, record_offset, offset in self.pending.end(partition, producer_id):
-            if commit and offset is not None:
-                self.table.get(partition, group_id).committed[place] = offset
-                self.pending.supersede(group_id, place, record_offset)
 
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
         """See `OffsetService`."""
         group_id = request.group_id
-        partition = self._active_partition(group_id)
+        _, table = self._active(group_id)
         try:
             self._guard.check_fetch(request)
         except GroupIdNotFound:
             offsets: Mapping[Place, CommittedOffset] = {}
         else:
-            found = self.table.find(partition, group_id)
-            offsets = found.committed if found else {}
+            offsets = table.committed(group_id)
         fetched: dict[str, dict[int, CommittedOffset | BrokerError | None]] = {}
         if request.topics is None:
             for (topic, index), offset in offsets.items():
@@ -140,114 +115,50 @@ class Offsets:
         else:
             for topic, indexes in request.topics.items():
                 fetched[topic] = {index: offsets.get((topic, index)) for index in indexes}
-        if request.require_stable and self.pending:
-            self._mark_unstable(group_id, fetched)
+        if request.require_stable and table.pending:
+            for topic, index in table.pending.places(group_id):
+                if index in fetched.get(topic, ()):
+                    fetched[topic][index] = UnstableOffsetCommit(
+                        f"an open transaction may move group {group_id!r} in {topic}-{index}"
+                    )
         return fetched
 
     def delete(self, group_id: str, partitions: Sequence[Place]) -> CommitOutcome:
         """See `OffsetService`."""
         if not group_id:
             raise InvalidGroupId("a group without an id has no offsets to delete")
-        partition = self._active_partition(group_id)
+        partition, table = self._active(group_id)
         self._guard.check_delete(group_id)
         errors = [self._refuse_deletion(group_id, topic) for topic, _ in partitions]
-        found = self.table.find(partition, group_id)
-        committed = found.committed if found else {}
-        going = [
-            place for place, error in zip(partitions, errors, strict=True) if not error and place in committed
+        committed = table.committed(group_id)
+        changes = [
+            OffsetChange(group_id, place, None)
+            for place, error in zip(partitions, errors, strict=True)
+            if not error and place in committed
         ]
-        if not going:
+        if not changes:
             return CommitOutcome(errors)
-        result = self._append(partition, [_tombstone(group_id, place) for place in going])
-        self.remove(group_id, going)
+        result = self._append(partition, changes)
+        for change in changes:
+            change.apply(table)
         return self._outcome(errors, partition, result)
 
-    def holds(self, group_id: str) -> bool:
-        """Whether the group has committed anything, pending or not; cheap."""
-        found = self.table.find(self._partition_for(group_id), group_id)
-        return bool(found) or bool(self.pending.places(group_id))
-
-    def tombstones(self, group_id: str) -> list[StateRecord]:
-        """What takes all offsets of a group away, also those that are pending: for DeleteGroups."""
-        found = self.table.find(self._partition_for(group_id), group_id)
-        places = dict.fromkeys([*(found.committed if found else ()), *self.pending.places(group_id)])
-        return [_tombstone(group_id, place) for place in places]
-
-    def forget(self, group_id: str) -> None:
-        """The group's tombstones are in the log."""
-        found = self.table.find(self._partition_for(group_id), group_id)
-        self.remove(group_id, [*(found.committed if found else ()), *self.pending.places(group_id)])
-
-    def remove(self, group_id: str, places: Sequence[Place]) -> None:
-        """Tombstones of these places are in the log."""
-        partition = self._partition_for(group_id)
-        found = self.table.find(partition, group_id)
-        for place in places:
-            if found is not None:
-                found.committed.pop(place, None)
-            self.pending.remove(group_id, place)
-        self.table.drop_if_empty(partition, group_id)
-
-    def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Take a record that was read back into memory.
-
-        Raises:
-            UnreadableRecord: it is malformed, or newer than this broker. A value is only looked at closely
-                when somebody asks for its group.
-        """
-        try:
-            group_id = self.table.load(partition, key, value)
-            if self.pending:
-                self._replay_over_pending(key, value)
-        except CodecError as error:
-            raise UnreadableRecord(str(error)) from None
-        if group_id is not None:
-            self._guard.begin_simple(group_id)
-
-    def replay_transactional(
-        self, partition: int, producer_id: int, record_offset: int, key: bytes, value: bytes
-    ) -> None:
-        """Take an offset of a transaction that was read back into memory; a tombstone goes to `replay`.
-
-        Raises:
-            UnreadableRecord: it is malformed, or newer than this broker.
-        """
-        try:
-            read = read_offset_key(key)
-            committed = read_offset_value(value)
-        except CodecError as error:
-            raise UnreadableRecord(str(error)) from None
-        place = read.topic, read.partition
-        self.pending.add(partition, producer_id, read.group, place, PendingOffset(record_offset, committed))
-        self._guard.begin_simple(read.group)
-
-    def loaded(self, partition: int) -> None:
-        """The partition was read to its end."""
-        self.table.end_loading(partition)
-
-    def forget_partition(self, partition: int) -> None:
-        """The partition is gone."""
-        self.table.forget(partition)
-        self.pending.forget(partition)
-
-    def _active_partition(self, group_id: str) -> int:
-        partition = self._partition_for(group_id)
+    def _active(self, group_id: str) -> tuple[int, OffsetTable]:
+        """Return the partition of the log that a group is in, and its offsets; raises as `check_active`."""
+        partition = self.store.partition_for(group_id)
         self._log.check_active(partition)
-        return partition
+        return partition, self.store.table(partition)
 
-    def _decide(
-        self, request: OffsetCommit
-    ) -> tuple[list[BrokerError | None], list[tuple[Place, CommittedOffset]], list[StateRecord]]:
-        """For each offset why it is refused; of the others where they go and their records."""
+    def _changes(self, request: OffsetCommit) -> tuple[list[BrokerError | None], list[OffsetChange]]:
+        """Return for each offset why it is refused or None, and the changes of those that are not."""
         errors = [self._refuse_place(offset) for offset in request.offsets]
         if all(errors):
-            return errors, [], []
+            return errors, []
         self._guard.check_commit(request)
         now_ms = self._clock()
         expire_ms = _expiry_ms(now_ms, request.retention_time_ms)
         metadata_max = self._settings.metadata_max
-        places: list[tuple[Place, CommittedOffset]] = []
-        records: list[StateRecord] = []
+        changes: list[OffsetChange] = []
         for index, offset in enumerate(request.offsets):
             metadata = offset.metadata or ""
             if errors[index] is not None:
@@ -262,10 +173,8 @@ class Offsets:
             committed = CommittedOffset(
                 offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id
             )
-            topic, number = offset.topic, offset.partition
-            places.append(((topic, number), committed))
-            records.append(StateRecord(offset_key(request.group_id, topic, number), offset_value(committed)))
-        return errors, places, records
+            changes.append(OffsetChange(request.group_id, (offset.topic, offset.partition), committed))
+        return errors, changes
 
     def _refuse_place(self, offset: OffsetToCommit) -> BrokerError | None:
         topic = self._topics.find(offset.topic)
@@ -277,12 +186,13 @@ class Offsets:
         if self._topics.find(topic) is None:
             return UnknownTopicOrPartition(f"there is no topic {topic!r}")
         if self._guard.subscribes(group_id, topic):
-            return GroupSubscribedToTopic(f"group {group_id!r} reads {topic!r}")
+            return GroupSubscribedToTopic(f"group {group_id!r} is subscribed to {topic!r}")
         return None
 
     def _append(
-        self, partition: int, records: Sequence[StateRecord], producer: tuple[int, int] | None = None
+        self, partition: int, changes: Sequence[OffsetChange], producer: tuple[int, int] | None = None
     ) -> AppendResult:
+        records = [change.to_record() for change in changes]
         try:
             return self._log.append(partition, records, producer=producer)
         except (MessageTooLarge, BatchTooLarge) as error:
@@ -294,30 +204,10 @@ class Offsets:
         wait = partial(self._log.committed, partition, result) if result.flush_due else None
         return CommitOutcome(errors, wait)
 
-    def _mark_unstable(
-        self, group_id: str, fetched: dict[str, dict[int, CommittedOffset | BrokerError | None]]
-    ) -> None:
-        for topic, index in self.pending.places(group_id):
-            if index in fetched.get(topic, ()):
-                fetched[topic][index] = UnstableOffsetCommit(
-                    f"a transaction may still move group {group_id!r} in {topic}-{index}"
-                )
-
-    def _replay_over_pending(self, key: bytes, value: bytes | None) -> None:
-        read = read_offset_key(key)
-        if value is None:
-            self.pending.remove(read.group, (read.topic, read.partition))
-        else:
-            self.pending.supersede(read.group, (read.topic, read.partition), BEHIND_ALL)
-
 
 def _expiry_ms(now_ms: int, retention_ms: int) -> int:
-    """Return when an offset expires that a client wants kept for so long, `NO_TIMESTAMP` without a wish.
+    """Return when an offset expires whose client asked for a retention time, `NO_TIMESTAMP` without one.
 
     Kafka's own sum overflows for a very long time, and the offset then goes at once.
     """
     return NO_TIMESTAMP if retention_ms == NO_RETENTION else min(now_ms + retention_ms, END_OF_TIME_MS)
-
-
-def _tombstone(group_id: str, place: Place) -> StateRecord:
-    return StateRecord(offset_key(group_id, *place), None)

@@ -1,37 +1,31 @@
-"""What every group has committed, in memory.
+"""The offsets that groups have committed, in memory, for one partition of the log each.
 
-What is read back of the log stays as it is in the log until somebody asks for the group: most groups of a
-large log are not asked for, and a million offsets have to be there in seconds.
+What is loaded from the log stays in its bytes until its group is asked for: most groups of a large log never
+are, and loading a million offsets must take seconds.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.records.offsets import (
-    TYPE_BYTES,
-    check_offset_value,
-    read_offset_key,
-    read_offset_value,
-)
+from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
+from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _log = logging.getLogger(__name__)
 
-Place: TypeAlias = tuple[str, int]
-"""A topic's name and the number of a partition."""
-
-_LENGTH_BYTES = 2
-_PARTITION_BYTES = 4
-PLACE_BYTES = _LENGTH_BYTES + _PARTITION_BYTES
-KEY_HEAD_BYTES = TYPE_BYTES + _LENGTH_BYTES
+_LENGTH_BYTES: Final = 2
+_PARTITION_BYTES: Final = 4
+PLACE_BYTES: Final = _LENGTH_BYTES + _PARTITION_BYTES
+KEY_HEAD_BYTES: Final = TYPE_BYTES + _LENGTH_BYTES
 
 
 class GroupOffsets:
-    """What one group has committed; `unread`: what is still as in the log, by the rest of its key."""
+    """The committed offsets of one group; `unread` has those still in bytes, by the rest of their key."""
 
     __slots__ = ("_committed", "unread")
 
@@ -41,20 +35,20 @@ class GroupOffsets:
 
     @property
     def committed(self) -> dict[Place, CommittedOffset]:
-        """Place → what is committed there; to be read and changed."""
+        """Place → committed offset; to be read and changed."""
         if self.unread:
             self._committed.update(_read_all(self.unread))
             self.unread.clear()
         return self._committed
 
     def items(self) -> Iterator[tuple[Place, CommittedOffset]]:
-        """The same to look through once: what is still as in the log stays so, which takes less memory."""
+        """Iterate over the same once, leaving bytes as they are, which takes less memory."""
         if self._committed:
             return iter(self.committed.items())
         return _read_all(self.unread)
 
-    def take_away(self, place: bytes) -> None:
-        """Take over a tombstone of the log: the rest of its key."""
+    def remove_unread(self, place: bytes) -> None:
+        """Apply a tombstone that is loaded, by the rest of its key."""
         if self.unread.pop(place, None) is None or self._committed:
             self._committed.pop(_read_place(place), None)
 
@@ -63,89 +57,123 @@ class GroupOffsets:
 
 
 class OffsetTable:
-    """The offsets of all groups, by the partition of the log that they are in."""
+    """The offsets of all groups in one partition of the log, and those pending in its transactions.
+
+    Changes are applied by their records: see `OffsetState`.
+    """
 
     def __init__(self) -> None:
-        self._groups: dict[int, dict[str, GroupOffsets]] = {}
+        self.pending = PendingOffsets()
+        self._groups: dict[str, GroupOffsets] = {}
         self._being_loaded: dict[bytes, GroupOffsets] = {}
 
-    def find(self, partition: int, group_id: str) -> GroupOffsets | None:
-        """What a group has committed, None for nothing."""
-        groups = self._groups.get(partition)
-        return groups.get(group_id) if groups else None
+    def find(self, group_id: str) -> GroupOffsets | None:
+        """Return the offsets of a group, None if it has none."""
+        return self._groups.get(group_id)
 
-    def get(self, partition: int, group_id: str) -> GroupOffsets:
-        """What a group has committed; to commit to, if that is nothing yet."""
-        groups = self._groups.setdefault(partition, {})
-        found = groups.get(group_id)
-        if found is None:
-            found = groups[group_id] = GroupOffsets()
-        return found
+    def committed(self, group_id: str) -> Mapping[Place, CommittedOffset]:
+        """Return what a group has committed, by place."""
+        found = self._groups.get(group_id)
+        return found.committed if found else {}
 
-    def group_ids(self, partition: int) -> Collection[str]:
-        """All groups that have committed something, as of now."""
-        return tuple(self._groups.get(partition, ()))
+    def group_ids(self) -> Collection[str]:
+        """Return the ids of all groups with committed offsets, as of now."""
+        return tuple(self._groups)
 
-    def groups(self, partition: int) -> Iterator[tuple[str, GroupOffsets]]:
-        """The same with what they have committed."""
-        return iter(tuple(self._groups.get(partition, {}).items()))
+    def places(self, group_id: str) -> Collection[Place]:
+        """Return every place in which the group has an offset, committed or pending."""
+        return dict.fromkeys((*self.committed(group_id), *self.pending.places(group_id)))
 
-    def drop_if_empty(self, partition: int, group_id: str) -> None:
-        """Forget a group that has nothing committed any more."""
-        groups = self._groups.get(partition)
-        if groups and group_id in groups and not groups[group_id]:
-            del groups[group_id]
+    def has_offsets(self, group_id: str) -> bool:
+        """Return whether the group has any offset, committed or pending, without reading them."""
+        return bool(self._groups.get(group_id)) or bool(self.pending.places(group_id))
 
-    def load(self, partition: int, key: bytes, value: bytes | None) -> str | None:
-        """Take over a record of the log; the group's id when it is the first of that group.
+    def commit(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
+        """Set a committed offset; it counts instead of everything that is pending there."""
+        self._get(group_id).committed[place] = committed
+        if self.pending:
+            self.pending.supersede(group_id, place)
+
+    def remove(self, group_id: str, place: Place) -> None:
+        """Remove a committed offset, and what is pending there."""
+        found = self._groups.get(group_id)
+        if found is not None:
+            found.committed.pop(place, None)
+            if not found and not self._being_loaded:
+                del self._groups[group_id]
+        self.pending.remove(group_id, place)
+
+    def add_pending(
+        self, producer_id: int, record_offset: int, group_id: str, place: Place, committed: CommittedOffset
+    ) -> None:
+        """Add an offset that counts once the producer's transaction commits."""
+        self.pending.add(producer_id, group_id, place, PendingOffset(record_offset, committed))
+
+    def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """Commit or drop the offsets that are pending in the producer's transaction."""
+        for group_id, place, record_offset, committed in self.pending.end(producer_id):
+            if commit and committed is not None:
+                self._get(group_id).committed[place] = committed
+                self.pending.supersede(group_id, place, record_offset)
+
+    def load(self, key: bytes, value: bytes | None) -> str | None:
+        """Apply a record that is read back; return the group's id if it is the first one of that group.
 
         Raises:
-            CodecError: the key is malformed, or the value of a version that is not known or cut off.
+            CodecError: the key is malformed, or the value is cut off or of a version that is not known.
         """
         try:
             end = KEY_HEAD_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
             if len(key) != end + PLACE_BYTES + (key[end] << 8 | key[end + 1]):
                 raise IndexError
         except IndexError:
-            # The reference codec knows what is wrong with it.
-            read_offset_key(key)
+            # The codec names what is wrong with it.
+            OffsetChange.decode_key(key)
             raise
         if value is not None:
-            check_offset_value(value)
+            OffsetChange.check_value(value)
         name = key[KEY_HEAD_BYTES:end]
         group = self._being_loaded.get(name)
         group_id = None
         if group is None:
             group_id = str(name, "utf-8")
-            group = self._being_loaded[name] = self.get(partition, group_id)
+            group = self._being_loaded[name] = self._get(group_id)
         if value is None:
-            group.take_away(key[end:])
+            group.remove_unread(key[end:])
         else:
             group.unread[key[end:]] = value
+        if self.pending:
+            self._load_over_pending(str(name, "utf-8"), _read_place(key[end:]), removed=value is None)
         return group_id
 
-    def end_loading(self, partition: int) -> None:
-        """The partition was read to its end: what only tombstones were left of goes."""
+    def end_loading(self) -> None:
+        """Drop the groups of which only tombstones were loaded; the partition was read to its end."""
         self._being_loaded.clear()
-        for group_id, offsets in self.groups(partition):
-            if not len(offsets):
-                del self._groups[partition][group_id]
-
-    def forget(self, partition: int) -> None:
-        """The partition is gone."""
-        self._being_loaded.clear()
-        self._groups.pop(partition, None)
+        for group_id in [group_id for group_id, offsets in self._groups.items() if not offsets]:
+            del self._groups[group_id]
 
     def __len__(self) -> int:
-        return sum(len(offsets) for groups in self._groups.values() for offsets in groups.values())
+        return sum(map(len, self._groups.values()))
+
+    def _get(self, group_id: str) -> GroupOffsets:
+        found = self._groups.get(group_id)
+        if found is None:
+            found = self._groups[group_id] = GroupOffsets()
+        return found
+
+    def _load_over_pending(self, group_id: str, place: Place, *, removed: bool) -> None:
+        if removed:
+            self.pending.remove(group_id, place)
+        else:
+            self.pending.supersede(group_id, place)
 
 
 def _read_all(unread: Mapping[bytes, bytes]) -> Iterator[tuple[Place, CommittedOffset]]:
     for place, value in unread.items():
         try:
-            yield _read_place(place), read_offset_value(value)
+            yield _read_place(place), OffsetChange.read_value(value)
         except (CodecError, UnicodeDecodeError) as error:
-            _log.warning("a committed offset is malformed and left aside: %s", error)
+            _log.warning("a committed offset is malformed and left out: %s", error)
 
 
 def _read_place(place: bytes) -> Place:

@@ -19,12 +19,12 @@ from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.records.group_metadata import (
     GroupMetadataValue,
     group_metadata_key,
     group_metadata_value,
 )
-from tidelog.plugins.coordinator.records.offsets import offset_key, offset_value
 from tidelog.plugins.coordinator.transactions.unfinished import Outcome
 
 SOURCE, TARGET = 1, 2
@@ -85,8 +85,8 @@ class FakePartition:
 
 def offset(place: int, value: int | None) -> StateRecord:
     """The record of a committed offset; None for a tombstone."""
-    committed = None if value is None else offset_value(CommittedOffset(value, -1, "", value))
-    return StateRecord(offset_key(GROUP, "topic", place), committed)
+    committed = None if value is None else CommittedOffset(value, -1, "", value)
+    return OffsetChange(GROUP, ("topic", place), committed).to_record()
 
 
 def classic(generation: int) -> StateRecord:

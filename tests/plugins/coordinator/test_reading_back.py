@@ -22,12 +22,12 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.batches import encode_batch
+from tidelog.plugins.coordinator.offsets.records import OffsetChange
 from tidelog.plugins.coordinator.records.group_metadata import (
     GroupMetadataValue,
     group_metadata_key,
     group_metadata_value,
 )
-from tidelog.plugins.coordinator.records.offsets import offset_key, offset_value
 
 TOPIC: Final = "flights"
 INTERNAL: Final = "__consumer_offsets"
@@ -91,8 +91,8 @@ def record_of(group: str, what: str, offset: int) -> StateRecord:
     """The record of a step."""
     if what.startswith("group"):
         return StateRecord(group_metadata_key(group), EMPTY_GROUP if what == "group" else None)
-    value = offset_value(CommittedOffset(offset, -1, "", 2**41)) if what == "commit" else None
-    return StateRecord(offset_key(group, TOPIC, 0), value)
+    committed = CommittedOffset(offset, -1, "", 2**41) if what == "commit" else None
+    return OffsetChange(group, (TOPIC, 0), committed).to_record()
 
 
 def play(broker: Broker, group: str, number: int, steps: Iterable[Step]) -> None:
@@ -158,7 +158,8 @@ def test_every_history_means_what_it_means_to_kafka(tmp_path: Path) -> None:
     assert (ours[0]["plain"], ours[0]["again-while-a-transaction-removes-it"]) == (2, 2)
 
 
-OFFSET_KEY: Final = offset_key("g", TOPIC, 0)
+OFFSET_KEY, _value = OffsetChange("g", (TOPIC, 0), CommittedOffset(1)).to_record()
+OFFSET_VALUE: Final = _value or b""
 GARBAGE: Final[dict[str, tuple[StateRecord, str]]] = {
     "a key without a type": (StateRecord(b"\0", b""), "key 00"),
     "a key that is cut off": (StateRecord(OFFSET_KEY[:-1], b"\0\4"), "of type 1, group 'g'"),
@@ -166,11 +167,12 @@ GARBAGE: Final[dict[str, tuple[StateRecord, str]]] = {
     "a group longer than its key": (StateRecord(b"\0\1\0\x99abc", b"\0\4"), "key 000100996162"),
     "a value without a version": (StateRecord(OFFSET_KEY, b""), "of type 1, group 'g'"),
     "a newer value": (StateRecord(OFFSET_KEY, b"\0\7" + bytes(30)), "of type 1, group 'g'"),
-    "a value that is cut off": (
-        StateRecord(OFFSET_KEY, offset_value(CommittedOffset(1))[:-1]), "of type 1, group 'g'"
-    ),
+    "a value that is cut off": (StateRecord(OFFSET_KEY, OFFSET_VALUE[:-1]), "of type 1, group 'g'"),
     "a group that is not UTF-8": (
-        StateRecord(b"\0\1\0\1\xff\0\1t\0\0\0\0", b"\0\4"), "group '\N{REPLACEMENT CHARACTER}'"
+        StateRecord(b"\0\1\0\1\xff\0\1t\0\0\0\0", OFFSET_VALUE), "group '\N{REPLACEMENT CHARACTER}'"
+    ),
+    "a topic that is not UTF-8": (
+        StateRecord(b"\0\1\0\1g\0\1\xff\0\0\0\0", None), "of type 1, group 'g'"
     ),
     "a classic group": (StateRecord(group_metadata_key("g"), b"\0\3\0"), "of type 2, group 'g'"),
     "a member": (StateRecord(b"\0\5\0\1g\0\1m", b"\0\0\xff"), "of type 5, group 'g'"),

@@ -68,9 +68,9 @@ REMOVALS: Final = (
     ),
     Removal(
         "Offsets in a transaction count if it commits, and only then",
-        f"{_COORDINATOR}/offsets/service.py",
-        "if commit and offset is not None:",
-        "if offset is not None:",
+        f"{_COORDINATOR}/offsets/table.py",
+        "if commit and committed is not None:",
+        "if committed is not None:",
         f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_transactions_that_have_ended",
     ),
     Removal(

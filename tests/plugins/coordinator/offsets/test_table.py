@@ -1,4 +1,4 @@
-"""The table of offsets: what is loaded as bytes and what is committed are one, whatever the order."""
+"""`OffsetTable`: what is loaded as bytes and what is committed agree, whatever the order."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.table import OffsetTable, Place
-from tidelog.plugins.coordinator.records.offsets import offset_key, offset_value
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.table import OffsetTable
 from tidelog.plugins.protocol_kafka.codecs import DecodeError
 
-KEY = offset_key("g", "t", 0)
+KEY, _value = OffsetChange("g", ("t", 0), CommittedOffset(1, -1, "m")).to_record()
+VALUE = _value or b""
 GROUPS = ("", "g", "grüppe")
 PLACES: tuple[Place, ...] = (("t", 0), ("t", 1), ("tö", 2**31 - 1))
 steps = st.lists(
@@ -25,81 +26,96 @@ steps = st.lists(
 )
 
 
+def load(table: OffsetTable, group: str, place: Place, committed: CommittedOffset | None) -> str | None:
+    """Load the record of an offset, or its tombstone."""
+    return table.load(*OffsetChange(group, place, committed).to_record())
+
+
 @given(steps)
-def test_the_last_word_counts(script: list[tuple[str, str, Place, int]]) -> None:
+def test_load_and_commit_and_remove_in_any_order(script: list[tuple[str, str, Place, int]]) -> None:
     table = OffsetTable()
     model: dict[str, dict[Place, int]] = {group: {} for group in GROUPS}
     first: set[str] = set()
     for what, group, place, offset in script:
-        key, committed = offset_key(group, *place), CommittedOffset(offset, 1, "m", 2)
+        committed = CommittedOffset(offset, 1, "m", 2)
         if what == "load":
-            assert (table.load(0, key, offset_value(committed)) == group) == (group not in first)
+            assert (load(table, group, place, committed) == group) == (group not in first)
             first.add(group)
             model[group][place] = offset
         elif what == "take away":
-            table.load(0, key, None)
+            load(table, group, place, None)
             first.add(group)
             model[group].pop(place, None)
         elif what == "commit":
-            table.get(0, group).committed[place] = committed
+            OffsetChange(group, place, committed).apply(table)
             model[group][place] = offset
         elif what == "remove":
-            table.get(0, group).committed.pop(place, None)
+            OffsetChange(group, place, None).apply(table)
             model[group].pop(place, None)
         else:
-            found = table.get(0, group)
-            seen = found.committed.items() if what == "look" else found.items()
+            found = table.find(group)
+            seen = () if found is None else found.committed.items() if what == "look" else found.items()
             assert {there: offset.offset for there, offset in seen} == model[group]
-    table.end_loading(0)
-    left = {
-        group: {there: offset.offset for there, offset in found.items()} for group, found in table.groups(0)
-    }
-    assert left == {group: offsets for group, offsets in model.items() if offsets}
+    table.end_loading()
+    for group in GROUPS:
+        assert {there: offset.offset for there, offset in table.committed(group).items()} == model[group]
+    assert set(table.group_ids()) == {group for group, offsets in model.items() if offsets}
+    assert len(table) == sum(map(len, model.values()))
 
 
-def test_groups_are_kept_by_partition() -> None:
+def test_end_loading_drops_groups_of_which_only_tombstones_are_left() -> None:
     table = OffsetTable()
-    for partition in (0, 1):
-        table.load(partition, offset_key(f"g{partition}", "t", 0), offset_value(CommittedOffset(1)))
-        table.end_loading(partition)
-    table.get(0, "empty")
-    assert list(table.group_ids(0)) == ["g0", "empty"]
-    table.drop_if_empty(0, "empty")
-    table.drop_if_empty(0, "g0")
-    assert list(table.group_ids(0)) == ["g0"]
-    assert len(table) == 2
-    table.forget(0)
-    assert (table.find(0, "g0"), len(table)) == (None, 1)
+    for group, committed in (("g", CommittedOffset(1)), ("gone", None)):
+        load(table, group, ("t", 0), committed)
+    assert list(table.group_ids()) == ["g", "gone"]
+    table.end_loading()
+    assert list(table.group_ids()) == ["g"]
+    assert table.find("gone") is None
+
+
+def test_has_offsets_counts_what_is_pending() -> None:
+    table = OffsetTable()
+    change = OffsetChange("g", ("t", 0), CommittedOffset(1))
+    assert not table.has_offsets("g")
+    change.apply_pending(table, 7, 0)
+    assert table.has_offsets("g")
+    assert list(table.places("g")) == [("t", 0)]
+    table.complete_transaction(7, commit=False)
+    assert not table.has_offsets("g")
+    change.apply(table)
+    assert table.has_offsets("g")
+    OffsetChange("g", ("t", 0), None).apply(table)
+    assert (table.find("g"), len(table)) == (None, 0)
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\4", b"\0\7" + bytes(30), bytes(5)])
-def test_a_malformed_value_is_refused_and_the_one_before_it_stays(value: bytes) -> None:
+def test_load_refuses_a_malformed_value_and_the_one_before_it_stays(value: bytes) -> None:
     table = OffsetTable()
-    table.load(0, offset_key("g", "t", 1), offset_value(CommittedOffset(1)))
+    load(table, "g", ("t", 1), CommittedOffset(1))
     with pytest.raises(DecodeError):
-        table.load(0, offset_key("g", "t", 1), value)
+        table.load(OffsetChange("g", ("t", 1), None).to_record().key, value)
     with pytest.raises(DecodeError):
-        table.load(0, offset_key("h", "t", 1), value)
-    table.end_loading(0)
-    assert table.get(0, "g").committed == {("t", 1): CommittedOffset(1)}
-    assert table.find(0, "h") is None
+        table.load(OffsetChange("h", ("t", 1), None).to_record().key, value)
+    table.end_loading()
+    assert table.committed("g") == {("t", 1): CommittedOffset(1)}
+    assert table.find("h") is None
 
 
 @pytest.mark.parametrize(
     "key", [b"\0\1", b"\0\1\0", b"\0\1\xff\xff\0\1t\0\0\0\0", KEY[:-1], KEY + b"x"], ids=bytes.hex
 )
-def test_a_malformed_key_is_refused(key: bytes) -> None:
+def test_load_refuses_a_malformed_key(key: bytes) -> None:
     table = OffsetTable()
     with pytest.raises(DecodeError):
-        table.load(0, key, offset_value(CommittedOffset(1)))
+        table.load(key, VALUE)
     with pytest.raises(DecodeError):
-        table.load(0, key, None)
-    assert table.group_ids(0) == ()
+        table.load(key, None)
+    assert table.group_ids() == ()
 
 
-def test_metadata_that_is_not_text_is_left_out_when_it_is_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_committed_leaves_out_metadata_that_is_not_utf_8(caplog: pytest.LogCaptureFixture) -> None:
     table = OffsetTable()
-    table.load(0, offset_key("g", "t", 0), offset_value(CommittedOffset(1, -1, "m")).replace(b"m", b"\xff"))
-    table.load(0, offset_key("g", "t", 1), offset_value(CommittedOffset(2)))
-    assert list(table.get(0, "g").committed) == [("t", 1)]
+    table.load(KEY, VALUE.replace(b"m", b"\xff"))
+    load(table, "g", ("t", 1), CommittedOffset(2))
+    assert list(table.committed("g")) == [("t", 1)]
     assert "malformed" in caplog.text

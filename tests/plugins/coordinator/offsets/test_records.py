@@ -1,4 +1,4 @@
-"""Committed offsets in Kafka's own bytes: every version is read, two are written."""
+"""`OffsetChange`: Kafka's own bytes, of which every version is read and two are written."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.records.offsets import (
-    OffsetCommitValue,
-    check_offset_value,
-    offset_key,
-    offset_value,
-    read_offset_key,
-    read_offset_value,
-)
+from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitValue
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, encode
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 
@@ -30,12 +23,26 @@ OFFSET, EPOCH, TIME, EXPIRY = (
 TIME_MS = 0x18BCFE56800
 
 
-def test_the_key() -> None:
-    key = offset_key("gr", "top", 258)
+def value_of(committed: CommittedOffset) -> bytes:
+    """The value that is written."""
+    value = OffsetChange("g", ("t", 0), committed).to_record().value
+    assert value is not None
+    return value
+
+
+def test_to_record_writes_a_key_of_type_1() -> None:
+    key, value = OffsetChange("gr", ("top", 258), None).to_record()
     assert key.hex() == "0001" + "0002" + b"gr".hex() + "0003" + b"top".hex() + "00000102"
-    read = read_offset_key(key)
-    assert (read.group, read.topic, read.partition) == ("gr", "top", 258)
-    assert read_offset_key(b"\0\0" + key[2:]) == read
+    assert value is None
+
+
+@pytest.mark.parametrize("key_type", [0, 1])
+def test_from_record_reads_both_types_of_keys(key_type: int) -> None:
+    committed = CommittedOffset(255, 7, "m", TIME_MS)
+    key, value = OffsetChange("gr", ("top", 258), committed).to_record()
+    read = OffsetChange.from_record(key_type.to_bytes(2) + key[2:], value)
+    assert (read.group_id, read.place, read.committed) == ("gr", ("top", 258), committed)
+    assert OffsetChange.from_record(key, None).committed is None
 
 
 @pytest.mark.parametrize(
@@ -52,23 +59,23 @@ def test_the_key() -> None:
         ),
     ],
 )
-def test_every_version_is_read(encoded: str, committed: CommittedOffset) -> None:
+def test_read_value_of_every_version(encoded: str, committed: CommittedOffset) -> None:
     value = bytes.fromhex(encoded)
-    assert read_offset_value(value) == committed
+    assert OffsetChange.read_value(value) == committed
     if value[1] in (1, 4):
-        assert offset_value(committed) == value
+        assert value_of(committed) == value
 
 
 @pytest.mark.parametrize("value", [b"", b"\0\4", b"\0\5" + bytes(30), b"\xff\xff" + bytes(30)])
-def test_what_is_malformed_is_told(value: bytes) -> None:
+def test_read_value_refuses_what_is_malformed(value: bytes) -> None:
     with pytest.raises(DecodeError):
-        read_offset_value(value)
+        OffsetChange.read_value(value)
 
 
-def test_more_behind_a_value_is_for_later_brokers() -> None:
-    value = offset_value(CommittedOffset(255, 7, "m", TIME_MS))
-    assert read_offset_value(value + b"more") == read_offset_value(value)
-    assert read_offset_value(value[:-1] + b"\1\x09\2ab") == read_offset_value(value)
+def test_read_value_skips_what_later_brokers_add() -> None:
+    value = value_of(CommittedOffset(255, 7, "m", TIME_MS))
+    assert OffsetChange.read_value(value + b"more") == OffsetChange.read_value(value)
+    assert OffsetChange.read_value(value[:-1] + b"\1\x09\2ab") == OffsetChange.read_value(value)
 
 
 @given(
@@ -78,7 +85,7 @@ def test_more_behind_a_value_is_for_later_brokers() -> None:
     st.integers(-3, 3),
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 255)), max_size=2),
 )
-def test_the_quick_check_takes_what_can_be_read(
+def test_check_value_takes_what_can_be_read(
     version: int, metadata: str, topic_id: bytes, cut: int, spoiled: list[tuple[int, int]]
 ) -> None:
     value = OffsetCommitValue(offset=1, metadata=metadata, commit_timestamp=2, topic_id=topic_id)
@@ -86,11 +93,12 @@ def test_the_quick_check_takes_what_can_be_read(
     for at, byte in spoiled:
         encoded[at % len(encoded)] = byte
     data = bytes(encoded[:cut] if cut < 0 else encoded + bytes(cut))
-    assert _refusal(check_offset_value, data) in (None, _refusal(read_offset_value, data))
+    checked, read = _refusal(OffsetChange.check_value, data), _refusal(OffsetChange.read_value, data)
+    assert checked in (None, read)
     if cut < 0 and not spoiled:
-        assert _refusal(check_offset_value, data) is not None
-    if _refusal(check_offset_value, data) is None and _refusal(read_offset_value, data) is not None:
-        assert "UTF-8" in str(_refusal(read_offset_value, data))
+        assert checked is not None
+    if checked is None and read is not None:
+        assert "UTF-8" in read
 
 
 def _refusal(read: Callable[[bytes], object], data: bytes) -> str | None:
