@@ -65,7 +65,7 @@ async def stored_logs(
     async with tasks.running():
         await storage.open()
         # Segments may be smaller than a user may make them, so that there are many of them.
-        yield StoredLogs(storage, attrs.evolve(config.default_topic_config, segment_bytes=segment_bytes))
+        yield StoredLogs(storage, config.default_topic_config | {"segment.bytes": segment_bytes})
         await tasks.wait_for_jobs()
         if stop:
             await storage.close()

@@ -17,11 +17,10 @@ from tidelog.kernel.config.listeners import (
 )
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
-from tidelog.kernel.config.topic import (
-    TopicConfig,
+from tidelog.kernel.config.topic_config import TopicConfig
+from tidelog.kernel.config.topic_overrides import (
     TopicConfigEntry,
     TopicConfigSource,
-    changed_topic_config,
     checked_topic_config,
     postponed,
     topic_config,
@@ -61,7 +60,6 @@ __all__ = [
     "TopicConfigSource",
     "ValueType",
     "boolean",
-    "changed_topic_config",
     "checked_topic_config",
     "choice",
     "comma_list",

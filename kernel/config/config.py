@@ -19,7 +19,7 @@ from tidelog.kernel.config.sources import (
     Sources,
     settings_from_mapping,
 )
-from tidelog.kernel.config.topic import resolve_topic_defaults
+from tidelog.kernel.config.topic_config import resolve_topic_defaults
 
 T = TypeVar("T")
 

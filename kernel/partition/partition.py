@@ -29,6 +29,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.partition import flushing, following, keeping
 from tidelog.kernel.partition.beginning import begin_at
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.epochs import LeaderEpochs
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.markers import end_transaction
@@ -129,7 +130,7 @@ class Partition:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.store = store
-        self.config = config
+        self.config = config.derive(PartitionConfig.of)
         self.unpacking = unpacking or Unpacking()
         self.producers = ProducerStates()
         self.epochs = LeaderEpochs()
@@ -172,7 +173,7 @@ class Partition:
 
     def configure(self, config: TopicConfig) -> None:
         """Take a changed configuration into use: from the next append on it counts."""
-        self.config = config
+        self.config = config.derive(PartitionConfig.of)
         self.store.configure(config)
 
     def append(

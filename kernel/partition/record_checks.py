@@ -18,7 +18,7 @@ from typing import cast
 
 import trio
 
-from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking, let_others_run
 from tidelog.kernel.partition.validation import validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
@@ -39,7 +39,7 @@ class RecordChecks(enum.Enum):
 
 
 async def check_records(
-    batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, unpacking: Unpacking
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, unpacking: Unpacking
 ) -> int:
     """Check the records of a batch; see `validate_in_steps` for what is returned and raised."""
     steps = validate_in_steps(batch, header, config, now_ms)

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from itertools import count
 from typing import cast
 
-from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
     CorruptBatch,
     InvalidRecord,
@@ -20,6 +19,7 @@ from tidelog.kernel.errors import (
     RecordError,
     UnsupportedCompression,
 )
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.records.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -56,7 +56,7 @@ class ChecksTakeLong(Exception):
         self.header = header
 
 
-def validate_batch(batch: Buffer, config: TopicConfig, *, sequenced: bool = True) -> BatchHeader:
+def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = True) -> BatchHeader:
     """Check the single batch that a client sent for a partition; `sequenced` if a producer has to count.
 
     Raises:
@@ -140,7 +140,7 @@ def _validate_room(header: BatchHeader, count: int) -> None:
         raise UnsupportedCompression(f"there is no compression codec {codec}")
 
 
-def needs_record_checks(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: int) -> bool:
     """Whether the header does not do: the records have to be checked one by one.
 
     Compressed ones always, and those that need keys. Any others if the header's timestamps are beyond the
@@ -159,7 +159,7 @@ def needs_record_checks(header: BatchHeader, config: TopicConfig, now_ms: int) -
 
 
 def validate_records(
-    batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, *, quick: bool = False
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool = False
 ) -> int:
     """Check the records of a batch that `validate_batch` accepts, at once; return their largest timestamp.
 
@@ -182,7 +182,7 @@ def validate_records(
 
 
 def validate_in_steps(
-    batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, *, quick: bool = False
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, now_ms: int, *, quick: bool = False
 ) -> Generator[None, None, int]:
     """Unpack and check the records of a batch, for a fraction of a millisecond at each step.
 
@@ -208,7 +208,7 @@ def validate_in_steps(
         raise InvalidRecord(str(error)) from error
 
 
-def _rules(header: BatchHeader, config: TopicConfig, now_ms: int) -> RecordRules:
+def _rules(header: BatchHeader, config: PartitionConfig, now_ms: int) -> RecordRules:
     if config.message_timestamp_type == LOG_APPEND_TIME:
         return RecordRules(header.base_timestamp, keys_required=config.is_compacted)
     return RecordRules(

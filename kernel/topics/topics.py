@@ -15,7 +15,6 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import (
     Config,
     TopicConfig,
-    changed_topic_config,
     checked_topic_config,
     keys,
     postponed,
@@ -232,9 +231,10 @@ class Topics:
         async with self._changing:
             topic = self.get(name)
             overrides = alter(topic.overrides)
-            config = changed_topic_config(self._config, topic.overrides, overrides)
-            if config.index_format != topic.config.index_format:
-                self._storage.check_topic(config)
+            # A setting that is kept from another broker, and means nothing here, does not hinder any change.
+            changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
+            self._storage.check_topic(topic_config(self._config, changed))
+            config, _ = checked_topic_config(self._config, overrides)
             if validate_only or overrides == topic.overrides:
                 return
             record = attrs.evolve(record_of(topic), config=overrides, adopted=False)

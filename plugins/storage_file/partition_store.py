@@ -22,6 +22,7 @@ from tidelog.plugins.storage_file.log import appending, lookups, removal
 from tidelog.plugins.storage_file.log.flushes import close_files, flush_all
 from tidelog.plugins.storage_file.log.open_log import OpenLog
 from tidelog.plugins.storage_file.log.operations import Operation
+from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
 from tidelog.plugins.storage_file.segments.rolling import RollPolicy
 from tidelog.plugins.storage_file.telling import telling
@@ -127,9 +128,9 @@ class FilePartitionStore(OpenLog):
 
     def configure(self, config: TopicConfig) -> None:
         """See `PartitionStore.configure`."""
-        self.config = config
-        self.policy = RollPolicy.of(config)
-        self.segment_list.active.configure(config.segment_index_bytes)
+        self.config = config.derive(LogConfig.of)
+        self.policy = RollPolicy.of(self.config)
+        self.segment_list.active.configure(self.config.segment_index_bytes)
 
     def truncate_to(self, offset: int) -> None:
         """See `PartitionStore.truncate_to`."""

@@ -277,7 +277,7 @@ class FileStorage:
             self._opened_moves.cancel([partition])
             return
         store = source.stores[partition]
-        spec = self._specs[partition]._replace(config=store.config)
+        spec = self._specs[partition]._replace(config=store.config.topic)
         self._opened_moves.begin(Move(spec, store, source, target, future_directory(partition)))
 
     @property

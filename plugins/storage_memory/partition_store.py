@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
 from tidelog.kernel.seams.storage import (
@@ -116,7 +117,7 @@ class MemoryPartitionStore:
 
     def __init__(self, config: TopicConfig, now_ms: Callable[[], int]) -> None:
         """An empty log."""
-        self._config = config
+        self.configure(config)
         self._now_ms = now_ms
         self._segments: tuple[_Segment, ...] = (_Segment(0, now_ms()),)
         self._log_start = 0
@@ -151,15 +152,14 @@ class MemoryPartitionStore:
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
         """See `PartitionStore.append`."""
-        size, limit = len(batch), self._config.segment_bytes
+        size, limit = len(batch), self._segment_bytes
         active = self._segments[-1]
         if size > limit:
             raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({limit} bytes)")
         if base_offset < active.next_offset:
             raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {active.next_offset}")
         rolled = bool(active.batches) and (
-            active.size + size > limit
-            or max_timestamp - active.batches[0].max_timestamp > self._config.segment_ms
+            active.size + size > limit or max_timestamp - active.batches[0].max_timestamp > self._segment_ms
         )
         now_ms = self._now_ms()
         if rolled:
@@ -250,7 +250,7 @@ class MemoryPartitionStore:
 
     def configure(self, config: TopicConfig) -> None:
         """See `PartitionStore.configure`."""
-        self._config = config
+        self._segment_bytes, self._segment_ms = config[keys.SEGMENT_BYTES], config[keys.SEGMENT_MS]
 
     def truncate_to(self, offset: int) -> None:
         """See `PartitionStore.truncate_to`."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import attrs
 
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.partition import Partition
@@ -14,13 +12,14 @@ from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics
 from tidelog.plugins import storage_file
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.storage import FileStorage
 
-SMALL: dict[str, Any] = {
-    "segment_bytes": 3000,
-    "index_interval_bytes": 250,
-    "segment_index_bytes": 1200,
-    "file_delete_delay_ms": 0,
+SMALL: dict[str, object] = {
+    "segment.bytes": 3000,
+    "index.interval.bytes": 250,
+    "segment.index.bytes": 1200,
+    "file.delete.delay.ms": 0,
 }
 """Sizes below what a user may set, so that everything happens after a few batches."""
 
@@ -76,10 +75,10 @@ class Core:
 def shrink(topic: Topic) -> None:
     """Let the topic's partitions roll after a few batches."""
     for partition in topic.partitions:
-        configure(partition, **SMALL)
+        configure(partition, SMALL)
 
 
-def configure(partition: Partition, **changes: Any) -> None:
+def configure(partition: Partition, changes: Mapping[str, object]) -> None:
     """Change a partition's configuration, without regard to the ranges that users are held to."""
-    partition.config = attrs.evolve(partition.config, **changes)
-    partition.store.configure(partition.config)
+    assert isinstance(partition.store, FilePartitionStore)
+    partition.configure(partition.store.config.topic | changes)

@@ -75,7 +75,7 @@ async def test_a_broker_whose_clock_is_late_tells_so_and_recovers(tmp_path: Path
     core = Core(tmp_path, clock)
     await core.open()
     (partition,) = (await core.create("orders", 1)).partitions
-    configure(partition, message_timestamp_after_max_ms=HOUR)
+    configure(partition, {"message.timestamp.after.max.ms": HOUR})
     sent = clock() + 1
     clock.advance(-DAY)
     with pytest.raises(InvalidTimestamp, match="timestamp 1700000000001 is not between"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import attrs
 import crc32c
 
 from tests.kernel.partition.parts import compressed, open_partition, sent
@@ -126,5 +125,5 @@ def _refused_or_done(action: Callable[[], object]) -> None:
 
 
 def _partitions() -> tuple[Partition, Partition]:
-    compacted = attrs.evolve(TopicConfig(), cleanup_policy=("compact",))
+    compacted = TopicConfig({"cleanup.policy": ("compact",)})
     return open_partition(), open_partition(config=compacted)

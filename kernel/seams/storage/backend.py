@@ -75,7 +75,9 @@ class Storage(Protocol):
         ...
 
     def check_topic(self, config: TopicConfig) -> None:
-        """Make sure that a topic can be kept as its configuration asks for, before it is made or changed.
+        """Make sure that a topic can be kept as `config` asks for, before it is created or changed.
+
+        For a change, `config` has the settings that are new, over the broker's defaults.
 
         Raises:
             InvalidTopicConfig: it cannot.

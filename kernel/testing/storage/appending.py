@@ -6,7 +6,6 @@ import resource
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-import attrs
 import pytest
 
 from tidelog.kernel.config import TopicConfig
@@ -144,7 +143,7 @@ class Appending:
     async def test_a_changed_configuration_is_taken_into_use(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=10_000)
         append_many(store, 3, 100)
-        store.configure(attrs.evolve(TopicConfig(), segment_bytes=500))
+        store.configure(TopicConfig({"segment.bytes": 500}))
         append_many(store, 3, 100)
         assert [segment.base_offset for segment in store.segments()] == [0, 3, 5]
         with pytest.raises(BatchTooLarge):

@@ -6,10 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from uuid import UUID, uuid4
-
-import attrs
 
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.records.batch import BatchHeader, parse_header
@@ -85,9 +82,10 @@ class StorageScene:
         del self.topic_ids[topic]
 
     async def open_store(self, *, partition: int = 0, **settings: int | str) -> PartitionStore:
-        """Open a partition of the topic; `settings` are fields of `TopicConfig`, of any value."""
-        changes: dict[str, Any] = dict(settings)
-        config = attrs.evolve(self.config.default_topic_config, **changes)
+        """Open a partition of the topic; `settings` are topic keys with `_` for `.`, of any value."""
+        config = self.config.default_topic_config | {
+            name.replace("_", "."): value for name, value in settings.items()
+        }
         (store,) = await self.storage.open_partitions([self.spec(partition=partition, config=config)])
         return store
 

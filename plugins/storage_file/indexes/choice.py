@@ -39,13 +39,13 @@ class IndexFormats:
         Raises:
             InvalidTopicConfig: no plugin offers it.
         """
-        name = config.index_format
+        name = config[keys.INDEX_FORMAT]
         if name not in self._by_name:
             raise InvalidTopicConfig(f"{keys.INDEX_FORMAT} = {name!r}: {self._remedy()}.")
 
     def of(self, config: TopicConfig, label: str) -> IndexFormat:
         """A topic's format; one whose plugin is gone is told of and replaced, since indexes are made anew."""
-        name = config.index_format
+        name = config[keys.INDEX_FORMAT]
         found = self._by_name.get(name)
         if found is None:
             _log.warning(

@@ -87,8 +87,10 @@ class MetadataHome:
     def _open_store(self) -> FilePartitionStore:
         config = self._context.config
         topic_config = TopicConfig(
-            segment_bytes=config[keys.METADATA_LOG_SEGMENT_BYTES],
-            segment_ms=config[keys.METADATA_LOG_SEGMENT_MS],
+            {
+                "segment.bytes": config[keys.METADATA_LOG_SEGMENT_BYTES],
+                "segment.ms": config[keys.METADATA_LOG_SEGMENT_MS],
+            }
         )
         spec = PartitionSpec(METADATA_PARTITION, METADATA_TOPIC_ID, topic_config)
         return open_partition(Placement(spec, self.directory, exists=True), registered=True)

@@ -16,10 +16,10 @@ from tidelog.plugins.storage_file.segments.segment_list import SegmentList
 from tidelog.plugins.storage_file.segments.spare import SpareSegment
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.storage_file.flushing import Durability
+    from tidelog.plugins.storage_file.log_config import LogConfig
     from tidelog.plugins.storage_file.moving.mirror import Mirror
     from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
     from tidelog.plugins.storage_file.services import Services
@@ -62,7 +62,7 @@ class OpenLog:
         self,
         topic_partition: TopicPartition,
         directory: str,
-        config: TopicConfig,
+        config: LogConfig,
         services: Services,
         index_format: IndexFormat,
         loaded: LoadedSegments,

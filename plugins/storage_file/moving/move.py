@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import attrs
 
+from tidelog.kernel.config import keys
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, WouldBlock
 from tidelog.plugins.storage_file import disk
@@ -169,7 +170,7 @@ class Move:
         except OSError as error:
             _log.error("%s has moved, its old directory is left: %s", self.partition, error)
             return
-        self.source.services.delete_later([path], self.spec.config.file_delete_delay_ms)
+        self.source.services.delete_later([path], self.spec.config[keys.FILE_DELETE_DELAY_MS])
 
     def end(self) -> None:
         """On the event loop: keep the copy equal to the log no longer, and let others change segments."""

@@ -16,6 +16,7 @@ from tidelog.plugins.storage_file.directories.partition_metadata import (
     encode_partition_metadata,
 )
 from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, PARTITION_METADATA, segment_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.loading import (
@@ -129,7 +130,7 @@ def _load(
 ) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
     services = directory.services
-    partition, config = spec.topic_partition, spec.config
+    partition, config = spec.topic_partition, spec.config.derive(LogConfig.of)
     settings = SegmentSettings(
         index_format,
         config.segment_index_bytes,

@@ -14,7 +14,7 @@ from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.indexes import TIME_ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import TopicConfig
+    from tidelog.plugins.storage_file.log_config import LogConfig
 
 ALWAYS = -1
 """A limit that everything passes."""
@@ -33,7 +33,7 @@ class RollPolicy(NamedTuple):
     index_entries: int = LONG_MAX
 
     @classmethod
-    def of(cls, config: TopicConfig) -> RollPolicy:
+    def of(cls, config: LogConfig) -> RollPolicy:
         """The policy of a topic, with a jitter of its own drawn for one segment."""
         limit = min(config.segment_jitter_ms, config.segment_ms)
         # Spreads load; nothing has to be unpredictable.

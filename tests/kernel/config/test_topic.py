@@ -23,14 +23,20 @@ from tidelog.kernel.config import (
     topic_config,
     topic_config_entries,
 )
+from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
+
+
+def values_of(config: TopicConfig) -> dict[str, object]:
+    """The value of every topic key of the kernel."""
+    return {key.name: config[key] for key in keys.KERNEL_KEYS if key.scope == "topic"}
 
 
 def test_without_settings_a_topic_has_kafkas_defaults() -> None:
     config = Config.from_mapping({})
-    assert topic_config(config, {}) == TopicConfig()
+    assert values_of(topic_config(config, {})) == values_of(TopicConfig())
     assert topic_config(config, {}) is topic_config(config, {})
-    assert TopicConfig().segment_ms == 7 * 24 * 3600 * 1000
+    assert TopicConfig()[keys.SEGMENT_MS] == 7 * 24 * 3600 * 1000
 
 
 BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
@@ -60,8 +66,7 @@ def test_broker_keys_give_the_defaults(
 def test_a_topics_own_setting_wins() -> None:
     config = Config.from_mapping({"log.segment.bytes": 2_000_000})
     topic = topic_config(config, {"segment.bytes": "3000000", "preallocate": "TRUE"})
-    assert (topic.segment_bytes, topic.preallocate) == (3_000_000, True)
-    assert topic[keys.SEGMENT_BYTES] == 3_000_000
+    assert (topic[keys.SEGMENT_BYTES], topic[keys.PREALLOCATE]) == (3_000_000, True)
 
 
 PROBLEMS: list[tuple[str, str | None, str]] = [
@@ -103,7 +108,7 @@ def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
         "min.insync.replicas": "1",
         "unclean.leader.election.enable": "false",
     }
-    assert topic_config(config, overrides) == TopicConfig()
+    assert topic_config(config, overrides) == topic_config(config, {})
     listed = {entry.name: entry for entry in topic_config_entries(config, overrides)}
     assert listed["local.retention.ms"] == TopicConfigEntry("local.retention.ms", "-2", "topic")
 
@@ -111,17 +116,8 @@ def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
 def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings() -> None:
     config = Config.from_mapping({})
     topic, problems = checked_topic_config(config, {"strange.key": "1", "segment.bytes": "2000000"})
-    assert topic.segment_bytes == 2_000_000
+    assert topic[keys.SEGMENT_BYTES] == 2_000_000
     assert problems == ["Unknown topic config name: strange.key"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "compacted"),
-    [("delete", False), ("compact", True), ("compact,delete", True), ("delete,compact", True), ("", False)],
-)
-def test_what_makes_a_topic_compacted(policy: str, compacted: bool) -> None:
-    config = Config.from_mapping({})
-    assert topic_config(config, {"cleanup.policy": policy}).is_compacted is compacted
 
 
 def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
@@ -139,6 +135,26 @@ def test_entries_tell_where_each_value_comes_from() -> None:
         "max.message.bytes", "77", "broker", "message.max.bytes"
     )
     assert entries["segment.bytes"] == TopicConfigEntry("segment.bytes", "1073741824", "default")
+
+
+def test_other_values_for_some_keys() -> None:
+    config = TopicConfig({"segment.bytes": 700}) | {"segment.ms": 5}
+    assert config == TopicConfig({"segment.bytes": 700, "segment.ms": 5})
+    assert (config[keys.SEGMENT_BYTES], config[keys.SEGMENT_MS]) == (700, 5)
+    assert config[keys.FLUSH_MESSAGES] == LONG_MAX
+
+
+def test_derive_makes_an_object_once_for_each_configuration() -> None:
+    config = TopicConfig({"segment.bytes": 700})
+    made: list[int] = []
+
+    def make(config: TopicConfig) -> int:
+        made.append(config[keys.SEGMENT_BYTES])
+        return made[-1]
+
+    assert [config.derive(make), config.derive(make)] == [700, 700]
+    assert (config | {"segment.bytes": 5}).derive(make) == 5
+    assert made == [700, 5]
 
 
 def test_a_broker_default_out_of_a_topic_keys_range_is_refused_at_start() -> None:

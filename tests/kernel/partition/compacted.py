@@ -25,7 +25,7 @@ from .parts import open_partition
 
 LeftKind = Literal["create time", "append time", "control"]
 LEFT_KINDS: tuple[LeftKind, ...] = get_args(LeftKind)
-SMALL_SEGMENTS = TopicConfig(segment_bytes=500)
+SMALL_SEGMENTS = TopicConfig({"segment.bytes": 500})
 
 FoundRecord = tuple[int, int]
 """Timestamp and offset."""

@@ -127,7 +127,7 @@ def test_a_partition_that_is_gone_takes_and_gives_nothing() -> None:
 
 
 def test_a_batch_larger_than_a_segment_is_refused() -> None:
-    config = TopicConfig(segment_bytes=1000)
+    config = TopicConfig({"segment.bytes": 1000})
     partition = open_partition(config=config)
     with pytest.raises(BatchTooLarge):
         partition.append(make_batch([b"x" * 1000], producer_id=1, producer_epoch=0, base_sequence=0))
@@ -137,7 +137,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 
 
 def test_a_snapshot_of_producers_is_written_at_every_roll() -> None:
-    partition = open_partition(config=TopicConfig(segment_bytes=300))
+    partition = open_partition(config=TopicConfig({"segment.bytes": 300}))
     for sequence in range(6):
         partition.append(sent(1, 0, sequence))
     bases = [segment.base_offset for segment in partition.store.segments()]

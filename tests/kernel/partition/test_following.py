@@ -25,7 +25,7 @@ from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
 
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
-SMALL_SEGMENTS = TopicConfig(segment_bytes=400)
+SMALL_SEGMENTS = TopicConfig({"segment.bytes": 400})
 END = 10
 
 

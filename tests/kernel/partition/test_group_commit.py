@@ -49,7 +49,7 @@ def partition_on(flush_messages: int) -> tuple[Partition, Disk]:
     store = new_store()
     disk = Disk(lambda: store.log_end_offset)
     store.flush = disk.flush  # type: ignore[method-assign]
-    return open_partition(store, TopicConfig(flush_messages=flush_messages)), disk
+    return open_partition(store, TopicConfig({"flush.messages": flush_messages})), disk
 
 
 async def wait_visible(partition: Partition, end_offset: int) -> None:

@@ -22,7 +22,7 @@ from .parts import new_store, offsets_in, open_partition, sent
 
 SEQUENCES = 2**31
 RETAINED = 5
-CONFIG = TopicConfig(segment_bytes=700)
+CONFIG = TopicConfig({"segment.bytes": 700})
 counts = st.integers(1, 4)
 
 

@@ -28,7 +28,7 @@ from .parts import (
 )
 
 CHECKPOINT = "leader-epoch-checkpoint"
-SMALL_SEGMENTS = TopicConfig(segment_bytes=400)
+SMALL_SEGMENTS = TopicConfig({"segment.bytes": 400})
 
 
 def newest(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, object, int]]:

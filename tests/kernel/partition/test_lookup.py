@@ -25,7 +25,7 @@ from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_c
 from .parts import batch_of, compressed, open_partition
 
 BASE = 1_600_000_000_000
-SMALL_SEGMENTS = TopicConfig(segment_bytes=500)
+SMALL_SEGMENTS = TopicConfig({"segment.bytes": 500})
 
 batches = st.lists(
     st.tuples(st.integers(0, 4), st.lists(st.integers(0, 50), min_size=1, max_size=5)), max_size=10
@@ -80,7 +80,7 @@ def test_records_below_the_log_start_are_not_there(
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_a_batch_that_the_log_starts_in(kind: str) -> None:
     clock = FakeClock(BASE + 5)
-    partition = open_partition(config=TopicConfig(message_timestamp_type=kind), clock=clock)
+    partition = open_partition(config=TopicConfig({"message.timestamp.type": kind}), clock=clock)
     partition.append(make_batch([b"v"] * 4, timestamps=BASE + 5))
     partition.store.raise_log_start(2)
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 5, 2, 0)
@@ -101,7 +101,7 @@ def test_the_leader_epoch_is_that_of_the_batch() -> None:
 def test_append_time_points_to_the_batch() -> None:
     """All its records have the same time, so the first of them is meant."""
     clock = FakeClock(BASE)
-    partition = open_partition(config=TopicConfig(message_timestamp_type="LogAppendTime"), clock=clock)
+    partition = open_partition(config=TopicConfig({"message.timestamp.type": "LogAppendTime"}), clock=clock)
     for codec in (0, 4):
         clock.advance(10)
         partition.append(compressed(make_batch([b"v"] * 3, timestamps=[1, 2, 3]), codec))
@@ -250,7 +250,7 @@ def test_whatever_compaction_left_the_record_is_the_first_one(
 
 def test_segments_before_a_time() -> None:
     clock = FakeClock(BASE)
-    partition = open_partition(config=TopicConfig(segment_bytes=300), clock=clock)
+    partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
     for _ in range(4):
         partition.append(make_batch([b"x" * 200], timestamps=BASE))
         clock.advance(100)

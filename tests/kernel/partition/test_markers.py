@@ -114,7 +114,7 @@ def test_a_marker_is_stamped_and_read_again() -> None:
 
 def test_a_topic_that_stamps_the_time_of_appending_stamps_markers() -> None:
     clock = FakeClock()
-    partition = open_partition(config=TopicConfig(message_timestamp_type="LogAppendTime"), clock=clock)
+    partition = open_partition(config=TopicConfig({"message.timestamp.type": "LogAppendTime"}), clock=clock)
     assert partition.append_marker(1, 0, 0, commit=True).log_append_time_ms == clock.now_ms
     assert parse_header(content(partition.read(0, 1000, UNCOMMITTED))).is_append_time
 
@@ -162,7 +162,7 @@ def test_a_marker_of_a_producer_that_is_not_known() -> None:
 
 
 async def test_what_is_not_durable_yet_is_neither_shown_nor_decided() -> None:
-    partition = open_partition(config=TopicConfig(flush_messages=1))
+    partition = open_partition(config=TopicConfig({"flush.messages": 1}))
     partition.commit.durable_offset = 0
     data = write(partition, 1, 0, 2)
     assert (data.flush_due, ends(partition)) == (True, (0, 0, 2))
@@ -175,7 +175,7 @@ async def test_what_is_not_durable_yet_is_neither_shown_nor_decided() -> None:
 
 
 async def test_an_ended_transaction_holds_readers_back_until_its_marker_is_durable() -> None:
-    partition = open_partition(config=TopicConfig(flush_messages=4))
+    partition = open_partition(config=TopicConfig({"flush.messages": 4}))
     write(partition, 1, 0)
     write(partition, 2, 0)
     partition.append_marker(1, 0, 0, commit=True)
@@ -263,7 +263,7 @@ def test_expiry_keeps_producers_with_an_open_transaction() -> None:
 
 
 def test_stray_snapshots_go_and_those_of_segments_and_the_newest_stay() -> None:
-    config = TopicConfig(segment_bytes=300)
+    config = TopicConfig({"segment.bytes": 300})
     store = new_store(config)
     for _ in range(4):
         partition = open_partition(store, config)

@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, MessageTooLarge
 from tidelog.kernel.partition import record_checks, validation
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import (
     QUICK_BYTES,
@@ -31,7 +32,7 @@ from .parts import batch_of, changed, compressed, open_partition, sent
 
 SNAPPY, ZSTD = 2, 4
 CODECS = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
-COMPACTED = TopicConfig(cleanup_policy=("compact",))
+COMPACTED = TopicConfig({"cleanup.policy": ("compact",)})
 SMALL = 3
 LARGE = QUICK_RECORDS + 1
 
@@ -150,7 +151,10 @@ async def test_few_records_that_are_much_work_take_many_steps(
 ) -> None:
     batch = of_one_record(packed, codec)
     header = parse_header(batch)
-    assert sum(1 for _ in validate_in_steps(batch, header, COMPACTED, header.max_timestamp)) >= least_steps
+    assert (
+        sum(1 for _ in validate_in_steps(batch, header, PartitionConfig.of(COMPACTED), header.max_timestamp))
+        >= least_steps
+    )
     partition = open_partition(config=COMPACTED)
     with pytest.raises(ChecksTakeLong):
         partition.append(batch, checks=RecordChecks.QUICK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import attrs
 import pytest
 
 from tidelog.kernel.config import TopicConfig
@@ -26,7 +25,7 @@ def tasks() -> ManualTasks:
 def partition(tasks: ManualTasks) -> Partition:
     """A new partition that rolls every three batches."""
     clock = FakeClock()
-    config = attrs.evolve(TopicConfig(), segment_bytes=1000)
+    config = TopicConfig({"segment.bytes": 1000})
     store = MemoryPartitionStore(config, clock)
     return Partition(
         TopicPartition("t", 0), uuid4(), store, config, clock, tasks.in_thread, tasks.run_shielded

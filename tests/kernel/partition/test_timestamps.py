@@ -14,7 +14,7 @@ from tidelog.kernel.testing import FakeClock, make_batch
 
 from .parts import changed, compressed, content, open_partition
 
-LOG_APPEND_TIME = TopicConfig(message_timestamp_type="LogAppendTime")
+LOG_APPEND_TIME = TopicConfig({"message.timestamp.type": "LogAppendTime"})
 NOW = FakeClock().now_ms
 
 
@@ -76,7 +76,7 @@ async def test_the_max_timestamp_is_that_of_the_records(codec: int, wrong: int) 
 
 @pytest.mark.parametrize("wrong", WRONG_MAX)
 def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
-    partition = open_partition(config=TopicConfig(cleanup_policy=("compact",)))
+    partition = open_partition(config=TopicConfig({"cleanup.policy": ("compact",)}))
     batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])
     partition.append(changed(batch, max_timestamp=wrong))
     assert stored_header(partition).max_timestamp == NOW - 5

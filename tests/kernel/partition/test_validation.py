@@ -7,7 +7,6 @@ from contextlib import nullcontext
 
 import pytest
 
-from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
     BrokerError,
     CorruptBatch,
@@ -17,6 +16,7 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.validation import needs_record_checks, validate_batch, validate_records
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
@@ -109,7 +109,7 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
 @pytest.mark.parametrize(("make", "error", "said"), REFUSED.values(), ids=REFUSED)
 def test_refused(make: Callable[[], bytearray], error: type[BrokerError], said: str) -> None:
     with pytest.raises(error, match=said):
-        validate_batch(make(), TopicConfig())
+        validate_batch(make(), PartitionConfig())
 
 
 ACCEPTED: dict[str, Callable[[], bytearray]] = {
@@ -130,23 +130,23 @@ ACCEPTED: dict[str, Callable[[], bytearray]] = {
 @pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
 def test_accepted(make: Callable[[], bytearray]) -> None:
     batch = make()
-    assert validate_batch(batch, TopicConfig()) == parse_header(batch)
-    assert validate_batch(memoryview(batch), TopicConfig()) == parse_header(batch)
+    assert validate_batch(batch, PartitionConfig()) == parse_header(batch)
+    assert validate_batch(memoryview(batch), PartitionConfig()) == parse_header(batch)
 
 
 def test_the_largest_batch_is_as_large_as_configured() -> None:
     batch = batch_of(10)
-    validate_batch(batch, TopicConfig(max_message_bytes=len(batch)))
+    validate_batch(batch, PartitionConfig(max_message_bytes=len(batch)))
     with pytest.raises(
         MessageTooLarge, match=rf"{len(batch)} bytes exceeds max.message.bytes={len(batch) - 1}"
     ):
-        validate_batch(batch, TopicConfig(max_message_bytes=len(batch) - 1))
+        validate_batch(batch, PartitionConfig(max_message_bytes=len(batch) - 1))
 
 
 def test_size_is_checked_before_all_else() -> None:
     """A batch that is too large is not worth a CRC over it."""
     with pytest.raises(MessageTooLarge):
-        validate_batch(with_byte(17, 99), TopicConfig(max_message_bytes=10))
+        validate_batch(with_byte(17, 99), PartitionConfig(max_message_bytes=10))
 
 
 def header_of(base: int, newest: int) -> BatchHeader:
@@ -156,7 +156,7 @@ def header_of(base: int, newest: int) -> BatchHeader:
     )
 
 
-LIMITS = TopicConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
+LIMITS = PartitionConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_timestamps_within_the_limits(base: int, newest: int) -> None:
 )
 def test_records_are_looked_at_when_the_header_cannot_be_right(base: int, newest: int) -> None:
     assert needs_record_checks(header_of(base, newest), LIMITS, NOW)
-    append_time = TopicConfig(message_timestamp_type="LogAppendTime")
+    append_time = PartitionConfig(message_timestamp_type="LogAppendTime")
     assert not needs_record_checks(header_of(base, newest), append_time, NOW)
 
 
@@ -216,17 +216,17 @@ def test_each_record_is_compared_with_the_limits(codec: int, times: list[int], a
 
 
 def test_kafkas_defaults_allow_any_past_and_an_hour_ahead() -> None:
-    assert not needs_record_checks(header_of(0, NOW + 3_600_000), TopicConfig(), NOW)
-    assert needs_record_checks(header_of(0, NOW + 3_600_001), TopicConfig(), NOW)
+    assert not needs_record_checks(header_of(0, NOW + 3_600_000), PartitionConfig(), NOW)
+    assert needs_record_checks(header_of(0, NOW + 3_600_001), PartitionConfig(), NOW)
     for ahead_ms, is_taken in ((3_600_000, True), (3_600_001, False)):
         batch = compressed(make_batch(timestamps=NOW + ahead_ms), 3)
         with nullcontext() if is_taken else pytest.raises(InvalidTimestamp):
-            validate_records(batch, parse_header(batch), TopicConfig(), NOW)
+            validate_records(batch, parse_header(batch), PartitionConfig(), NOW)
 
 
 def test_a_client_cannot_know_the_append_time() -> None:
     batch = changed(batch_of(3), attributes=TIMESTAMP_TYPE_BIT)
-    validate_batch(batch, TopicConfig())
+    validate_batch(batch, PartitionConfig())
     with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
-        validate_batch(batch, TopicConfig(message_timestamp_type="LogAppendTime"))
+        validate_batch(batch, PartitionConfig(message_timestamp_type="LogAppendTime"))
     assert [record.batch_index for record in error.value.record_errors] == [0, 1, 2]

@@ -25,7 +25,7 @@ from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, region_bytes
 from tidelog.kernel.testing import make_batch
 
-CONFIG = TopicConfig(segment_bytes=900, index_interval_bytes=200, segment_index_bytes=400)
+CONFIG = TopicConfig({"segment.bytes": 900, "index.interval.bytes": 200, "segment.index.bytes": 400})
 PRODUCERS = st.integers(1, 4)
 STEPS = st.sampled_from(
     ["begin or go on", "begin or go on", "commit", "abort", "abort", "outside", "no producer"]

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.peers import PeerUnavailableError, find_kafka
-from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.validation import validate_batch, validate_records
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     """A batch and the topic that it is sent to."""
 
     batch: bytes
-    config: TopicConfig
+    config: PartitionConfig
 
     def line(self) -> str:
         config = self.config
@@ -182,8 +182,8 @@ def sample(dice: random.Random) -> Sample:
     if dice.random() < 0.3:
         records = spoiled(dice, records)
     codec = dice.choice([0, 0, 1, 3, 4])
-    config = TopicConfig(
-        cleanup_policy=("compact",) if codec == 0 or dice.random() < 0.3 else ("delete",),
+    config = PartitionConfig(
+        is_compacted=codec == 0 or dice.random() < 0.3,
         message_timestamp_type=dice.choice(["CreateTime"] * 4 + ["LogAppendTime"]),
         message_timestamp_before_max_ms=dice.choice([NO_LIMIT, NO_LIMIT, DAY_MS]),
         message_timestamp_after_max_ms=dice.choice([HOUR_MS, HOUR_MS, 1000 * DAY_MS]),

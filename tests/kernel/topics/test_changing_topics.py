@@ -10,13 +10,16 @@ import pytest
 import trio
 
 from tests.crash.core import Core
+from tidelog.kernel.config import keys
 from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
-from tidelog.kernel.partition import Isolation
+from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
+from tidelog.plugins.storage_file.log_config import LogConfig
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
 
@@ -28,13 +31,19 @@ def dynamic(core: Core) -> DynamicConfig:
     return changes
 
 
+def store_config(partition: Partition) -> LogConfig:
+    """What the store of a partition goes by."""
+    assert isinstance(partition.store, FilePartitionStore)
+    return partition.store.config
+
+
 async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic = await core.create("orders", 2)
     await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == dict(SETTINGS)
-    assert [partition.config.segment_bytes for partition in topic.partitions] == [2000000] * 2
+    assert [store_config(partition).segment_bytes for partition in topic.partitions] == [2000000] * 2
     assert topic.partitions[0].append(make_batch([b"x"])).flush_due
     core.abandon()
     await core.open()
@@ -95,7 +104,7 @@ async def test_what_was_kept_from_another_broker_hinders_no_change(tmp_path: Pat
 
     await core.topics.alter_config("orders", more)
     assert topic.overrides == {**kept, "flush.ms": "5"}
-    assert topic.config.flush_ms == 5
+    assert topic.config[keys.FLUSH_MS] == 5
     with pytest.raises(InvalidTopicConfig, match=r"no\.such\.key"):
         await core.topics.alter_config("orders", replaced_by([("no.such.key", "2")]))
     await core.close()
@@ -153,12 +162,12 @@ async def test_what_is_set_for_the_broker_outlives_it(tmp_path: Path) -> None:
     changes = dynamic(core)
     await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
     await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
-    assert (topic.config.flush_messages, topic.config.segment_ms) == (7, 5000)
+    assert (topic.config[keys.FLUSH_MESSAGES], topic.config[keys.SEGMENT_MS]) == (7, 5000)
     core.abandon()
     fresh = Core(tmp_path)
     await fresh.open()
     dynamic(fresh)
     fresh.topics.refresh_configs()
     config = fresh.topics.get("orders").config
-    assert (config.flush_messages, config.segment_ms) == (7, 5000)
+    assert (config[keys.FLUSH_MESSAGES], config[keys.SEGMENT_MS]) == (7, 5000)
     await fresh.close()

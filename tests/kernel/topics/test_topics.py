@@ -24,6 +24,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import AppendWaiter, Isolation
+from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.seams.storage import (
     PartitionSpec,
     PartitionStore,
@@ -197,8 +198,8 @@ async def test_a_new_topic() -> None:
         TopicPartition("flights", index) for index in range(3)
     ]
     assert {partition.topic_id for partition in topic.partitions} == {topic.topic_id}
-    assert topic.config.max_message_bytes == 1000
-    assert topic.partitions[2].config is topic.config
+    assert topic.config[keys.MAX_MESSAGE_BYTES] == 1000
+    assert topic.partitions[2].config == PartitionConfig.of(topic.config)
     assert dict(topic.overrides) == {"max.message.bytes": "1000"}
     assert scene.topics.find("flights") is scene.topics.get("flights") is topic
     assert (
@@ -259,7 +260,7 @@ async def test_refused(scene: Scene, new: NewTopic, error: type[Exception]) -> N
 
 async def test_a_check_creates_nothing(scene: Scene) -> None:
     record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
-    assert (record.name, record.partitions, config.segment_bytes) == ("new", 7, 2_000_000)
+    assert (record.name, record.partitions, config[keys.SEGMENT_BYTES]) == ("new", 7, 2_000_000)
     assert scene.names() == ([], [])
     assert scene.disk.steps == []
 
@@ -474,7 +475,7 @@ async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
     await scene.storage.close()
     topics = scene.again()
     await topics.load()
-    assert topics.get("flights").config.max_message_bytes == 5000
+    assert topics.get("flights").config[keys.MAX_MESSAGE_BYTES] == 5000
     assert "topic flights: Unknown topic config name: of.a.plugin" in caplog.text
     assert "topic flights: segment.bytes" in caplog.text
 

@@ -10,6 +10,7 @@ import trio
 from tests.plugins.protocol_kafka.handlers.client import Client, Step
 from tests.plugins.protocol_kafka.handlers.topics import new_topic
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import keys
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity, TransactionState
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -102,7 +103,7 @@ async def test_all_configurations_are_changed(broker: Broker) -> None:
         )
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
     await ask_and_leave(broker, INCREMENTAL_ALTER_CONFIGS, 1, request)
-    assert [broker.topics.get(name).config.flush_messages for name in NAMES] == [7, 7, 7]
+    assert [broker.topics.get(name).config[keys.FLUSH_MESSAGES] for name in NAMES] == [7, 7, 7]
 
 
 async def begun_transaction(broker: Broker) -> ProducerIdentity:

@@ -7,7 +7,6 @@ import threading
 import time
 from pathlib import Path
 
-import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -58,7 +57,7 @@ async def test_a_partition_is_renamed_at_once_and_removed_later(
     scene: LogDirectoryScene, clock: MockClock
 ) -> None:
     del clock
-    spec = scene.spec(config=attrs.evolve(TopicConfig(), file_delete_delay_ms=DELAY_S * 1000))
+    spec = scene.spec(config=TopicConfig({"file.delete.delay.ms": DELAY_S * 1000}))
     (store,) = await scene.storage.open_partitions([spec])
     batch = append(store)
     region = store.read(0, 1000, 1)
@@ -173,7 +172,7 @@ async def test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_n
     store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 3, 600)
     store.delete_segments_before(1)
-    spec = scene.spec("other", config=attrs.evolve(TopicConfig(), file_delete_delay_ms=0))
+    spec = scene.spec("other", config=TopicConfig({"file.delete.delay.ms": 0}))
     (other,) = await scene.storage.open_partitions([spec])
     await scene.storage.delete_partitions([(spec.topic_partition, other)])
     await trio.sleep(2)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import attrs
 import pytest
 import trio
 
@@ -99,7 +98,7 @@ async def test_it_finds_no_fault_with_recovered_files(
 
 async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
     """A log of several segments full of transactions; how many records and markers it has."""
-    config = attrs.evolve(TopicConfig(), segment_bytes=2000, index_interval_bytes=500)
+    config = TopicConfig({"segment.bytes": 2000, "index.interval.bytes": 500})
     (store,) = await scene.storage.open_partitions([scene.spec(config=config)])
     partition = open_partition(store, config, scene.clock)
     records = markers = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
@@ -102,9 +101,9 @@ async def test_a_format_that_nobody_offers_is_refused(tmp_path: Path, tasks: Bac
         await scene.storage.open()
     scene = formats_scene(tmp_path / "topic", tasks, "memory")
     await scene.storage.open()
-    scene.storage.check_topic(attrs.evolve(scene.config.default_topic_config, index_format="sparse"))
+    scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "sparse"})
     with pytest.raises(InvalidTopicConfig, match=r"index\.format = 'btree': no plugin"):
-        scene.storage.check_topic(attrs.evolve(scene.config.default_topic_config, index_format="btree"))
+        scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "btree"})
     await scene.close()
 
 

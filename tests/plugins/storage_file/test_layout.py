@@ -7,7 +7,6 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
 import pytest
 
 from tests.plugins.storage_file.files import (
@@ -161,7 +160,7 @@ async def test_active_indexes_are_preallocated_and_others_trimmed(scene: LogDire
 
 
 async def test_a_log_is_preallocated_on_request_and_trimmed_at_the_end(scene: LogDirectoryScene) -> None:
-    spec = scene.spec(config=attrs.evolve(TopicConfig(), preallocate=True, segment_bytes=100_000))
+    spec = scene.spec(config=TopicConfig({"preallocate": True, "segment.bytes": 100_000}))
     store: PartitionStore
     (store,) = await scene.storage.open_partitions([spec])
     content = append_many(store, 3, 1000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene, offset_entries, time_entries
@@ -12,6 +11,7 @@ from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
+from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.segments.rolling import RollPolicy
 
 HOUR_MS = 3_600_000
@@ -50,14 +50,19 @@ async def test_an_old_idle_segment_does_not_roll_while_it_is_empty(scene: LogDir
     assert bases(store) == [0]
 
 
+def jitter_of(config: TopicConfig) -> int:
+    """The jitter that a segment of a topic draws."""
+    return RollPolicy.of(LogConfig.of(config)).jitter_ms
+
+
 def test_jitter_makes_segments_roll_earlier_by_a_random_while() -> None:
-    config = attrs.evolve(TopicConfig(), segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS // 2)
-    jitters = {RollPolicy.of(config).jitter_ms for _ in range(200)}
+    config = TopicConfig({"segment.ms": HOUR_MS, "segment.jitter.ms": HOUR_MS // 2})
+    jitters = {jitter_of(config) for _ in range(200)}
     assert len(jitters) > 100
     assert all(0 <= jitter < HOUR_MS // 2 for jitter in jitters)
-    assert RollPolicy.of(attrs.evolve(config, segment_jitter_ms=0)).jitter_ms == 0
+    assert jitter_of(config | {"segment.jitter.ms": 0}) == 0
     # Never more than the whole age, whatever the configuration says.
-    assert RollPolicy.of(attrs.evolve(config, segment_ms=1, segment_jitter_ms=HOUR_MS)).jitter_ms == 0
+    assert jitter_of(config | {"segment.ms": 1, "segment.jitter.ms": HOUR_MS}) == 0
 
 
 async def test_a_full_offset_index_rolls(scene: LogDirectoryScene) -> None:

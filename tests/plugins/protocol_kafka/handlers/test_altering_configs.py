@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import keys
 from tidelog.kernel.errors import MessageTooLarge
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -165,7 +166,7 @@ async def test_topics_go_by_what_is_set_for_brokers(
     assert (await increment(client, change, kind=BROKER_RESOURCE, name=name)).error_code == 0
     assert topic.partitions[0].config.max_message_bytes == 1000
     assert own.partitions[0].config.max_message_bytes == 777
-    assert (await new_topic(broker, "later")).config.max_message_bytes == 1000
+    assert (await new_topic(broker, "later")).config[keys.MAX_MESSAGE_BYTES] == 1000
     assert await told(client, "max.message.bytes") == ("1000", source)
     assert await told(client, "message.max.bytes", BROKER_RESOURCE, "1") == ("1000", source)
     undo = ("message.max.bytes", DELETE, None)

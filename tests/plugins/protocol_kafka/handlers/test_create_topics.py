@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import keys
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.messages.api import CREATE_TOPICS
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
@@ -105,7 +106,7 @@ async def test_the_configuration_is_told_with_its_source(
     assert configs["message.timestamp.type"] == ("LogAppendTime", 1)
     assert configs["segment.bytes"] == ("1073741824", 5)
     assert not any(config.is_sensitive or config.read_only for config in result.configs or [])
-    assert broker.topics.get("flights").config.max_message_bytes == 2000
+    assert broker.topics.get("flights").config[keys.MAX_MESSAGE_BYTES] == 2000
 
 
 async def test_a_partition_for_each_assignment(client: Client, broker: Broker) -> None:

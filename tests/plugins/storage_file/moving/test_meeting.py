@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import pytest
 
 from tests.deadlines import DEADLINE_S
@@ -146,7 +145,7 @@ async def test_drafts_are_welcome_again_when_a_move_was_given_up(place: TwoDirec
 async def test_what_is_deleted_during_a_move_stays_deleted(place: TwoDirectories, step: str) -> None:
     store = place.store
     # The segments of the copy are larger, so that none of them begins where the log does.
-    store.configure(attrs.evolve(CONFIG, segment_bytes=500))
+    store.configure(CONFIG | {"segment.bytes": 500})
     batches = append_many(store, 30, 100)
     move = steps_to(place, step)
     first = store.segments()[5].base_offset

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import attrs
-
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
@@ -27,12 +25,13 @@ from tidelog.plugins.storage_file.recovery.opening import Placement, open_partit
 from tidelog.plugins.storage_file.services import Services
 
 PARTITION = TopicPartition("t", 0)
-CONFIG = attrs.evolve(
-    TopicConfig(),
-    segment_bytes=700,
-    index_interval_bytes=150,
-    segment_index_bytes=1200,
-    file_delete_delay_ms=0,
+CONFIG = TopicConfig(
+    {
+        "segment.bytes": 700,
+        "index.interval.bytes": 150,
+        "segment.index.bytes": 1200,
+        "file.delete.delay.ms": 0,
+    }
 )
 
 

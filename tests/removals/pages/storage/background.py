@@ -281,8 +281,8 @@ _CONFIGURATION: Final = (
     Removal(
         "Each topic key can be changed while its topic is used",
         f"{_FILE}/partition_store.py",
-        "        self.config = config\n        self.policy = RollPolicy.of(config)",
-        "        self.config = config",
+        "        self.config = config.derive(LogConfig.of)\n        self.policy = RollPolicy.of(self.config)",
+        "        self.config = config.derive(LogConfig.of)",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_changed_configuration_is_taken_into_use",
     ),
     Removal(

@@ -1,0 +1,19 @@
+"""What a log goes by of its topic's configuration."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from tidelog.kernel.config import TopicConfig
+from tidelog.plugins.storage_file.log_config import LogConfig
+
+
+@pytest.mark.parametrize("field", [field.name for field in attrs.fields(LogConfig) if field.name != "topic"])
+def test_log_config_takes_each_value_from_its_key(field: str) -> None:
+    topic = TopicConfig({field.replace("_", "."): "other"})
+    assert attrs.asdict(LogConfig.of(topic), recurse=False) == {
+        **attrs.asdict(LogConfig.of(TopicConfig()), recurse=False),
+        "topic": topic,
+        field: "other",
+    }
