@@ -76,7 +76,7 @@ bench: $(DEV_INSTALLED) ## measure tidelog and Apache Kafka side by side
 bench-smoke: $(DEV_INSTALLED) ## the benchmark's shortest run, tidelog alone
 	$(BIN)/python -m benchmarks --smoke
 
-mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/waiters.py: do tests fail? (JOBS=1 UPDATE=)
+mutants: $(DEV_INSTALLED) $(TOOLS)/cosmic-ray ## change one thing at a time in MODULE=kernel/partition/watermarks.py: do tests fail? (JOBS=1 UPDATE=)
 	PYTHONPATH=$(TOOLS)/cosmic-ray $(BIN)/python -m tests.mutation $(MODULE) --jobs $(JOBS) $(if $(UPDATE),--update) $(ARGS)
 
 fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by coverage (TARGET=frames|batches|directory MINUTES=5)

@@ -12,8 +12,16 @@ Source: seed 002, "LeaderEpochFileCache".
 from __future__ import annotations
 
 import bisect
+import logging
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import StorageError
+
+if TYPE_CHECKING:
+    from tidelog.kernel.partition.side_writes import SideWrites
+    from tidelog.kernel.seams.storage import PartitionStore
+
+_log = logging.getLogger(__name__)
 
 CHECKPOINT_NAME = "leader-epoch-checkpoint"
 VERSION = 0
@@ -40,15 +48,15 @@ class LeaderEpochs:
 
     @property
     def first_offset(self) -> int:
-        """Where the lineage begins, -1 without data."""
+        """Start offset of the oldest epoch, -1 without data."""
         return self._starts[0] if self._starts else NO_OFFSET
 
     def entries(self) -> list[tuple[int, int]]:
-        """All (epoch, start offset), oldest first."""
+        """Return all (epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` starts at `start_offset`; False when it is known or older than the newest."""
+        """Add `epoch`, which starts at `start_offset`; return False if it is not newer than the newest."""
         if epoch <= self.latest:
             return False
         self.truncate_from_end(start_offset)
@@ -58,7 +66,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The newest epoch that is not newer than `epoch`, and its end offset; (-1, -1) when unknown.
+        """Return the newest epoch that is not newer than `epoch`, and its end offset; (-1, -1) when unknown.
 
         For the newest epoch the end is the log end offset. This is what a follower or a consumer needs to see
         where its history parts from the log's.
@@ -73,12 +81,12 @@ class LeaderEpochs:
         return self._epochs[following - 1], self._starts[following]
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when it lies before the lineage."""
+        """Return the epoch that wrote `offset`, -1 when it lies before the lineage."""
         at = bisect.bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_EPOCH
 
     def truncate_from_end(self, offset: int) -> bool:
-        """Drop epochs that start at `offset` or later; whether any went."""
+        """Drop epochs that start at `offset` or later; return whether there were any."""
         keep = bisect.bisect_left(self._starts, offset)
         gone = keep < len(self._starts)
         del self._epochs[keep:], self._starts[keep:]
@@ -86,7 +94,10 @@ class LeaderEpochs:
         return gone
 
     def truncate_from_start(self, offset: int) -> bool:
-        """Let the lineage begin at `offset`: older epochs go, the one that holds it starts there."""
+        """Start the lineage at `offset`: drop older epochs, let the one that holds `offset` start there.
+
+        Returns whether anything changed.
+        """
         holds = bisect.bisect_right(self._starts, offset) - 1
         if holds < 0 or (self._starts[holds] == offset and holds == 0):
             return False
@@ -95,14 +106,14 @@ class LeaderEpochs:
         return True
 
     def encode(self) -> bytes:
-        """The checkpoint file's content."""
+        """Return the checkpoint file's content."""
         lines = [str(VERSION), str(len(self._epochs))]
         lines += [f"{epoch} {start}" for epoch, start in self.entries()]
         return ("\n".join(lines) + "\n").encode()
 
-    @classmethod
-    def decode(cls, content: bytes) -> LeaderEpochs:
-        """The lineage in a checkpoint file.
+    @staticmethod
+    def decode(content: bytes) -> LeaderEpochs:
+        """Parse a checkpoint file.
 
         Raises:
             CorruptEpochCheckpoint: it is not one, or epochs or offsets do not grow.
@@ -113,7 +124,7 @@ class LeaderEpochs:
             well_formed = int(version) == VERSION and int(count) == len(pairs)
         except ValueError as error:
             raise CorruptEpochCheckpoint(f"{CHECKPOINT_NAME} is malformed: {error}") from error
-        epochs = cls()
+        epochs = LeaderEpochs()
         if not well_formed or any(len(pair) != 2 or not epochs._extend(*pair) for pair in pairs):
             raise CorruptEpochCheckpoint(f"{CHECKPOINT_NAME} is malformed")
         return epochs
@@ -126,3 +137,99 @@ class LeaderEpochs:
         self._starts.append(start)
         self.latest = epoch
         return True
+
+
+class LeaderEpochFileCache(LeaderEpochs):
+    """The lineage of one partition, with its checkpoint file in the partition's directory."""
+
+    __slots__ = ("_name", "_side_writes", "_store")
+
+    def __init__(self, name: str, store: PartitionStore, side_writes: SideWrites) -> None:
+        """`name` of the partition, for logs; the lineage is empty until `load`."""
+        super().__init__()
+        self._name = name
+        self._store = store
+        self._side_writes = side_writes
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Add an epoch that begins with the batch at `start_offset`; write the file in the background."""
+        self.assign(epoch, start_offset)
+        self._write_soon()
+
+    def begin_durably(self, epoch: int, start_offset: int) -> None:
+        """Blocking: add an epoch and write the checkpoint, before any client can see the epoch.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self.assign(epoch, start_offset)
+        self._write()
+
+    def raise_log_start(self, offset: int) -> None:
+        """Start the lineage at `offset`; write the checkpoint in the background if that changes it."""
+        if self.truncate_from_start(offset):
+            self._write_soon()
+
+    def truncate_to(self, offset: int, *, rewrite: bool) -> None:
+        """Blocking: drop epochs that start at `offset` or later, and write the checkpoint if that changes it.
+
+        With `rewrite` it is written in any case: what waited to be written was dropped.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if self.truncate_from_end(offset) or rewrite:
+            self._write()
+
+    def load(self) -> int | None:
+        """Blocking: read the checkpoint, bounded by the log as it is.
+
+        Returns the newest epoch in the checkpoint, also if its start is beyond the log's end; None when there
+        is no usable checkpoint and the lineage has to be learned from the log.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        store = self._store
+        content = store.read_side_file(CHECKPOINT_NAME)
+        if content is None:
+            return NO_EPOCH if store.log_end_offset == store.log_start_offset else None
+        try:
+            self._set(LeaderEpochs.decode(content).entries())
+        except StorageError as error:
+            _log.warning("%s: %s; rebuilding it from the log", self._name, error)
+            return None
+        newest = self.latest
+        self.truncate_from_end(store.log_end_offset + 1)
+        self.truncate_from_start(store.log_start_offset)
+        self._learn_first_epochs()
+        return newest
+
+    def _learn_first_epochs(self) -> None:
+        """Learn from the log what the lineage lacks at its beginning.
+
+        After DeleteRecords the lineage is written at once and the log start only at the next checkpoint: a
+        kill in between brings records back that no epoch of the lineage covers.
+        """
+        later, known_from = self.entries(), self.first_offset
+        log_start = self._store.log_start_offset
+        if known_from <= log_start:
+            return
+        self._set([])
+        for header in self._store.headers(log_start):
+            if header.base_offset >= known_from:
+                break
+            self.assign(header.leader_epoch, max(header.base_offset, log_start))
+        for epoch, start in later:
+            self.assign(epoch, start)
+
+    def _set(self, entries: list[tuple[int, int]]) -> None:
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def _write(self) -> None:
+        self._store.write_side_file(CHECKPOINT_NAME, self.encode())
+
+    def _write_soon(self) -> None:
+        self._side_writes.soon(f"epochs {self._name}", CHECKPOINT_NAME, self.encode())

@@ -1,4 +1,4 @@
-"""What a partition does that another broker leads: append what the leader has, and cut off what it has not.
+"""What this broker does with a partition that another broker leads: append the leader's batches as they are.
 
 Sources: seed 002, "Follower append", "LeaderEpochFileCache", "ProducerStateManager" (`truncateAndReload`).
 """
@@ -6,12 +6,10 @@ Sources: seed 002, "Follower append", "LeaderEpochFileCache", "ProducerStateMana
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME
-from tidelog.kernel.partition.loading import restore_producers
-from tidelog.kernel.partition.snapshots import remove_snapshots
+from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -22,9 +20,6 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.control import EndMarker, decode_marker
 
-if TYPE_CHECKING:
-    from tidelog.kernel.partition.partition import Partition
-
 
 class LeadersBatch(NamedTuple):
     """A whole batch as the leader has it, and the marker in it, if it is one."""
@@ -34,16 +29,43 @@ class LeadersBatch(NamedTuple):
     marker: EndMarker | None
 
 
-def append_verbatim(partition: Partition, batches: bytearray | memoryview) -> None:
-    """Append the leader's batches with their offsets and epochs; see `Partition.append_as_follower`."""
-    for header, data, marker in list(_checked(memoryview(batches), partition.log_end_offset)):
-        epoch = header.leader_epoch
-        partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)
-        partition.leader_epoch = max(partition.leader_epoch, epoch)
+class Follower:
+    """A partition in the role of a follower; truncating to the leader's log is `Partition.truncate_to`."""
+
+    def __init__(self, partition: Partition) -> None:
+        """Let `partition` follow: from now on only `advance_high_watermark` moves its high watermark."""
+        self._partition = partition
+        partition.follow()
+
+    def append(self, batches: bytearray | memoryview) -> None:
+        """Append batches of the leader with their offsets and epochs; one that is cut short is left out.
+
+        Nothing is appended unless all of them are valid. Readers see them after `advance_high_watermark`.
+
+        Raises:
+            CorruptBatch: a CRC or a length is wrong.
+            InvalidRecord: offsets do not grow, or are in the log already.
+            StorageError: the disk refused; the batches before the one it refused are in the log.
+            BrokerError: the partition was taken offline; says why.
+        """
+        partition = self._partition
+        partition.check_online()
+        for header, data, marker in list(_checked(memoryview(batches), partition.log_end_offset)):
+            epoch = header.leader_epoch
+            partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)
+            partition.leader_epoch = max(partition.leader_epoch, epoch)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see what lies below `offset`, which the leader calls committed; it never goes back."""
+        watermarks = self._partition.watermarks
+        if offset < watermarks.log_end_offset:
+            watermarks.advance_partly(offset)
+        else:
+            watermarks.advance(watermarks.log_end_offset)
 
 
 def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
-    """The whole batches; the last one may be cut short, as a fetch leaves it, and then comes again."""
+    """Check the whole batches; the last one may be cut short, as a fetch leaves it, and then comes again."""
     position = 0
     while len(batches) - position >= HEADER_BYTES:
         header = parse_header(batches, position)
@@ -60,23 +82,3 @@ def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
         yield LeadersBatch(header, data, decode_marker(data, header) if is_marker else None)
         next_offset = header.next_offset
         position += header.size
-
-
-def cut_back(partition: Partition, offset: int) -> None:
-    """Blocking: drop what the leader has not; see `Partition.truncate_to`."""
-    if offset >= partition.log_end_offset:
-        return
-    store, watermarks = partition.store, partition.watermarks
-    # Before anything goes, so that nobody is shown what is about to.
-    high_watermark = min(watermarks.high_watermark, offset)
-    watermarks.hold_back(partition.log_start_offset, high_watermark)
-    forgotten = partition.side_writes.forget()
-    store.truncate_to(offset)
-    end = partition.log_end_offset = store.log_end_offset
-    partition.commit.truncated(end)
-    remove_snapshots(store, above=end)
-    if partition.epochs.truncate_from_end(end) or CHECKPOINT_NAME in forgotten:
-        store.write_side_file(CHECKPOINT_NAME, partition.epochs.encode())
-    # Transactions that end above the high watermark hold readers back: no snapshot tells of these.
-    restore_producers(partition, newest_snapshot=min(high_watermark, end), whole_log=False)
-    watermarks.set_back(partition.log_start_offset, min(high_watermark, end))

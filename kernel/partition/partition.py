@@ -3,8 +3,9 @@
     log start ≤ last stable ≤ high watermark ≤ log end
 
 `append` has no checkpoint between reading the log end offset and the bytes reaching the page cache: on one
-event loop that makes it atomic without a lock. What a follower does is in `following`. Sources: seed 002,
-"The append path", "Offset boundaries".
+event loop that makes it atomic without a lock. Each other concern has an owner: offsets and waiters
+`Watermarks`, durability `GroupCommit`, epochs `LeaderEpochFileCache`, producers and their snapshots
+`ProducerStateManager`. Sources: seed 002, "The append path", "Offset boundaries".
 """
 
 from __future__ import annotations
@@ -27,13 +28,11 @@ from tidelog.kernel.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition import flushing, following, keeping
-from tidelog.kernel.partition.beginning import begin_at
 from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.epochs import LeaderEpochs
+from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
-from tidelog.kernel.partition.markers import end_transaction
-from tidelog.kernel.partition.producers import ProducerStates, SentBatch
+from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
+from tidelog.kernel.partition.producers import SentBatch
 from tidelog.kernel.partition.record_checks import RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
@@ -43,8 +42,7 @@ from tidelog.kernel.partition.validation import (
     validate_batch,
     validate_records,
 )
-from tidelog.kernel.partition.waiters import AppendWaiter
-from tidelog.kernel.partition.watermarks import Watermarks
+from tidelog.kernel.partition.watermarks import AppendWaiter, Watermarks
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -88,19 +86,14 @@ class AppendResult(NamedTuple):
 
 
 class Partition:
-    """One partition of a topic, open; led by this broker unless `follows` is set.
-
-    Where another broker leads, only `advance_high_watermark` moves the high watermark.
-    """
+    """One partition of a topic, open; led by this broker unless it was told to `follow`."""
 
     __slots__ = (
         "_clock",
         "commit",
         "config",
         "epochs",
-        "follows",
         "leader_epoch",
-        "log_end_offset",
         "offline",
         "producers",
         "side_writes",
@@ -122,7 +115,7 @@ class Partition:
         run_shielded: Callable[[str, Callable[[], Awaitable[None]]], None],
         unpacking: Unpacking | None = None,
     ) -> None:
-        """Take over an opened store.
+        """Take over an opened store; `load_partition` is to be called before anything else.
 
         `in_thread(name, job)` runs a blocking job soon, off the event loop; `run_shielded(name, job)` runs
         one on the event loop that no request can cancel. `unpacking` is shared by all partitions.
@@ -132,29 +125,34 @@ class Partition:
         self.store = store
         self.config = config.derive(PartitionConfig.of)
         self.unpacking = unpacking or Unpacking()
-        self.producers = ProducerStates()
-        self.epochs = LeaderEpochs()
         self.leader_epoch = 0
-        self.follows = False
-        self.log_end_offset = store.log_end_offset
+        self.offline: BrokerError | None = None
+        self._clock = clock
+        name = str(topic_partition)
+        # A topic that was deleted meanwhile may already have a successor of its name.
+        self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
+        self.epochs = LeaderEpochFileCache(name, store, self.side_writes)
+        self.producers = ProducerStateManager(name, store, self.side_writes)
         self.watermarks = Watermarks(
             store.log_start_offset, store.log_end_offset, self.producers.transactions
         )
-        self.offline: BrokerError | None = None
-        self._clock = clock
         self.commit = GroupCommit(
-            store.durable_offset,
-            store.flush,
+            store,
+            self.watermarks,
+            self.config.flush_messages,
             partial(run_shielded, f"flush {topic_partition}"),
-            partial(flushing.flush_ended, self),
+            self.take_offline,
         )
-        # A topic that was deleted meanwhile may already have a successor of its name.
-        self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
 
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
-        return self.store.log_start_offset
+        return self.watermarks.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        return self.watermarks.log_end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -169,11 +167,21 @@ class Partition:
     @property
     def has_unflushed(self) -> bool:
         """Whether something was appended that no flush has made durable."""
-        return self.commit.durable_offset < self.log_end_offset
+        return self.commit.has_unflushed
+
+    @property
+    def follows(self) -> bool:
+        """Whether another broker leads: then only `Follower` moves the high watermark."""
+        return self.watermarks.follows
+
+    def follow(self) -> None:
+        """Take the role of a follower, see `Follower`."""
+        self.watermarks.follows = True
 
     def configure(self, config: TopicConfig) -> None:
         """Take a changed configuration into use: from the next append on it counts."""
         self.config = config.derive(PartitionConfig.of)
+        self.commit.flush_messages = self.config.flush_messages
         self.store.configure(config)
 
     def append(
@@ -274,7 +282,7 @@ class Partition:
     def _as_answered_then(self, sent: SentBatch) -> AppendResult:
         stamped = self.config.message_timestamp_type == LOG_APPEND_TIME
         time = sent.timestamp if stamped else NO_TIMESTAMP
-        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=flushing.is_due(self))
+        return AppendResult(sent.base_offset, sent.last_offset, time, flush_due=self.commit.is_due)
 
     def _append_stamped(
         self,
@@ -283,15 +291,11 @@ class Partition:
         append_time: int,
         marker: EndMarker | None = None,
     ) -> AppendResult:
-        base_offset = self.log_end_offset
+        base_offset = self.watermarks.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         stamp_offset(batch, base_offset, self.leader_epoch)
         self.write(batch, header, base_offset, last_offset, self.leader_epoch, marker)
-        if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:
-            self.commit.begin()
-            return AppendResult(base_offset, last_offset, append_time, flush_due=True)
-        self.watermarks.advance(last_offset + 1)
-        return AppendResult(base_offset, last_offset, append_time)
+        return AppendResult(base_offset, last_offset, append_time, self.commit.appended(last_offset + 1))
 
     def write(
         self,
@@ -302,10 +306,13 @@ class Partition:
         leader_epoch: int,
         marker: EndMarker | None,
     ) -> None:
-        """Put a batch that was checked and stamped at the log's end, and keep what is derived from the log.
+        """Write a batch that was checked and stamped at the log's end, and update the state derived from it.
+
+        Readers do not see it yet.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk refused the batch, and the log is as before; or the transaction index took
+                no entry, and the partition is offline.
         """
         try:
             rolled = self.store.append(batch, base_offset, last_offset, header.max_timestamp)
@@ -313,15 +320,24 @@ class Partition:
             _log.error("%s: append failed: %s", self.topic_partition, error)
             raise StorageError(f"{self.topic_partition}: the disk refused the batch: {error}") from error
         if rolled:
-            keeping.snapshot_soon(self, base_offset)
+            self.producers.snapshot_soon(base_offset)
         if leader_epoch > self.epochs.latest:
-            keeping.begin_epoch(self, leader_epoch, base_offset)
+            self.epochs.begin(leader_epoch, base_offset)
         if marker is not None:
-            end_transaction(self, header, base_offset, marker)
+            self._apply_marker(header, base_offset, marker)
         elif header.producer_id > NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
-        self.log_end_offset = last_offset + 1
-        self.watermarks.unseen_bytes += len(batch)
+        self.watermarks.appended(last_offset + 1, len(batch))
+
+    def _apply_marker(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
+        try:
+            self.producers.apply_marker(header, base_offset, marker)
+        except OSError as error:
+            # The log has the marker and the index does not. No state is written that includes the marker
+            # then, so the next start finds it in the log and adds the entry.
+            failure = StorageError(f"{self.topic_partition}: no entry in the transaction index: {error}")
+            self.take_offline(failure)
+            raise failure from error
 
     async def wait_flushed(self, offset: int) -> None:
         """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then.
@@ -331,7 +347,7 @@ class Partition:
         Raises:
             StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
         """
-        await flushing.wait_until_flushed(self, offset)
+        await self.commit.wait_flushed(offset)
 
     async def flush(self) -> None:
         """Make everything appended so far durable.
@@ -339,25 +355,30 @@ class Partition:
         Raises:
             StorageError: the disk refused.
         """
-        await flushing.flush_to_end(self)
+        await self.commit.flush_all()
 
-    def append_as_follower(self, batches: bytearray | memoryview) -> None:
-        """Append batches of the leader as they are; one that is cut short at the end is left out.
+    def replay_log(self, *, newest_snapshot: int, whole_log: bool) -> None:
+        """Blocking: restore producers from a snapshot at or below that offset and the log above it.
 
-        Nothing is appended unless all of them are sound. Readers see them after `advance_high_watermark`.
+        Aborted transactions that the store does not know are added to it. With `whole_log` epochs are learned
+        from all of the log, or else from what is read.
 
         Raises:
-            CorruptBatch: a CRC or a length is wrong.
-            InvalidRecord: offsets do not grow, or are in the log already.
-            StorageError: the disk refused; the batches before the one it refused are in the log.
+            OSError: the disk refused.
         """
-        if self.offline is not None:
-            raise self.offline.with_traceback(None)
-        self.follows = True
-        following.append_verbatim(self, batches)
+        store, producers, epochs = self.store, self.producers, self.epochs
+        snapshot_offset = producers.load_snapshot(newest_snapshot)
+        log_start = store.log_start_offset
+        from_offset = log_start if whole_log else max(snapshot_offset, log_start)
+        if from_offset >= store.log_end_offset:
+            return
+        for header in store.headers(from_offset):
+            epochs.assign(header.leader_epoch, header.base_offset)
+            if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:
+                producers.replay(header)
 
     def truncate_to(self, offset: int) -> None:
-        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it told.
+        """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it caused.
 
         Producers come back from the newest snapshot that is left and the log above it; open transactions,
         epochs and watermarks are those of the shorter log. Nothing is appended meanwhile.
@@ -365,25 +386,43 @@ class Partition:
         Raises:
             OSError: the disk refused.
         """
-        following.cut_back(self, offset)
-
-    def advance_high_watermark(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, which the leader calls committed; it never goes back."""
-        if offset < self.log_end_offset:
-            self.watermarks.advance_partly(offset)
-        else:
-            self.watermarks.advance(self.log_end_offset)
+        store, watermarks = self.store, self.watermarks
+        if offset >= watermarks.log_end_offset:
+            return
+        # Before anything goes, so that no reader is shown what is about to.
+        high_watermark = min(watermarks.high_watermark, offset)
+        watermarks.hold_back(high_watermark)
+        dropped_writes = self.side_writes.forget()
+        store.truncate_to(offset)
+        end = watermarks.log_end_offset = store.log_end_offset
+        self.commit.truncated(end)
+        self.producers.remove_snapshots(above=end)
+        self.epochs.truncate_to(end, rewrite=CHECKPOINT_NAME in dropped_writes)
+        # Transactions that end above the high watermark hold readers back: no snapshot has these.
+        self.replay_log(newest_snapshot=min(high_watermark, end), whole_log=False)
+        watermarks.reset(store.log_start_offset, min(high_watermark, end), end)
 
     def raise_log_start(self, offset: int) -> None:
-        """Let the log begin at `offset` (DeleteRecords); where it begins behind that already, it stays.
+        """Raise the log start offset (DeleteRecords); where the log begins behind `offset` already, it stays.
 
         Raises:
             OffsetOutOfRange: the offset is above the high watermark.
         """
-        begin_at(self, offset)
+        watermarks = self.watermarks
+        if not 0 <= offset <= watermarks.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition}: the log cannot begin at {offset}, its high watermark is "
+                f"{watermarks.high_watermark}"
+            )
+        if offset <= watermarks.log_start_offset:
+            return
+        self.store.raise_log_start(offset)
+        watermarks.raise_log_start(offset)
+        self.epochs.raise_log_start(offset)
+        self.producers.remove_snapshots_soon(below=offset)
 
     def delete_records_before(self, offset: int) -> None:
-        """Like `raise_log_start`, and let go of the segments that hold nothing else, in the background.
+        """Raise the log start offset, and remove segments that lie below it, in the background.
 
         Raises:
             OffsetOutOfRange: the offset is above the high watermark.
@@ -404,14 +443,14 @@ class Partition:
         """
         if self.offline is not None:
             raise self.offline.with_traceback(None)
-        limit = self.readable_end(isolation)
+        watermarks, store = self.watermarks, self.store
+        limit = watermarks.last_stable_offset if isolation else watermarks.high_watermark
         if offset == limit:
             return EMPTY_SLICE
-        store = self.store
-        if not store.log_start_offset <= offset <= self.log_end_offset:
+        if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:
             raise OffsetOutOfRange(
-                f"{self.topic_partition}: offset {offset} is not between log start {store.log_start_offset} "
-                f"and log end {self.log_end_offset}"
+                f"{self.topic_partition}: offset {offset} is not between log start "
+                f"{watermarks.log_start_offset} and log end {watermarks.log_end_offset}"
             )
         if offset > limit:
             return EMPTY_SLICE
@@ -453,23 +492,30 @@ class Partition:
         raise FencedLeaderEpoch(described) if epoch < self.leader_epoch else UnknownLeaderEpoch(described)
 
     def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-        """Tell `waiter` from now on whenever there is more for readers of that isolation."""
-        (self.watermarks.committed_waiters if isolation else self.watermarks.waiters).add(waiter)
+        """Notify `waiter` from now on whenever readers of that isolation can read more."""
+        self.watermarks.add_waiter(waiter, committed=isolation is Isolation.READ_COMMITTED)
 
     def remove_waiter(self, waiter: AppendWaiter) -> None:
-        """Tell it no longer."""
-        self.watermarks.waiters.discard(waiter)
-        self.watermarks.committed_waiters.discard(waiter)
+        """Notify `waiter` no longer."""
+        self.watermarks.remove_waiter(waiter)
 
     def abandon_waiters(self) -> None:
-        """Wake all who wait here: there is nothing to wait for any more."""
-        for waiter in (*self.watermarks.waiters, *self.watermarks.committed_waiters):
-            waiter.abandon()
+        """Wake all waiters: there is nothing to wait for any more."""
+        self.watermarks.abandon_waiters()
+
+    def check_online(self) -> None:
+        """Raise why the partition was taken offline, if it was.
+
+        Raises:
+            BrokerError: says why.
+        """
+        if self.offline is not None:
+            raise self.offline.with_traceback(None)
 
     def take_offline(self, reason: BrokerError | None = None) -> None:
-        """Refuse every append and read from now on (by default: it was deleted), and wake who waits."""
+        """Refuse every append and read from now on (by default: it was deleted), and wake the waiters."""
         self.offline = reason or UnknownTopicOrPartition(f"{self.topic_partition} is gone")
-        self.abandon_waiters()
+        self.watermarks.abandon_waiters()
 
     def close(self) -> None:
         """Blocking: write the producer snapshot of the log end, as a clean stop does, and close the store.
@@ -480,5 +526,5 @@ class Partition:
         failed = isinstance(self.offline, StorageError)
         self.take_offline()
         if not failed and (self.producers.entries or self.log_end_offset > 0):
-            keeping.write_last_snapshot(self)
+            self.producers.write_snapshot(self.log_end_offset)
         self.store.close()

@@ -61,6 +61,8 @@ class ProducerEntry:
 class ProducerStates:
     """All producers that a partition remembers, and their transactions."""
 
+    __slots__ = ("entries", "transactions")
+
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.transactions = Transactions()

@@ -1,46 +1,79 @@
-"""How far readers may read, and waking them when it is further than before.
+"""The offsets of one partition that bound what its readers may see, and waking readers when these move.
 
     log start ≤ last stable ≤ high watermark ≤ log end
 
-Source: seed 002, "Offset boundaries: LSO, LEO, HW, recovery point".
+A long poll (`AppendWaiter`) waits here for more than it can read now.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidelog.kernel.partition.transactions import Transactions
-from tidelog.kernel.partition.waiters import AppendWaiter
+
+
+class AppendWaiter:
+    """Calls `wake` once the partitions it waits at have grown by `missing_bytes` together."""
+
+    __slots__ = ("_missing", "_wake")
+
+    def __init__(self, missing_bytes: int, wake: Callable[[], None]) -> None:
+        self._missing = missing_bytes
+        self._wake = wake
+
+    def grew(self, size_bytes: int) -> None:
+        """Take note that readers of a partition can read `size_bytes` more."""
+        self._missing -= size_bytes
+        if self._missing <= 0:
+            self._wake()
+
+    def abandon(self) -> None:
+        """Wake at once, since the partition takes no more appends."""
+        self._missing = 0
+        self._wake()
 
 
 class Watermarks:
-    """High watermark and last stable offset of one partition, and who waits for them to move."""
+    """Log start, last stable offset, high watermark and log end of one partition, and the waiters for them.
+
+    With `follows` another broker leads: then neither an append nor a flush moves the high watermark.
+    """
 
     __slots__ = (
-        "_log_start",
         "_transactions",
         "_undecided_bytes",
+        "_unseen_bytes",
         "committed_waiters",
+        "follows",
         "high_watermark",
         "last_stable_offset",
-        "unseen_bytes",
+        "log_end_offset",
+        "log_start_offset",
         "waiters",
     )
 
-    def __init__(self, log_start: int, high_watermark: int, transactions: Transactions) -> None:
-        """`unseen_bytes` are to be counted up with every append."""
-        self._log_start = log_start
+    def __init__(self, log_start: int, log_end: int, transactions: Transactions) -> None:
+        """Let readers see all of the log until `reset` gives other bounds."""
         self._transactions = transactions
         self._undecided_bytes = 0
-        self.high_watermark = self.last_stable_offset = high_watermark
-        self.unseen_bytes = 0
+        self._unseen_bytes = 0
+        self.log_start_offset = log_start
+        self.high_watermark = self.last_stable_offset = self.log_end_offset = log_end
+        self.follows = False
         self.waiters: set[AppendWaiter] = set()
         self.committed_waiters: set[AppendWaiter] = set()
 
+    def appended(self, log_end: int, size_bytes: int) -> None:
+        """Move the log end after an append of `size_bytes`; readers do not see these bytes yet."""
+        self.log_end_offset = log_end
+        self._unseen_bytes += size_bytes
+
     def advance(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, and wake those who wait for it; it never goes back."""
+        """Raise the high watermark to `offset` and wake the waiters; it never goes back."""
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
-        size, self.unseen_bytes = self.unseen_bytes, 0
+        size, self._unseen_bytes = self._unseen_bytes, 0
         transactions = self._transactions
         if transactions.open or transactions.ended or self._undecided_bytes:
             self._undecided_bytes += size
@@ -53,40 +86,55 @@ class Watermarks:
             _wake(self.waiters, size)
 
     def advance_partly(self, offset: int) -> None:
-        """Like `advance`, where readers do not see all that was appended.
+        """Raise the high watermark as `advance` does, to an offset below the log end.
 
         How many of the unseen bytes lie below `offset` only the log knows. Waiters count all of them, now and
         again when the rest is shown: waking early does no harm, not waking would.
         """
-        unseen_bytes = self.unseen_bytes
+        unseen_bytes = self._unseen_bytes
         self.advance(offset)
-        self.unseen_bytes = unseen_bytes
+        self._unseen_bytes = unseen_bytes
 
     def raise_log_start(self, offset: int) -> None:
-        """The log begins at `offset` now: what lies below it is undecided for nobody."""
-        self._log_start = offset
+        """Raise the log start: a transaction that begins below it no longer holds readers back there."""
+        self.log_start_offset = offset
         self._advance_stable()
 
-    def set_back(self, log_start: int, high_watermark: int) -> None:
-        """Take these bounds of a log that was loaded or cut, and its open transactions, into account."""
-        self._log_start = log_start
+    def reset(self, log_start: int, high_watermark: int, log_end: int) -> None:
+        """Set the bounds of a log that was loaded or truncated; the open transactions are those of now."""
+        self.log_start_offset = log_start
         self.high_watermark = high_watermark
+        self.log_end_offset = log_end
         self.last_stable_offset = self._stable_offset()
-        self.unseen_bytes = self._undecided_bytes = 0
+        self._unseen_bytes = self._undecided_bytes = 0
 
-    def hold_back(self, log_start: int, high_watermark: int) -> None:
-        """Show nothing from `high_watermark` on, and committed readers nothing at all, until `set_back`.
+    def hold_back(self, high_watermark: int) -> None:
+        """Show nothing from `high_watermark` on, and committed readers nothing at all, until `reset`.
 
-        Transactions whose marker is about to be cut off were forgotten when they ended.
+        Transactions whose marker is about to be truncated were forgotten when they ended.
         """
         self.high_watermark = high_watermark
-        self.last_stable_offset = min(log_start, high_watermark)
+        self.last_stable_offset = min(self.log_start_offset, high_watermark)
+
+    def add_waiter(self, waiter: AppendWaiter, *, committed: bool) -> None:
+        """Notify `waiter` from now on whenever readers can read more; `committed`: committed readers."""
+        (self.committed_waiters if committed else self.waiters).add(waiter)
+
+    def remove_waiter(self, waiter: AppendWaiter) -> None:
+        """Notify `waiter` no longer."""
+        self.waiters.discard(waiter)
+        self.committed_waiters.discard(waiter)
+
+    def abandon_waiters(self) -> None:
+        """Wake all waiters: there is nothing to wait for any more."""
+        for waiter in (*self.waiters, *self.committed_waiters):
+            waiter.abandon()
 
     def _stable_offset(self) -> int:
         undecided = self._transactions.settle(self.high_watermark)
         if undecided is None:
             return self.high_watermark
-        return min(max(undecided, self._log_start), self.high_watermark)
+        return min(max(undecided, self.log_start_offset), self.high_watermark)
 
     def _advance_stable(self) -> None:
         before, self.last_stable_offset = self.last_stable_offset, self._stable_offset()

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_mirroring_file_comes_first_and_then_its_folder() -> None:
-    tests = quick_tests(Path("kernel/partition/waiters.py"), ROOT)
+    tests = quick_tests(Path("kernel/partition/watermarks.py"), ROOT)
 
-    assert tests[:2] == ["tests/kernel/partition/test_waiters.py", "tests/kernel/partition"]
+    assert tests[:2] == ["tests/kernel/partition/test_watermarks.py", "tests/kernel/partition"]
 
 
 def test_a_folder_without_quick_tests_its_own_is_covered_by_the_one_above() -> None:
@@ -30,5 +30,5 @@ def test_the_table_names_what_is_there(prefix: str, tests: tuple[str, ...]) -> N
 def test_a_folder_stands_for_its_modules() -> None:
     modules = modules_under(ROOT / "kernel" / "partition", ROOT)
 
-    assert Path("kernel/partition/waiters.py") in modules
+    assert Path("kernel/partition/watermarks.py") in modules
     assert all(module.suffix == ".py" for module in modules)

@@ -9,6 +9,7 @@ import attrs
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
@@ -74,11 +75,13 @@ class LeftBatch:
 
 
 def append_left(partition: Partition, batches: Sequence[LeftBatch]) -> list[FoundRecord]:
-    """Put batches at the log's end as they are; the records in them."""
+    """Put batches at the log's end as they are, and let readers see them; the records in them."""
     records: list[FoundRecord] = []
+    follower = Follower(partition)
     for left in batches:
         records += left.records(partition.log_end_offset)
-        partition.append_as_follower(left.encode(partition.log_end_offset))
+        follower.append(left.encode(partition.log_end_offset))
+    follower.advance_high_watermark(partition.log_end_offset)
     return records
 
 

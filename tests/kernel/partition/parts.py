@@ -74,7 +74,9 @@ def open_partition(
     config, clock = config or TopicConfig(), clock or FakeClock()
     store = new_store(config, clock) if store is None else store
     partition = Partition(TOPIC_PARTITION, TOPIC_ID, store, config, clock, in_thread, run_in_a_task)
-    partition.leader_epoch, partition.follows = leader_epoch, follows
+    partition.leader_epoch = leader_epoch
+    if follows:
+        partition.follow()
     load_partition(partition, clean_start=clean_start)
     return partition
 

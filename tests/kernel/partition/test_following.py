@@ -1,4 +1,4 @@
-"""What a follower does: append the leader's batches as they are, be told what is committed, cut back."""
+"""Follower and truncation: the leader's batches as they are, its high watermark, truncating to its log."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.kernel.partition.test_markers import aborted, ends, write
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
@@ -67,25 +68,25 @@ def state(partition: Partition) -> tuple[object, ...]:
 def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
     leading = leader(config)
     following = open_partition(new_store(config), config)
-    following.append_as_follower(bytearray(all_of(leading)))
+    Follower(following).append(bytearray(all_of(leading)))
     assert state(following) == state(leading)
     assert following.leader_epoch == 5
     assert ends(following) == (0, 0, END)
     for offset in range(END + 1):
-        following.advance_high_watermark(offset)
+        Follower(following).advance_high_watermark(offset)
         assert following.high_watermark == offset
-    following.advance_high_watermark(4)
-    following.advance_high_watermark(400)
+    Follower(following).advance_high_watermark(4)
+    Follower(following).advance_high_watermark(400)
     assert ends(following) == ends(leading)
     assert all_of(following) == all_of(leading)
 
 
 def test_readers_of_committed_data_wait_until_the_marker_is_committed_itself() -> None:
     following = open_partition()
-    following.append_as_follower(bytearray(all_of(leader())))
+    Follower(following).append(bytearray(all_of(leader())))
     stable: list[int] = []
     for offset in range(1, END + 1):
-        following.advance_high_watermark(offset)
+        Follower(following).advance_high_watermark(offset)
         stable.append(following.last_stable_offset)
     # 1's data is at 3 and its marker at 6; 2's first at 5, its marker at 8; nothing is decided behind 9.
     assert stable == [1, 2, 3, 3, 3, 3, 5, 5, 9, 9]
@@ -96,10 +97,10 @@ def test_a_transaction_counts_as_undecided_until_its_marker_is_committed_though_
     write(leading, 1, 0, 2)
     leading.append_marker(1, 0, 0, commit=True)
     following = open_partition()
-    following.append_as_follower(bytearray(all_of(leading)))
+    Follower(following).append(bytearray(all_of(leading)))
     stable: list[int] = []
     for offset in range(1, 4):
-        following.advance_high_watermark(offset)
+        Follower(following).advance_high_watermark(offset)
         stable.append(following.last_stable_offset)
     assert stable == [0, 0, 3]
 
@@ -116,7 +117,7 @@ def test_after_a_start_a_transaction_below_the_log_start_keeps_nobody_back() -> 
 async def test_nothing_but_the_leader_moves_the_high_watermark() -> None:
     following = open_partition()
     following.commit.durable_offset = 0
-    following.append_as_follower(batch_of(3))
+    Follower(following).append(batch_of(3))
     await following.flush()
     await following.wait_flushed(2)
     assert (following.has_unflushed, following.high_watermark) == (False, 0)
@@ -128,15 +129,15 @@ def test_a_batch_that_is_cut_short_comes_again() -> None:
     following = open_partition()
     while following.log_end_offset < leading.log_end_offset:
         found = content(leading.read(following.log_end_offset, 200, UNCOMMITTED))
-        following.append_as_follower(bytearray(found))
-    following.advance_high_watermark(100)
+        Follower(following).append(bytearray(found))
+    Follower(following).advance_high_watermark(100)
     assert all_of(following) == data
 
 
 def test_gaps_of_a_compacted_log_are_taken_as_they_are() -> None:
     following = open_partition()
-    following.append_as_follower(make_batch(base_offset=5, leader_epoch=2))
-    following.append_as_follower(make_batch([], 10, last_offset_delta=4, leader_epoch=2))
+    Follower(following).append(make_batch(base_offset=5, leader_epoch=2))
+    Follower(following).append(make_batch([], 10, last_offset_delta=4, leader_epoch=2))
     assert following.log_end_offset == 15
     assert following.epochs.entries() == [(2, 5)]
 
@@ -155,23 +156,23 @@ def test_gaps_of_a_compacted_log_are_taken_as_they_are() -> None:
 def test_one_bad_batch_and_nothing_is_appended(second: bytearray, error: type[BrokerError]) -> None:
     following = open_partition()
     with pytest.raises(error):
-        following.append_as_follower(make_batch() + second)
+        Follower(following).append(make_batch() + second)
     assert following.log_end_offset == 0
 
 
 def test_what_is_there_already_is_refused() -> None:
     following = open_partition()
-    following.append_as_follower(make_batch(base_offset=0))
+    Follower(following).append(make_batch(base_offset=0))
     with pytest.raises(InvalidRecord, match="is not at 1"):
-        following.append_as_follower(make_batch(base_offset=0))
+        Follower(following).append(make_batch(base_offset=0))
 
 
 def test_waiters_are_woken_when_the_high_watermark_moves() -> None:
     following, woken = open_partition(), list[int]()
     following.add_waiter(AppendWaiter(1, partial(woken.append, 1)))
-    following.append_as_follower(batch_of(2))
+    Follower(following).append(batch_of(2))
     assert woken == []
-    following.advance_high_watermark(2)
+    Follower(following).advance_high_watermark(2)
     assert woken == [1]
 
 
@@ -186,12 +187,12 @@ def test_a_truncated_log_is_as_if_the_rest_had_never_come(config: TopicConfig, o
     assert leading.high_watermark == end
     shorter = bytearray(all_of(leading))
     expected = open_partition(new_store(config), config)
-    expected.append_as_follower(shorter)
-    expected.advance_high_watermark(end)
+    Follower(expected).append(shorter)
+    Follower(expected).advance_high_watermark(end)
     assert state(leading) == state(expected)
     assert ends(leading) == ends(expected)
-    leading.append_as_follower(bytearray(data[len(shorter) :]))
-    leading.advance_high_watermark(END)
+    Follower(leading).append(bytearray(data[len(shorter) :]))
+    Follower(leading).advance_high_watermark(END)
     assert all_of(leading) == data
     assert max(snapshot_offsets(leading.store.side_files()), default=0) <= leading.log_end_offset
 
@@ -283,8 +284,8 @@ def test_the_log_start_is_raised() -> None:
 
 def test_the_log_does_not_start_above_the_high_watermark() -> None:
     following = open_partition()
-    following.append_as_follower(batch_of(5))
-    following.advance_high_watermark(3)
+    Follower(following).append(batch_of(5))
+    Follower(following).advance_high_watermark(3)
     with pytest.raises(OffsetOutOfRange, match="high watermark is 3"):
         following.raise_log_start(4)
     following.raise_log_start(3)
@@ -315,8 +316,8 @@ def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
 def follower_of(data: bytes, config: TopicConfig, high_watermark: int) -> Partition:
     """One that has all of the leader's log, and was told so much of what is committed."""
     following = open_partition(new_store(config), config, follows=True)
-    following.append_as_follower(bytearray(data))
-    following.advance_high_watermark(high_watermark)
+    Follower(following).append(bytearray(data))
+    Follower(following).advance_high_watermark(high_watermark)
     return following
 
 
@@ -337,7 +338,7 @@ def test_a_follower_starts_with_the_high_watermark_of_the_checkpoint(
     assert after.high_watermark == min(committed, END)
     assert aborted(after) == aborted(before)
     assert (after.leader_epoch, after.epochs.entries()) == (5, before.epochs.entries())
-    after.advance_high_watermark(END)
+    Follower(after).advance_high_watermark(END)
     assert ends(after) == (9, END, END)
 
 

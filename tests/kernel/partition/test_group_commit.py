@@ -15,7 +15,8 @@ from tests.kernel.partition.parts import batch_of, new_store, open_partition
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.partition.waiters import AppendWaiter
+from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.partition.watermarks import AppendWaiter
 
 NEVER_FLUSHED = TopicConfig()
 
@@ -202,7 +203,7 @@ async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> 
 async def test_a_truncation_ends_the_wait_for_what_it_cut() -> None:
     partition, disk = partition_on(flush_messages=100)
     partition.append(batch_of(5))
-    partition.follows = True
+    partition.follow()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.flush)
         await disk.wait_begun()
@@ -214,7 +215,7 @@ async def test_a_truncation_ends_the_wait_for_what_it_cut() -> None:
 
 async def test_a_flush_moves_no_high_watermark_where_another_broker_leads() -> None:
     partition, disk = partition_on(flush_messages=100)
-    partition.append_as_follower(batch_of(5))
+    Follower(partition).append(batch_of(5))
     disk.may_end.release()
     await partition.flush()
     assert (partition.commit.durable_offset, partition.high_watermark) == (5, 0)

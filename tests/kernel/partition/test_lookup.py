@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.partition.lookup import (
     TimestampOffset,
     offset_for_timestamp,
@@ -67,7 +68,7 @@ def test_records_below_the_log_start_are_not_there(
     """A log may start in the middle of a batch, whose first records nobody can read any more."""
     partition, records = filled(history)
     start = int(partition.log_end_offset * share)
-    partition.store.raise_log_start(start)
+    partition.raise_log_start(start)
     left = [record for record in records if record[1] >= start]
     found = offset_for_timestamp(partition, BASE + time)
     assert (found and found[:2]) == next((record for record in left if record[0] >= BASE + time), None)
@@ -82,9 +83,9 @@ def test_a_batch_that_the_log_starts_in(kind: str) -> None:
     clock = FakeClock(BASE + 5)
     partition = open_partition(config=TopicConfig({"message.timestamp.type": kind}), clock=clock)
     partition.append(make_batch([b"v"] * 4, timestamps=BASE + 5))
-    partition.store.raise_log_start(2)
+    partition.raise_log_start(2)
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 5, 2, 0)
-    partition.store.raise_log_start(4)
+    partition.raise_log_start(4)
     assert offset_for_timestamp(partition, BASE) is None
     assert offset_of_max_timestamp(partition) is None
 
@@ -156,7 +157,7 @@ def test_a_record_that_cannot_be_read_stands_for_those_behind_it() -> None:
     header = parse_header(plain)._replace(max_timestamp=BASE + 9)
     records = plain[HEADER_BYTES : HEADER_BYTES + size] + b"\xff" * (2 * size)
     partition = open_partition()
-    partition.append_as_follower(pack_batch(header, records))
+    Follower(partition).append(pack_batch(header, records))
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 0, 0)
     assert offset_for_timestamp(partition, BASE + 1) == TimestampOffset(BASE + 9, 1, 0)
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 9, 1, 0)
@@ -244,7 +245,7 @@ def test_whatever_compaction_left_the_record_is_the_first_one(
 ) -> None:
     """Against a search of every record, with a log start anywhere."""
     partition, records = left_by_compaction(history)
-    partition.store.raise_log_start(int(partition.log_end_offset * share))
+    partition.raise_log_start(int(partition.log_end_offset * share))
     check_lookups(partition, records, BASE + time)
 
 

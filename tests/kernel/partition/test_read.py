@@ -48,7 +48,7 @@ def test_out_of_range(offset: int) -> None:
 
 def test_below_the_log_start_is_out_of_range() -> None:
     partition = filled()
-    partition.store.raise_log_start(20)
+    partition.raise_log_start(20)
     assert partition.log_start_offset == 20
     assert offsets_in(partition.read(20, PLENTY, UNCOMMITTED)) == [20, 30, 40]
     with pytest.raises(OffsetOutOfRange, match="log start 20"):

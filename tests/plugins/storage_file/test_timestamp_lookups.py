@@ -34,9 +34,7 @@ async def test_the_first_record_is_found_in_whichever_segment_it_is(tmp_path: Pa
     for number in range(LOGS):
         (partition,) = (await core.create(f"log-{number}", 1)).partitions
         records = append_left(partition, [random_batch(choose) for _ in range(choose.randrange(60))])
-        partition.store.raise_log_start(
-            int(partition.log_end_offset * choose.choice([0, 0, choose.random()]))
-        )
+        partition.raise_log_start(int(partition.log_end_offset * choose.choice([0, 0, choose.random()])))
         for minute in range(-1, 61, 3):
             check_lookups(partition, records, BASE + minute * MINUTE_MS)
     await core.close()

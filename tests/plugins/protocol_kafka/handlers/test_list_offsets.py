@@ -132,7 +132,7 @@ async def test_special_times_that_do_not_exist(
 
 async def test_the_log_start_is_the_earliest(client: Client, broker: Broker) -> None:
     topic = await filled(broker)
-    topic.partitions[0].store.raise_log_start(5)
+    topic.partitions[0].raise_log_start(5)
     part = await ask(client, 11, EARLIEST_TIMESTAMP)
     assert (part.offset, part.leader_epoch) == (5, 3)
 

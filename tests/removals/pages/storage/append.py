@@ -188,14 +188,14 @@ REMOVALS: Final = (
     Removal(
         "One writer: no checkpoint between the log end and the write",
         f"{_PARTITION}/partition.py",
-        "self.log_end_offset = last_offset + 1\n        self.watermarks.unseen",
-        "self.log_end_offset = last_offset + 2\n        self.watermarks.unseen",
+        "self.watermarks.appended(last_offset + 1, len(batch))",
+        "self.watermarks.appended(last_offset + 2, len(batch))",
         f"{_PARTITION}/test_append.py::test_offsets_are_dense",
     ),
     Removal(
         "The leader epoch is assigned to the cache with its first batch",
         f"{_PARTITION}/partition.py",
-        "keeping.begin_epoch(self, leader_epoch, base_offset)",
+        "self.epochs.begin(leader_epoch, base_offset)",
         "pass",
         f"{_PARTITION}/test_append.py::test_the_leader_epoch_is_stamped",
     ),
@@ -204,8 +204,8 @@ REMOVALS: Final = (
         f"{_PARTITION}/following.py",
         "partition.write(data, header, header.base_offset, header.last_offset, epoch, marker)",
         "start = partition.log_end_offset\n"
-        "        end = start + header.last_offset_delta\n"
-        "        partition.write(data, header, start, end, epoch, marker)",
+        "            end = start + header.last_offset_delta\n"
+        "            partition.write(data, header, start, end, epoch, marker)",
         f"{_PARTITION}/test_following.py::test_gaps_of_a_compacted_log_are_taken_as_they_are",
     ),
     Removal(
@@ -231,8 +231,8 @@ REMOVALS: Final = (
     ),
     Removal(
         "A transaction index that lags behind its log is completed at the next start",
-        f"{_PARTITION}/loading.py",
-        "partition.store.add_aborted(aborted)",
+        f"{_PARTITION}/producer_state_manager.py",
+        "self._store.add_aborted(aborted)",
         "pass",
         f"{_FILE}/test_transaction_index.py::test_a_start_adds_the_aborted_transactions_that_an_index_lost",
     ),

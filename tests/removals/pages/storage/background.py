@@ -43,9 +43,9 @@ _WORK: Final = (
     ),
     Removal(
         _GROUP,
-        f"{_PARTITION}/partition.py",
-        "            self.commit.begin()\n",
-        "",
+        f"{_PARTITION}/group_commit.py",
+        "            self.begin()\n            return True\n",
+        "            return True\n",
         f"{_PARTITION}/test_group_commit.py::test_who_waits_does_not_wait_for_what_came_later",
     ),
     Removal(
@@ -57,9 +57,9 @@ _WORK: Final = (
     ),
     Removal(
         "After a flush that failed nothing is acknowledged or shown until a restart",
-        f"{_PARTITION}/flushing.py",
-        "        partition.take_offline(failure)\n        return",
-        "        partition.take_offline(failure)",
+        f"{_PARTITION}/group_commit.py",
+        "        if self._failure is None:\n            self._show()\n        else:\n",
+        "        self._show()\n        if self._failure is not None:\n",
         f"{_PARTITION}/test_group_commit.py",
     ),
     Removal(
@@ -109,9 +109,9 @@ _WORK: Final = (
 _OLDEST: Final = (
     Removal(
         "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
-        f"{_PARTITION}/partition.py",
-        "if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:",
-        "if last_offset < 0:",
+        f"{_PARTITION}/group_commit.py",
+        "if log_end - self.durable_offset >= self.flush_messages:",
+        "if log_end < 0:",
         f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
     ),
     Removal(
@@ -152,7 +152,7 @@ _OLDEST: Final = (
     Removal(
         "The latest offset, and an error that says out of range",
         f"{_PARTITION}/partition.py",
-        "if not store.log_start_offset <= offset <= self.log_end_offset:",
+        "if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:",
         "if offset < 0:",
         f"{_PARTITION}/test_read.py::test_out_of_range",
     ),
@@ -203,9 +203,9 @@ _CONFIGURATION: Final = (
     ),
     Removal(
         "`flush.messages`, `flush.ms`",
-        f"{_PARTITION}/partition.py",
-        "if last_offset + 1 - self.commit.durable_offset >= self.config.flush_messages:",
-        "if last_offset < 0:",
+        f"{_PARTITION}/group_commit.py",
+        "if log_end - self.durable_offset >= self.flush_messages:",
+        "if log_end < 0:",
         f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
     ),
     Removal(

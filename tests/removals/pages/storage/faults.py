@@ -23,21 +23,21 @@ _STOPS = "SIGTERM stops gracefully, a second one at once; a topic that is delete
 _CRASHES: Final = (
     Removal(
         _KILLED,
-        f"{_PARTITION}/loading.py",
+        f"{_PARTITION}/partition.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_every_step.py::test_a_recording_leads_to_the_same_files",
     ),
     Removal(
         "`kill -9` of a real process before every file operation",
-        f"{_PARTITION}/loading.py",
+        f"{_PARTITION}/partition.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_killed_process.py::test_a_process_may_be_killed_at_any_operation",
     ),
     Removal(
         "`kill -9` of the real process under load, again and again",
-        f"{_PARTITION}/loading.py",
+        f"{_PARTITION}/partition.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         "crash/test_killed_broker.py::test_nothing_acknowledged_is_lost_or_doubled",
@@ -166,10 +166,9 @@ _REFUSALS: Final = (
     ),
     Removal(
         "A flush that hangs holds up nobody else, and is finished though the client has left",
-        f"{_PARTITION}/flushing.py",
-        "            partition.watermarks.advance_partly(partition.commit.durable_offset)\n"
-        "        partition.commit.begin()",
-        "            partition.watermarks.advance_partly(partition.commit.durable_offset)",
+        f"{_PARTITION}/group_commit.py",
+        "                watermarks.advance_partly(self.durable_offset)\n            self.begin()",
+        "                watermarks.advance_partly(self.durable_offset)",
         f"{_PARTITION}/test_group_commit.py",
     ),
 )
@@ -199,9 +198,9 @@ _PROCESSES: Final = (
     Removal(
         _STOPS,
         f"{_PARTITION}/partition.py",
-        'is gone")\n        self.abandon_waiters()',
+        'is gone")\n        self.watermarks.abandon_waiters()',
         'is gone")',
-        f"{_PARTITION}/test_waiters.py",
+        f"{_PARTITION}/test_watermarks.py",
     ),
     Removal(
         "A bomb for each codec",

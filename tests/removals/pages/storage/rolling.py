@@ -113,7 +113,7 @@ REMOVALS: Final = (
     Removal(
         "Snapshot of the producers at the new base offset, old segment flushed in the background",
         "kernel/partition/partition.py",
-        "keeping.snapshot_soon(self, base_offset)",
+        "self.producers.snapshot_soon(base_offset)",
         "pass",
         "kernel/partition/test_append.py::test_a_snapshot_of_producers_is_written_at_every_roll",
     ),

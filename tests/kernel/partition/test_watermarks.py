@@ -1,4 +1,4 @@
-"""Waiters: woken as soon as there is enough, and when there is nothing to wait for any more."""
+"""Watermarks: waiters are woken as soon as there is enough, and when there is nothing to wait for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, open_partition
@@ -117,43 +118,43 @@ def test_a_retry_that_is_not_appended_wakes_nobody() -> None:
 def test_a_high_watermark_that_moves_in_two_steps_wakes_at_each_of_them() -> None:
     """A flush, or a leader, commits a part of what was appended; the rest wakes who waits for it."""
     partition = open_partition()
-    partition.follows = True
+    partition.follow()
     for _ in range(3):
-        partition.append_as_follower(make_batch([b"value"], base_offset=partition.log_end_offset))
+        Follower(partition).append(make_batch([b"value"], base_offset=partition.log_end_offset))
     for committed in (1, 2, 3):
         waiting = Waiting(BATCH_BYTES, partition)
-        partition.advance_high_watermark(committed)
+        Follower(partition).advance_high_watermark(committed)
         assert waiting.woken == 1
         partition.remove_waiter(waiting.waiter)
     waiting = Waiting(BATCH_BYTES + 1, partition)
-    partition.append_as_follower(make_batch([b"value"], base_offset=3))
-    partition.advance_high_watermark(4)
+    Follower(partition).append(make_batch([b"value"], base_offset=3))
+    Follower(partition).advance_high_watermark(4)
     assert waiting.woken == 0
 
 
 def test_a_high_watermark_that_stays_wakes_nobody_and_never_goes_back() -> None:
     partition = open_partition()
-    partition.follows = True
+    partition.follow()
     waiting = Waiting(1, partition)
     for offset in range(3):
-        partition.append_as_follower(make_batch([b"value"], base_offset=offset))
-    partition.advance_high_watermark(0)
+        Follower(partition).append(make_batch([b"value"], base_offset=offset))
+    Follower(partition).advance_high_watermark(0)
     assert waiting.woken == 0
     partition.remove_waiter(waiting.waiter)
     waiting = Waiting(3 * BATCH_BYTES, partition)
-    partition.advance_high_watermark(3)
+    Follower(partition).advance_high_watermark(3)
     assert waiting.woken == 1
-    partition.advance_high_watermark(1)
+    Follower(partition).advance_high_watermark(1)
     assert (partition.high_watermark, partition.last_stable_offset) == (3, 3)
 
 
 def test_bytes_that_were_truncated_before_anybody_saw_them_do_not_count() -> None:
     partition = open_partition()
-    partition.append_as_follower(make_batch([b"value"] * 50))
+    Follower(partition).append(make_batch([b"value"] * 50))
     partition.truncate_to(0)
     waiting = Waiting(BATCH_BYTES + 1, partition)
-    partition.append_as_follower(make_batch([b"value"]))
-    partition.advance_high_watermark(1)
+    Follower(partition).append(make_batch([b"value"]))
+    Follower(partition).advance_high_watermark(1)
     assert waiting.woken == 0
 
 
