@@ -2,8 +2,8 @@
 
     storage open ⊃ topics loaded ⊃ background tasks ⊃ connections ⊃ accepting
 
-Stopping walks the same way back: no new connection, requests under way get until the deadline, then
-partitions are closed, the storage flushed, checkpointed and marked as cleanly stopped.
+Stopping walks the same way back: no new connection, requests under way and then background tasks get until
+the deadline, then partitions are closed, the storage flushed, checkpointed and marked as cleanly stopped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -24,16 +25,20 @@ from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
-from tidelog.kernel.flushing import timed_flush_task
+from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.seams.coordination.backend import Coordinator
+from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
 from tidelog.kernel.server import Server
-from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
+from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +65,7 @@ class Broker:
         self.plugins = plugins
         self.clock = clock
         self.tasks = BackgroundTasks()
+        self.events = BrokerEvents()
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
         self.load_progress = LoadProgress()
@@ -72,14 +78,17 @@ class Broker:
                 plugins.index_formats(),
                 self.load_progress,
                 partitions_failed=self._partitions_failed,
+                partition_moved=self._partition_moved,
                 halt=self.halt,
                 high_watermarks=self._high_watermarks,
             )
         )
-        self.topics = Topics(config, self.storage, clock, self.tasks)
+        self.topics = Topics(config, self.storage, clock, self.tasks, self.events)
         coordinators = plugins.group_coordinator(config[keys.COORDINATOR])
         self._coordinator = coordinators.create(self) if coordinators else None
-        self.server = Server(self)
+        self.server = Server(
+            self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
+        )
         self.cluster: Cluster
         self.dynamic_config: DynamicConfig
         self.producer_ids: ProducerIds
@@ -97,6 +106,19 @@ class Broker:
         if self._coordinator is None:
             raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
         return self._coordinator
+
+    @property
+    def partition_assignors(self) -> Mapping[str, PartitionAssignor]:
+        """The assignors that plugins offer, by name."""
+        return self.plugins.partition_assignors()
+
+    async def allocate_producer_id(self) -> int:
+        """Return a producer id that was never given out before.
+
+        Raises:
+            StorageError: the disk refused to note that it is given out.
+        """
+        return await self.producer_ids.allocate()
 
     def request_stop(self) -> None:
         """Begin a graceful stop; `running` ends when it is done."""
@@ -123,7 +145,13 @@ class Broker:
         return self.topics.high_watermarks()
 
     def _partitions_failed(self, partitions: Sequence[TopicPartition], reason: str) -> None:
-        self.topics.take_offline(partitions, reason)
+        gone = self.topics.take_offline(partitions, reason)
+        self.events.publish(PartitionsOffline(gone, reason))
+
+    def _partition_moved(self, partition: TopicPartition, path: str) -> None:
+        moved = self.topics.find_partition(partition)
+        if moved is not None:
+            self.events.publish(PartitionMoved(moved, path))
 
     async def wait_stop_requested(self) -> None:
         """Wait until somebody asks for a stop."""
@@ -172,9 +200,12 @@ class Broker:
         self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
         self.producer_ids = ProducerIds(metadata)
         self.dynamic_config = DynamicConfig(
-            self.config, metadata, self.topics, self.config[keys.NODE_ID], self.server.take_limits
+            self.config, metadata, self.topics, self.config[keys.NODE_ID], self.events
         )
+        self.events.subscribe(self.server.on_event)
         self.dynamic_config.load()
+        for listener in self.plugins.event_listeners(self):
+            self.events.subscribe(listener)
         await self.topics.load()
         if self._coordinator is not None:
             await self._coordinator.open()
@@ -183,10 +214,8 @@ class Broker:
         advertised = advertised_addresses(self.config, bound)
         self.cluster.advertise(advertised)
         await metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
-        self.tasks.start(self._producer_expiry())
-        self.tasks.start(timed_flush_task(self.config, self.topics, self.clock))
         for task in self.plugins.background_tasks(self):
-            self.tasks.start(task)
+            await self.tasks.start_ready(task)
 
     async def _finish_serving(self) -> None:
         self._patience.deadline = trio.current_time() + self.config[keys.SHUTDOWN_TIMEOUT_MS] / 1000
@@ -195,18 +224,9 @@ class Broker:
             if self._coordinator is not None:
                 self._coordinator.release_waiters()
             await self.server.finish()
+            await self.tasks.finish()
         if self._patience.cancelled_caught:
             _log.warning("%d connections were still busy when they were ended", self.server.connection_count)
-
-    def _producer_expiry(self) -> PeriodicTask:
-        interval = self.config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
-        return PeriodicTask("producer-id-expiration", self._expire_producers, interval, interval)
-
-    async def _expire_producers(self) -> None:
-        horizon = self.clock() - self.config[keys.PRODUCER_ID_EXPIRATION_MS]
-        for partition in self.topics.partitions():
-            partition.producers.expire(horizon)
-            await trio.lowlevel.checkpoint()
 
 
 async def serve(

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-
-class BrokerEndpoint(NamedTuple):
-    """Where clients reach a broker on one listener."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None
+from tidelog.kernel.seams.cluster import BrokerEndpoint
 
 
 class Cluster:

@@ -7,7 +7,7 @@ broker was started with.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,6 +15,8 @@ import trio
 from tidelog.kernel.config import Config
 from tidelog.kernel.config.kafka_keys import kafka_broker_key
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
+from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.seams.events import BrokerConfigChanged
 from tidelog.kernel.seams.storage import MetadataStore
 from tidelog.kernel.topics import Topics
 
@@ -35,10 +37,9 @@ class DynamicConfig:
         metadata: MetadataStore,
         topics: Topics,
         node_id: int,
-        changed: Callable[[], None] = lambda: None,
+        events: BrokerEvents,
     ) -> None:
-        """`changed` is called whenever other values are in force."""
-        self._changed = changed
+        self._events = events
         self._config = config
         self._metadata = metadata
         self._topics = topics
@@ -54,7 +55,7 @@ class DynamicConfig:
             self._config.set_dynamic(of_broker, of_cluster)
         except ConfigError as error:
             _log.warning("what was set while the broker ran is not used: %s", error)
-        self._changed()
+        self._events.publish(BrokerConfigChanged())
 
     async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
         """Change what is set for this broker, or with None for all brokers, durably.

@@ -15,14 +15,15 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from tidelog.kernel.broker import Broker
     from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
-    from tidelog.kernel.tasks import PeriodicTask
 
 PROJECT = "tidelog"
 
@@ -61,8 +62,13 @@ def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:  # type: ignor
 
 
 @hookspec
-def tidelog_background_tasks(broker: Broker) -> Iterable[PeriodicTask]:  # type: ignore[empty-body]
-    """Periodic work to run for as long as the broker does."""
+def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:  # type: ignore[empty-body]
+    """Work that runs for as long as the broker does: again and again, or once with a graceful end."""
+
+
+@hookspec
+def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  # type: ignore[empty-body]
+    """Functions that are called with what happens to topics, partitions and configuration."""
 
 
 @hookspec

@@ -1,23 +1,19 @@
-"""Background work of the broker: named periodic tasks, and single jobs that run in a thread.
+"""Background work of one broker: periodic tasks, tasks that run as long as the broker does, and single jobs.
 
-A periodic task waits its initial delay, then runs again and again with its interval (and jitter) between the
-end of one run and the start of the next. A run that raises is logged and the task goes on: background work
-never takes the broker down. Time is trio's clock, so a test with a mock clock needs no sleeping.
+No error of theirs stops a broker that has started. See `tidelog.kernel.seams.tasks` for what each of them is.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTask
 
 _log = logging.getLogger(__name__)
 
@@ -25,23 +21,9 @@ MAX_JOBS_IN_THREADS = 8
 """Jobs that run at once; the rest wait, so that a burst of rolls cannot starve other users of threads."""
 
 
-@attrs.frozen
-class PeriodicTask:
-    """A named piece of work with its rhythm, in milliseconds.
-
-    `jitter_ms` adds up to that much to each wait, so that many tasks do not wake at once.
-    """
-
-    name: str
-    run: Callable[[], Awaitable[None]]
-    interval_ms: float
-    initial_delay_ms: float = 0
-    jitter_ms: float = 0
-
-
 @attrs.define
 class TaskStatistics:
-    """What a periodic task did so far."""
+    """What a task did so far; a run of a `LifespanTask` counts when it ends."""
 
     runs: int = 0
     failures: int = 0
@@ -56,36 +38,55 @@ class BackgroundTasks:
         self._limiter: trio.CapacityLimiter | None = None
         self._statistics: dict[str, TaskStatistics] = {}
         self._waiting: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+        self._lifespans = _Lifespans()
         self._unfinished_jobs = 0
         self._jobs_done = trio.Event()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Run until the block ends: periodic tasks are then cancelled, jobs in threads are waited for."""
+        """Run until the block ends: tasks are then cancelled, jobs in threads are waited for."""
         async with trio.open_nursery() as jobs:
             self._limiter = trio.CapacityLimiter(MAX_JOBS_IN_THREADS)
             self._jobs = jobs
             for name, job in self._waiting:
                 jobs.start_soon(self._run_job, name, job)
             self._waiting.clear()
-            async with trio.open_nursery() as periodic:
-                self._nursery = periodic
+            async with trio.open_nursery() as tasks:
+                self._nursery = tasks
                 try:
                     yield
                 finally:
                     self._nursery = None
-                    periodic.cancel_scope.cancel()
+                    tasks.cancel_scope.cancel()
 
-    def start(self, task: PeriodicTask) -> None:
-        """Begin a periodic task; its name shows up in `statistics`.
+    def start(self, task: BackgroundTask) -> None:
+        """Start a task; its name shows up in `statistics`.
 
         Raises:
             RuntimeError: not running.
         """
-        if self._nursery is None:
-            raise RuntimeError(f"background task {task.name!r} was started while no broker runs")
-        statistics = self._statistics.setdefault(task.name, TaskStatistics())
-        self._nursery.start_soon(_repeat, task, statistics, name=task.name)
+        nursery, statistics = self._running_nursery(task.name), self._statistics_of(task)
+        if isinstance(task, LifespanTask):
+            nursery.start_soon(self._lifespans.run_logged, task, statistics, name=task.name)
+        else:
+            nursery.start_soon(_repeat, task, statistics, name=task.name)
+
+    async def start_ready(self, task: BackgroundTask) -> None:
+        """Start a task as `start` does, and wait until it is ready if it is a `LifespanTask`.
+
+        Raises:
+            Exception: what the task raised before it was ready.
+            RuntimeError: not running.
+        """
+        if isinstance(task, LifespanTask):
+            nursery, statistics = self._running_nursery(task.name), self._statistics_of(task)
+            await nursery.start(self._lifespans.run, task, statistics, name=task.name)
+        else:
+            self.start(task)
+
+    async def finish(self) -> None:
+        """Tell every `LifespanTask` that the broker stops, and wait until they have ended."""
+        await self._lifespans.finish()
 
     def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         """Run `job` once on the event loop, soon; it is cancelled when the broker stops. Its error is logged.
@@ -93,9 +94,7 @@ class BackgroundTasks:
         Raises:
             RuntimeError: not running.
         """
-        if self._nursery is None:
-            raise RuntimeError(f"background job {name!r} was started while no broker runs")
-        self._nursery.start_soon(_run_once, name, job, name=name)
+        self._running_nursery(name).start_soon(_run_once, name, job, name=name)
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
@@ -126,6 +125,14 @@ class BackgroundTasks:
         """Name → what that task did so far."""
         return dict(self._statistics)
 
+    def _running_nursery(self, name: str) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError(f"background work {name!r} was started while no broker runs")
+        return self._nursery
+
+    def _statistics_of(self, task: BackgroundTask) -> TaskStatistics:
+        return self._statistics.setdefault(task.name, TaskStatistics())
+
     async def _run_job(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
         with trio.CancelScope(shield=True):
             try:
@@ -138,6 +145,71 @@ class BackgroundTasks:
         if not self._unfinished_jobs:
             self._jobs_done.set()
             self._jobs_done = trio.Event()
+
+
+class _Lifespans:
+    """The tasks of one broker that run as long as it does."""
+
+    def __init__(self) -> None:
+        self._stopping = trio.Event()
+        self._running = 0
+        self._all_ended = trio.Event()
+
+    async def run(
+        self,
+        task: LifespanTask,
+        statistics: TaskStatistics,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run a task to its end; an error is raised until the task is ready, and logged afterwards."""
+        lifespan = _Lifespan(self._stopping, task_status)
+        self._running += 1
+        try:
+            await task.run(lifespan)
+        except Exception as error:
+            statistics.failures += 1
+            statistics.last_error = repr(error)
+            if not lifespan.is_ready:
+                raise
+            _log.exception("background task %s failed; it does not run again", task.name)
+        finally:
+            self._running -= 1
+            self._all_ended.set()
+        statistics.runs += 1
+        lifespan.ready()
+
+    async def run_logged(self, task: LifespanTask, statistics: TaskStatistics) -> None:
+        """Run a task that nobody waits for."""
+        try:
+            await self.run(task, statistics)
+        except Exception:
+            _log.exception("background task %s failed before it was ready", task.name)
+
+    async def finish(self) -> None:
+        """Ask all to end, and wait until they have."""
+        self._stopping.set()
+        while self._running:
+            self._all_ended = trio.Event()
+            await self._all_ended.wait()
+
+
+class _Lifespan:
+    """See `Lifespan`."""
+
+    def __init__(self, stopping: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+        self._stopping = stopping
+        self._task_status = task_status
+        self.is_ready = False
+
+    def ready(self) -> None:
+        """See `Lifespan.ready`; to say it again does nothing."""
+        if not self.is_ready:
+            self.is_ready = True
+            self._task_status.started()
+
+    async def wait_stopping(self) -> None:
+        """See `Lifespan.wait_stopping`."""
+        await self._stopping.wait()
 
 
 async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:

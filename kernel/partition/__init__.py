@@ -1,6 +1,6 @@
 """A partition's semantics, the same above every storage: offsets, validation, producers, epochs, waiters."""
 
-from tidelog.kernel.partition.partition import AppendResult, Isolation, Partition
-from tidelog.kernel.partition.watermarks import AppendWaiter
+from tidelog.kernel.partition.partition import Partition
+from tidelog.kernel.seams.partition import AppendResult, AppendWaiter, Isolation
 
 __all__ = ["AppendResult", "AppendWaiter", "Isolation", "Partition"]

@@ -19,7 +19,6 @@ class PartitionConfig:
     message_timestamp_before_max_ms: int = keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS.default
     message_timestamp_after_max_ms: int = keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
     flush_messages: int = keys.FLUSH_MESSAGES.default
-    flush_ms: int = keys.FLUSH_MS.default
     is_compacted: bool = False
 
     @classmethod
@@ -31,6 +30,5 @@ class PartitionConfig:
             config[keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
             config[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
             config[keys.FLUSH_MESSAGES],
-            config[keys.FLUSH_MS],
             "compact" in config[keys.CLEANUP_POLICY],
         )

@@ -13,11 +13,11 @@ from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, StorageError
-from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_run
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.records.unpacking import memory_for
+from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentView, region_bytes
 
 

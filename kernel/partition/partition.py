@@ -10,11 +10,9 @@ event loop that makes it atomic without a lock. Each other concern has an owner:
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
 from tidelog.kernel.clock import Clock
@@ -33,7 +31,7 @@ from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochFileCach
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import SentBatch
-from tidelog.kernel.partition.record_checks import RecordChecks, check_records
+from tidelog.kernel.partition.record_checks import check_records
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
@@ -42,7 +40,7 @@ from tidelog.kernel.partition.validation import (
     validate_batch,
     validate_records,
 )
-from tidelog.kernel.partition.watermarks import AppendWaiter, Watermarks
+from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
@@ -53,6 +51,13 @@ from tidelog.kernel.records.batch import (
     stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.seams.partition import (
+    NO_LEADER_EPOCH,
+    AppendResult,
+    AppendWaiter,
+    Isolation,
+    RecordChecks,
+)
 from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
@@ -62,27 +67,6 @@ from tidelog.kernel.seams.storage import (
 )
 
 _log = logging.getLogger(__name__)
-
-NO_LEADER_EPOCH = -1
-
-
-class Isolation(enum.IntEnum):
-    """How far a consumer may read (the wire's isolation level)."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-class AppendResult(NamedTuple):
-    """Where a batch is; `log_append_time_ms` is -1 unless the topic stamps LogAppendTime.
-
-    With `flush_due` the batch may only be acknowledged after `Partition.wait_flushed`.
-    """
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    flush_due: bool = False
 
 
 class Partition:

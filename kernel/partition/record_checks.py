@@ -9,7 +9,6 @@ snappy block unpacks to.
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -28,14 +27,6 @@ OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes longer has served somebody else."""
 HOLD_SECONDS = 200e-6
 """How long a thread keeps others from the interpreter's lock, and a step: letting go of it takes a while."""
-
-
-class RecordChecks(enum.Enum):
-    """What an append does about the records of a compressed batch, or of a compacted topic."""
-
-    ALL = enum.auto()
-    QUICK = enum.auto()
-    DONE = enum.auto()
 
 
 async def check_records(

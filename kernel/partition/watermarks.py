@@ -7,30 +7,8 @@ A long poll (`AppendWaiter`) waits here for more than it can read now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tidelog.kernel.partition.transactions import Transactions
-
-
-class AppendWaiter:
-    """Calls `wake` once the partitions it waits at have grown by `missing_bytes` together."""
-
-    __slots__ = ("_missing", "_wake")
-
-    def __init__(self, missing_bytes: int, wake: Callable[[], None]) -> None:
-        self._missing = missing_bytes
-        self._wake = wake
-
-    def grew(self, size_bytes: int) -> None:
-        """Take note that readers of a partition can read `size_bytes` more."""
-        self._missing -= size_bytes
-        if self._missing <= 0:
-            self._wake()
-
-    def abandon(self) -> None:
-        """Wake at once, since the partition takes no more appends."""
-        self._missing = 0
-        self._wake()
+from tidelog.kernel.seams.partition import AppendWaiter
 
 
 class Watermarks:

@@ -16,7 +16,10 @@ _NAMED_SEAMS = {
     "tidelog_partition_assignors": "partition assignor",
     "tidelog_commands": "command",
 }
-_BACKGROUND_TASKS = "background tasks"
+_NAMELESS_SEAMS = {
+    "tidelog_background_tasks": "background tasks",
+    "tidelog_event_listeners": "event listeners",
+}
 
 
 @attrs.frozen
@@ -69,8 +72,10 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
     for hook, seam in _NAMED_SEAMS.items():
         for plugin, items in plugins.ask(hook):
             offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
-    for plugin in plugins.implementers("tidelog_background_tasks"):
-        offers[plugin].append(Offer(_BACKGROUND_TASKS, None, active=True))
+    for hook, seam in _NAMELESS_SEAMS.items():
+        for plugin in plugins.implementers(hook):
+            if plugin in offers:  # the kernel's own is no plugin to list
+                offers[plugin].append(Offer(seam, None, active=True))
     for plugin, config_keys in plugins.config_keys_by_plugin():
         added[plugin] += [key.name for key in config_keys]
     return [

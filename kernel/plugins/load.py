@@ -13,6 +13,7 @@ from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import early_value
 from tidelog.kernel.config.sources import Sources, settings_from_mapping
 from tidelog.kernel.errors import PluginError
+from tidelog.kernel.plugins import builtin
 from tidelog.kernel.plugins.discovery import Candidate, find_candidates, refuse_unknown_blocked
 from tidelog.kernel.plugins.loaded import Plugins
 
@@ -28,6 +29,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     refuse_unknown_blocked(blocked, candidates)
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
+    manager.register(builtin, name=builtin.NAME)
     for name, candidate in candidates.items():
         if name not in blocked:
             _register(manager, candidate)

@@ -10,18 +10,20 @@ from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.errors import PluginError
-from tidelog.kernel.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
     import click
     import pluggy
 
-    from tidelog.kernel.broker import Broker
     from tidelog.kernel.plugins.discovery import Candidate
+    from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
+    from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
 
 
@@ -105,20 +107,36 @@ class Plugins:
         found = self._by_name("partition assignor", "tidelog_partition_assignors")
         return cast("dict[str, PartitionAssignor]", found)
 
-    def background_tasks(self, broker: Broker) -> list[PeriodicTask]:
-        """The periodic work that plugins want done for `broker`.
+    def background_tasks(self, broker: BrokerContext) -> list[BackgroundTask]:
+        """The tasks that plugins want to run for as long as `broker` does.
 
         Raises:
             PluginError: a hook failed.
         """
-        found: list[PeriodicTask] = []
+        found: list[BackgroundTask] = []
         for plugin, handed_over in self.ask("tidelog_background_tasks", broker=broker):
             for task in handed_over:
-                if not isinstance(task, PeriodicTask):
+                if not isinstance(task, PeriodicTask | LifespanTask):
                     raise PluginError(
                         f"The plugin {plugin} hands over {task!r}, which is no background task."
                     )
                 found.append(task)
+        return found
+
+    def event_listeners(self, broker: BrokerContext) -> list[EventListener]:
+        """The functions that plugins want to be called with the events of `broker`.
+
+        Raises:
+            PluginError: a hook failed.
+        """
+        found: list[EventListener] = []
+        for plugin, handed_over in self.ask("tidelog_event_listeners", broker=broker):
+            for listener in handed_over:
+                if not callable(listener):
+                    raise PluginError(
+                        f"The plugin {plugin} hands over {listener!r}, which is no event listener."
+                    )
+                found.append(cast("EventListener", listener))
         return found
 
     def commands(self) -> list[click.Command]:

@@ -17,10 +17,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from tidelog.kernel.seams.storage import Region
+from tidelog.kernel.seams.broker import BrokerContext
+from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.config.altering import Alter
+    from tidelog.kernel.seams.cluster import Cluster
+    from tidelog.kernel.seams.coordination.backend import Coordinator
 
 Parts: TypeAlias = list[Region]
 
@@ -38,6 +41,72 @@ class Peer(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+class DynamicConfig(Protocol):
+    """The keys of the broker that are set while it runs."""
+
+    async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
+        """Change what is set for this broker, or with None for all brokers, durably.
+
+        Raises:
+            InvalidRequest: a key cannot be changed while the broker runs.
+            InvalidConfig: an unknown key or a bad value.
+            StorageError: the disk refused; the configuration is as before.
+        """
+        ...
+
+
+class PeerWarnings(Protocol):
+    """The log of what peers do wrong, which none of them can flood."""
+
+    def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
+
+        Reasons that differ only in their numbers are the same when they have the same `alike`.
+        """
+        ...
+
+
+class WireContext(BrokerContext, Protocol):
+    """What a wire codec may ask of its broker. Connections come once everything of it is open."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The brokers and what each of them is responsible for."""
+        ...
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The coordinator of groups and transactions.
+
+        Raises:
+            CoordinatorNotAvailable: no plugin that has one is installed.
+        """
+        ...
+
+    @property
+    def storage(self) -> Storage:
+        """The log directories, and moving partitions between them."""
+        ...
+
+    @property
+    def dynamic_config(self) -> DynamicConfig:
+        """The keys that are set while the broker runs."""
+        ...
+
+    @property
+    def peer_warnings(self) -> PeerWarnings:
+        """Where to log what a peer does wrong."""
+        ...
+
+    async def allocate_producer_id(self) -> int:
+        """Return a producer id that was never given out before.
+
+        Raises:
+            StorageError: the disk refused to note that it is given out.
+        """
+        ...
 
 
 class WireConnection(Protocol):
@@ -76,6 +145,6 @@ class WireCodec(Protocol):
         """The name by which listeners choose it."""
         ...
 
-    def connect(self, broker: Broker, peer: Peer) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
         """Protocol state for a new connection."""
         ...

@@ -23,10 +23,10 @@ from typing import Final, Self
 import trio
 
 SMALL_BYTES: Final = 32 * 1024
-"""The largest request that is waited for: a fetch, a heartbeat or a batch of a producer's default size fits."""
+"""The largest request that is waited for: a fetch, a heartbeat, a batch of a producer's default size."""
 CLOSED_LOOP_REQUESTS: Final = 4
-"""Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late now
-and then, as on every virtual machine, would mostly be slept on."""
+"""Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late
+now and then, as on every virtual machine, would mostly be slept on."""
 FULL_TURNS: Final = 4
 """Turns in a row without an idle processor that end a poll, but not the closed loop: a client that hands over
 between its threads has two of them runnable for a moment."""

@@ -20,8 +20,7 @@ from typing import Final
 
 import trio
 
-from tidelog.kernel.peer_warnings import PeerWarnings
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
+from tidelog.kernel.seams.wire import Parts, Peer, PeerWarnings, ProtocolViolation, WireConnection
 from tidelog.kernel.server.busy_poll import BusyPoll, ClosedLoop, let_others_run
 from tidelog.kernel.server.sending import is_long, send_at_once, send_parts
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import trio
 
 from tidelog.kernel.config import keys
-from tidelog.kernel.seams.wire import Peer, WireCodec
+from tidelog.kernel.seams.events import BrokerConfigChanged, Event
+from tidelog.kernel.seams.wire import Peer, WireCodec, WireContext
 from tidelog.kernel.server.busy_poll import BusyPoll, Processors
 from tidelog.kernel.server.connection import Connection
 from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 from tidelog.kernel.server.listener import BoundListener
-
-if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
 
 _log = logging.getLogger(__name__)
 
@@ -30,12 +28,11 @@ RELEASE_MEMORY_AFTER_SECONDS = 10
 class Server:
     """Serves one broker on all its listeners."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: WireContext, codecs: Mapping[str, WireCodec]) -> None:
+        """`codecs` has the wire protocol of each listener by the listener's name."""
         config = broker.config
         self._broker = broker
-        self._codecs: dict[str, WireCodec] = {
-            listener.name: broker.plugins.wire_codec(listener.codec) for listener in config.served_listeners()
-        }
+        self._codecs = codecs
         idle_ms = config[keys.CONNECTIONS_MAX_IDLE_MS]
         self._idle_seconds = math.inf if idle_ms < 0 else idle_ms / 1000
         self._limits = ConnectionLimits(
@@ -49,8 +46,10 @@ class Server:
         self._stopping = False
         self._listeners: list[BoundListener] = []
 
-    def take_limits(self) -> None:
-        """Go by the limits on connections that the configuration has now."""
+    def on_event(self, event: Event) -> None:
+        """Apply the limits on connections that the configuration has now."""
+        if not isinstance(event, BrokerConfigChanged):
+            return
         config = self._broker.config
         self._limits.change(config[keys.MAX_CONNECTIONS], config[keys.MAX_CONNECTIONS_PER_IP])
 

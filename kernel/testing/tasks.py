@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
+from tidelog.kernel.seams.tasks import BackgroundTask, PeriodicTask
+from tidelog.kernel.tasks import BackgroundTasks
 
 
 class ManualTasks(BackgroundTasks):
@@ -22,9 +23,10 @@ class ManualTasks(BackgroundTasks):
         self.jobs: deque[tuple[str, Callable[[], object]]] = deque()
         self._dropped = False
 
-    def start(self, task: PeriodicTask) -> None:
-        """Keep a task; it takes the place of an earlier one of its name."""
-        self.periodic[task.name] = task
+    def start(self, task: BackgroundTask) -> None:
+        """Keep a periodic task, which replaces an earlier one of its name; others are not run."""
+        if isinstance(task, PeriodicTask):
+            self.periodic[task.name] = task
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
         """Keep a job."""

@@ -9,8 +9,8 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.logs import RateLimit
 
 if TYPE_CHECKING:
-    from tidelog.kernel.tasks import BackgroundTasks
-    from tidelog.kernel.topics.topics import Topics
+    from tidelog.kernel.seams.tasks import Tasks
+    from tidelog.kernel.seams.topics import Topics
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class AutoCreation:
     No client waits for it: as in Apache Kafka it is told that its topic does not exist yet, and asks again.
     """
 
-    def __init__(self, topics: Topics, tasks: BackgroundTasks) -> None:
+    def __init__(self, topics: Topics, tasks: Tasks) -> None:
         self._topics = topics
         self._tasks = tasks
         self._waiting: dict[str, None] = {}

@@ -16,7 +16,7 @@ from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
-from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.seams.tasks import Tasks
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ LOADS_PER_THREAD_HOP = 64
 class PartitionKeeper:
     """Opens, loads and discards partitions in a storage; which topics there are is not its business."""
 
-    def __init__(self, storage: Storage, clock: Clock, tasks: BackgroundTasks, unpacking: Unpacking) -> None:
+    def __init__(self, storage: Storage, clock: Clock, tasks: Tasks, unpacking: Unpacking) -> None:
         self._storage = storage
         self._unpacking = unpacking
         self._clock = clock

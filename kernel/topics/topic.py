@@ -40,16 +40,6 @@ class Topic:
             partition.configure(config)
 
 
-@attrs.frozen
-class NewTopic:
-    """What a topic is to be; counts of -1 mean the broker's defaults."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    config: Mapping[str, str] = attrs.field(factory=dict[str, str])
-
-
 def record_of(topic: Topic) -> TopicRecord:
     """What is remembered of a topic as it is."""
     return TopicRecord(

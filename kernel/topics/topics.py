@@ -29,14 +29,17 @@ from tidelog.kernel.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
+from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
 from tidelog.kernel.seams.storage import Storage, TopicPartition, TopicRecord
-from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.seams.tasks import Tasks
+from tidelog.kernel.seams.topics import NewTopic
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
-from tidelog.kernel.topics.topic import NewTopic, Topic, record_of
+from tidelog.kernel.topics.topic import Topic, record_of
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.altering import Alter
@@ -54,8 +57,16 @@ class Topics:
     `version` goes up with every topic that comes, goes or gets partitions.
     """
 
-    def __init__(self, config: Config, storage: Storage, clock: Clock, tasks: BackgroundTasks) -> None:
+    def __init__(
+        self,
+        config: Config,
+        storage: Storage,
+        clock: Clock,
+        tasks: Tasks,
+        events: BrokerEvents | None = None,
+    ) -> None:
         self._config = config
+        self._events = events or BrokerEvents()
         self._storage = storage
         self.unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
         self._keeper = PartitionKeeper(storage, clock, tasks, self.unpacking)
@@ -63,7 +74,6 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._internal: dict[str, NewTopic] = {}
-        self._deletion_listeners: list[Callable[[Topic], None]] = []
         self._changing = trio.Lock()
         self._closed_at: Mapping[TopicPartition, int] | None = None
         self.closing = False
@@ -105,16 +115,12 @@ class Topics:
             raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
         return topic
 
-    def announce_internal(self, new: NewTopic) -> None:
-        """Say what an internal topic is to be when somebody first needs it (`ensure`).
+    def register_internal_topic(self, new: NewTopic) -> None:
+        """Declare what an internal topic is to be when it is first needed (`ensure`).
 
-        Settings that this broker has no part for are remembered with it and mean nothing yet.
+        Settings that no part of this broker reads are stored with it and have no effect.
         """
         self._internal[new.name] = new
-
-    def on_deletion(self, listener: Callable[[Topic], None]) -> None:
-        """Call `listener` with every topic that is deleted, once it is gone; it must not wait."""
-        self._deletion_listeners.append(listener)
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
         """Open every topic that the storage remembers; `progress` gets the number of opened partitions."""
@@ -135,6 +141,7 @@ class Topics:
         for record, config in zip(records, configs, strict=True):
             topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
             await self._remember_epochs(record, topic)
+            self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
         await self._storage.set_strays_aside()
 
     async def _remember_epochs(self, record: TopicRecord, topic: Topic) -> None:
@@ -156,7 +163,10 @@ class Topics:
                 await self._make(record, config)
             self._tell_of_postponed(record.name, record.config)
             _log.info("created topic %s with %d partitions", record.name, record.partitions)
-            return self._by_name[record.name]
+            topic = self._by_name[record.name]
+            self._events.publish(TopicCreated(topic))
+            self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
+            return topic
 
     async def _make(self, record: TopicRecord, config: TopicConfig) -> None:
         partitions: list[Partition] = []
@@ -247,6 +257,7 @@ class Topics:
             topic.configure(config)
             self._tell_of_postponed(name, overrides)
             _log.info("changed the configuration of topic %s", name)
+            self._events.publish(TopicConfigChanged(topic))
 
     def check_growth(self, name: str, count: int) -> Topic:
         """The topic, if it can have that many partitions.
@@ -283,9 +294,11 @@ class Topics:
         """
         async with self._changing:
             topic = self.check_growth(name, count)
+            present = len(topic.partitions)
             with trio.CancelScope(shield=True):
                 await self._add_partitions(topic, count)
             _log.info("topic %s has %d partitions now", name, count)
+            self._events.publish(PartitionsOpened(topic, tuple(topic.partitions[present:])))
 
     async def _add_partitions(self, topic: Topic, count: int) -> None:
         record = attrs.evolve(record_of(topic), partitions=count)
@@ -320,8 +333,7 @@ class Topics:
                 self.version += 1
                 await self._keeper.discard(name, topic.partitions)
             _log.info("deleted topic %s", name)
-            for listener in self._deletion_listeners:
-                listener(topic)
+            self._events.publish(TopicDeleted(topic))
 
     def refresh_configs(self) -> None:
         """Let every topic go by the broker's defaults as they are now."""
@@ -329,6 +341,7 @@ class Topics:
             config, _ = checked_topic_config(self._config, topic.overrides)
             if config != topic.config:
                 topic.configure(config)
+                self._events.publish(TopicConfigChanged(topic))
 
     def partitions(self) -> Iterator[Partition]:
         """Every partition of every topic."""
@@ -341,13 +354,19 @@ class Topics:
             return self._closed_at
         return {each.topic_partition: each.high_watermark for each in self.partitions()}
 
-    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> None:
-        """The place of these partitions' data failed: serve them no more until a restart."""
-        for failed in partitions:
-            topic = self._by_name.get(failed.topic)
-            if topic is not None and failed.partition < len(topic.partitions):
-                error = StorageError(f"{failed} is offline: {reason}")
-                topic.partitions[failed.partition].take_offline(error)
+    def find_partition(self, name: TopicPartition) -> Partition | None:
+        """Return the partition of that name, None without one."""
+        topic = self._by_name.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[name.partition]
+
+    def take_offline(self, partitions: Sequence[TopicPartition], reason: str) -> Sequence[Partition]:
+        """Take partitions whose log directory failed out of service until a restart; return those."""
+        offline = [found for name in partitions if (found := self.find_partition(name)) is not None]
+        for partition in offline:
+            partition.take_offline(StorageError(f"{partition.topic_partition} is offline: {reason}"))
+        return offline
 
     def wake_all_waiters(self) -> None:
         """Let every long poll answer now, and those that come yet: the broker stops."""

@@ -8,8 +8,7 @@ from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_k
 from tidelog.plugins.coordinator.lazy import LazyCoordinator
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
-    from tidelog.kernel.seams.coordination.backend import Coordinator
+    from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorContext
     from tidelog.plugins.coordinator.service import CoordinatorService
 
 
@@ -18,7 +17,7 @@ class ClassicBackend:
 
     name = "classic"
 
-    def create(self, broker: Broker) -> Coordinator:
+    def create(self, broker: CoordinatorContext) -> Coordinator:
         """A coordinator that is not open yet."""
         from tidelog.plugins.coordinator.log.topics import group_log, has_state, transaction_log
 
@@ -38,7 +37,7 @@ class MemoryBackend:
 
     name = "memory"
 
-    def create(self, broker: Broker) -> Coordinator:
+    def create(self, broker: CoordinatorContext) -> Coordinator:
         """A coordinator that is not open yet."""
 
         def make() -> CoordinatorService:
@@ -51,6 +50,6 @@ class MemoryBackend:
         return LazyCoordinator(make, lambda: False)
 
 
-def _check(broker: Broker) -> None:
+def _check(broker: CoordinatorContext) -> None:
     """Refuse a contradiction at the start and not when somebody first asks; raises ConfigError."""
-    consumer_group_keys.check(broker.config, broker.plugins.partition_assignors())
+    consumer_group_keys.check(broker.config, broker.partition_assignors)

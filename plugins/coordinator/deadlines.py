@@ -15,6 +15,8 @@ from collections.abc import Callable, Hashable
 import attrs
 import trio
 
+from tidelog.kernel.seams.tasks import Lifespan
+
 _log = logging.getLogger(__name__)
 
 CALLBACKS_BEFORE_YIELD = 64
@@ -68,8 +70,16 @@ class Deadlines:
         """Forget the key's deadline, if it has one."""
         self._deadlines.pop(key, None)
 
+    async def run_for(self, lifespan: Lifespan) -> None:
+        """Serve deadlines until the broker stops."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.run)
+            lifespan.ready()
+            await lifespan.wait_stopping()
+            nursery.cancel_scope.cancel()
+
     async def run(self) -> None:
-        """Serve deadlines until cancelled. What a callback raises is logged; the others go on."""
+        """Serve deadlines until cancelled. An error of a callback is logged; the others are served."""
         while True:
             self._sooner = trio.Event()
             self._asleep_until_ms = self._heap[0][0] if self._heap else math.inf

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.tasks import PeriodicTask
+from tidelog.kernel.seams.events import Event, TopicDeleted
+from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.consumer_groups.assembly import consumer_groups_for
 from tidelog.plugins.coordinator.deadlines import Deadlines
@@ -28,21 +29,18 @@ from tidelog.plugins.coordinator.transactions.assembly import transactions_for
 from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.coordination.loading import LoadProgress
-    from tidelog.kernel.topics import Topic
     from tidelog.plugins.coordinator.consumer_groups.assembly import ConsumerGroupRooms
     from tidelog.plugins.coordinator.log import StateLog
 
 MINUTE_MS = 60_000
-DEADLINE_RETRY_MS = 1000
-"""The task that serves deadlines never ends; this is for the case that it fails."""
 
 
 class CoordinatorService:
     """All services over one log for groups and one for transactions."""
 
-    def __init__(self, broker: Broker, group_log: StateLog, transaction_log: StateLog) -> None:
+    def __init__(self, broker: CoordinatorContext, group_log: StateLog, transaction_log: StateLog) -> None:
         config, clock = broker.config, broker.clock
         self._broker = broker
         self._hash = StateHashes()
@@ -114,7 +112,7 @@ class CoordinatorService:
 
     def begin(self) -> None:
         """Begin to read back what is remembered, and the work that is done now and then."""
-        self._broker.tasks.start(PeriodicTask("group-deadlines", self._deadlines.run, DEADLINE_RETRY_MS))
+        self._broker.tasks.start(LifespanTask("group-deadlines", self._deadlines.run_for))
         self.group_log.open(self.replay, GroupRelocation(self.partition_for_group, self.transactions))
         self.transactions.open()
         for task in periodic_tasks(self.transactions, self._broker.config):
@@ -123,7 +121,7 @@ class CoordinatorService:
         self._broker.tasks.start(
             PeriodicTask("offset-expiration", self._expiry.expire, interval_ms, interval_ms)
         )
-        self._broker.topics.on_deletion(self._topic_deleted)
+        self._broker.events.subscribe(self._on_event)
 
     def release_waiters(self) -> None:
         """See `Coordinator`."""
@@ -156,5 +154,7 @@ class CoordinatorService:
         """See `Coordinator`."""
         return self._hash(transactional_id) % self.transaction_log.partition_count
 
-    def _topic_deleted(self, topic: Topic) -> None:
-        self._broker.tasks.once(f"offsets of {topic.name}", partial(self._expiry.forget_topic, topic))
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TopicDeleted):
+            job = partial(self._expiry.forget_topic, event.topic)
+            self._broker.tasks.once(f"offsets of {event.topic.name}", job)

@@ -8,7 +8,7 @@ from tidelog.kernel.seams.wire import Peer, WireConnection
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.wire import WireContext
 
 
 class KafkaCodec:
@@ -16,6 +16,6 @@ class KafkaCodec:
 
     name = "kafka"
 
-    def connect(self, broker: Broker, peer: Peer) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
         """Protocol state for a new connection."""
         return KafkaConnection(broker, peer)

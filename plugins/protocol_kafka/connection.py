@@ -30,7 +30,7 @@ from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
 from tidelog.plugins.protocol_kafka.routes import ROUTES, Route
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.wire import WireContext
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ CORRELATION_ID_BYTES = 4
 class KafkaConnection:
     """Protocol state of one client."""
 
-    def __init__(self, broker: Broker, peer: Peer) -> None:
+    def __init__(self, broker: WireContext, peer: Peer) -> None:
         self._context = RequestContext(broker, peer)
         self._buffer = ReceiveBuffer(broker.config[keys.SOCKET_REQUEST_MAX_BYTES])
 

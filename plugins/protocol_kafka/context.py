@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
     from tidelog.kernel.errors import BrokerError
-    from tidelog.kernel.seams.wire import Peer
+    from tidelog.kernel.seams.wire import Peer, WireContext
 
 
 MAX_MESSAGE_BYTES = 64 * 1024
@@ -26,7 +25,7 @@ class RequestContext:
     needs of `client_id` and `api_version` and finds it unchanged afterwards.
     """
 
-    broker: Broker
+    broker: WireContext
     peer: Peer
     client_id: str | None = None
     api_version: int = 0

@@ -11,7 +11,7 @@ import trio
 
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.seams.storage import StorageContext
-from tidelog.kernel.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories

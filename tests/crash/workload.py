@@ -14,8 +14,8 @@ from tests.crash.history import Expected, History, LogKey
 from tests.crash.interposers import Unsynced
 from tests.crash.logs import batches_of, key_of
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.records.batch import stamp_offset
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic

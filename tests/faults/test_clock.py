@@ -12,7 +12,7 @@ from tests.crash.core import Core, configure
 from tests.crash.logs import batches_of
 from tests.kernel.partition.parts import open_partition
 from tidelog.kernel.errors import InvalidTimestamp
-from tidelog.kernel.flushing import TimedFlush
+from tidelog.kernel.maintenance import TimedFlush
 from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.testing import FakeClock, make_batch

@@ -27,7 +27,7 @@ from tidelog.kernel.plugins import configure
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore
-from tidelog.kernel.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
 from tidelog.kernel.topics import NewTopic

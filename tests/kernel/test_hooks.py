@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
+from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
 
@@ -133,11 +135,25 @@ async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCapt
     plugin = example("tidelog_background_tasks")
     async with running_broker({"plugins": plugin}) as broker:
         await broker.topics.ensure("t")
-        (task,) = broker.plugins.background_tasks(broker)
+        task = broker.plugins.background_tasks(broker)[-1]
+        assert isinstance(task, PeriodicTask)
         assert (task.name, task.interval_ms, task.jitter_ms) == ("count-topics", 60_000, 1_000)
         await task.run()
         assert broker.tasks.statistics()["count-topics"].failures == 0
-    assert [vars(record)["topics"] for record in caplog.records if record.name == plugin][-1] == 1
+    ready, *counted, ended = [record for record in caplog.records if record.name == plugin]
+    assert ready.message == "the broker is about to serve"
+    assert vars(counted[-1])["topics"] == 1
+    assert ended.message == "the broker has served its last request"
+
+
+async def test_tidelog_event_listeners(example: Example) -> None:
+    plugin = example("tidelog_event_listeners")
+    async with running_broker({"plugins": plugin}) as broker:
+        names: set[str] = sys.modules[plugin].inventory.names
+        for name in ("a", "b"):
+            await broker.topics.ensure(name)
+        await broker.topics.delete("a")
+        assert names == {"b"}
 
 
 def test_tidelog_commands(example: Example) -> None:

@@ -9,7 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tidelog.kernel.tasks import MAX_JOBS_IN_THREADS, BackgroundTasks, PeriodicTask
+from tidelog.kernel.seams.tasks import Lifespan, LifespanTask, PeriodicTask
+from tidelog.kernel.tasks import MAX_JOBS_IN_THREADS, BackgroundTasks
 
 
 class Recorder:
@@ -231,3 +232,109 @@ async def test_waiting_for_jobs() -> None:
         release.set()
         await tasks.wait_for_jobs()
         assert done == ["slow"]
+
+
+class Service:
+    """A lifespan task that notes what it comes to; what it does is chosen by the test."""
+
+    def __init__(self, *, ready_after: float = 0, finish_takes: float = 0) -> None:
+        self.log: list[str] = []
+        self._ready_after = ready_after
+        self._finish_takes = finish_takes
+
+    async def run(self, lifespan: Lifespan) -> None:
+        """Become ready, wait for the end, finish."""
+        try:
+            await trio.sleep(self._ready_after)
+            self.log.append("ready")
+            lifespan.ready()
+            lifespan.ready()
+            await lifespan.wait_stopping()
+            self.log.append("stopping")
+            await trio.sleep(self._finish_takes)
+            self.log.append("finished")
+        except trio.Cancelled:
+            self.log.append("cancelled")
+            raise
+
+
+async def test_start_ready_waits_until_a_lifespan_task_is_ready(autojump_clock: MockClock) -> None:
+    tasks, service = BackgroundTasks(), Service(ready_after=5)
+    async with tasks.running():
+        began = trio.current_time()
+        await tasks.start_ready(LifespanTask("service", service.run))
+        assert trio.current_time() - began == 5
+        assert service.log == ["ready"]
+
+
+async def test_finish_waits_until_lifespan_tasks_have_finished(autojump_clock: MockClock) -> None:
+    tasks, services = BackgroundTasks(), [Service(finish_takes=takes) for takes in (0, 3, 1)]
+    async with tasks.running():
+        for service in services:
+            tasks.start(LifespanTask("service", service.run))
+        await wait_all_tasks_blocked()
+        await tasks.finish()
+        assert [service.log for service in services] == [["ready", "stopping", "finished"]] * 3
+
+
+async def test_a_lifespan_task_that_does_not_end_is_cancelled(autojump_clock: MockClock) -> None:
+    tasks, service = BackgroundTasks(), Service(finish_takes=1000)
+    async with tasks.running():
+        await tasks.start_ready(LifespanTask("service", service.run))
+        with trio.move_on_after(2) as patience:
+            await tasks.finish()
+        assert patience.cancelled_caught
+    assert service.log == ["ready", "stopping", "cancelled"]
+
+
+async def test_a_lifespan_task_that_fails_before_it_is_ready_stops_the_start() -> None:
+    async def fail(lifespan: Lifespan) -> None:
+        raise OSError("no luck")
+
+    tasks, well = BackgroundTasks(), Service()
+    async with tasks.running():
+        await tasks.start_ready(LifespanTask("well", well.run))
+        with pytest.raises(OSError, match="no luck"):
+            await tasks.start_ready(LifespanTask("ill", fail))
+        assert tasks.statistics()["ill"].failures == 1
+        await tasks.finish()
+    assert well.log == ["ready", "stopping", "finished"]
+
+
+@pytest.mark.parametrize("ready", [False, True])
+async def test_a_lifespan_task_that_nobody_waits_for_logs_its_failure(
+    ready: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(lifespan: Lifespan) -> None:
+        if ready:
+            lifespan.ready()
+        raise OSError("no luck")
+
+    tasks = BackgroundTasks()
+    async with tasks.running():
+        tasks.start(LifespanTask("ill", fail))
+        await wait_all_tasks_blocked()
+        await tasks.finish()
+    assert tasks.statistics()["ill"].last_error == "OSError('no luck')"
+    assert "background task ill failed" in caplog.text
+
+
+async def test_a_lifespan_task_that_returns_at_once_counts_as_ready() -> None:
+    async def nothing(lifespan: Lifespan) -> None:
+        await trio.lowlevel.checkpoint()
+
+    tasks = BackgroundTasks()
+    async with tasks.running():
+        await tasks.start_ready(LifespanTask("short", nothing))
+        await tasks.finish()
+    assert tasks.statistics()["short"].runs == 1
+
+
+async def test_a_lifespan_task_that_is_started_while_the_broker_stops_ends_too() -> None:
+    tasks, service = BackgroundTasks(), Service()
+    async with tasks.running():
+        await tasks.finish()
+        tasks.start(LifespanTask("late", service.run))
+        await tasks.finish()
+        await wait_all_tasks_blocked()
+    assert service.log == ["ready", "stopping", "finished"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from tidelog.kernel.seams.broker import BrokerContext
+
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
     from tidelog.kernel.seams.coordination.loading import LoadProgress
@@ -86,6 +88,26 @@ class Coordinator(Protocol):
         ...
 
 
+class CoordinatorContext(BrokerContext, Protocol):
+    """What a coordinator may ask of its broker, from `CoordinatorBackend.create` on.
+
+    Topics are loaded, and background work can be started, once the coordinator is opened.
+    """
+
+    @property
+    def partition_assignors(self) -> Mapping[str, PartitionAssignor]:
+        """The assignors that plugins offer, by name."""
+        ...
+
+    async def allocate_producer_id(self) -> int:
+        """Return a producer id that was never given out before.
+
+        Raises:
+            StorageError: the disk refused to note that it is given out.
+        """
+        ...
+
+
 class CoordinatorBackend(Protocol):
     """A kind of coordinator, as a plugin offers it."""
 
@@ -94,7 +116,6 @@ class CoordinatorBackend(Protocol):
         """The name that the key `coordinator` chooses it by."""
         ...
 
-    def create(self, broker: Broker) -> Coordinator:
-        """A coordinator that is not open yet; of the broker only `config`, `clock`, `tasks` and `topics` are
-        there already."""
+    def create(self, broker: CoordinatorContext) -> Coordinator:
+        """Return a coordinator that is not open yet."""
         ...

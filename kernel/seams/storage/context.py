@@ -13,38 +13,44 @@ from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.indexes import IndexFormat
-    from tidelog.kernel.tasks import BackgroundTasks
+    from tidelog.kernel.seams.tasks import Tasks
 
 
-def _told_nobody(partitions: Sequence[TopicPartition], reason: str) -> None:
-    """Where nobody serves partitions, nobody has to know."""
+def _no_partitions_failed(partitions: Sequence[TopicPartition], reason: str) -> None:
+    """Do nothing."""
+
+
+def _no_partition_moved(partition: TopicPartition, path: str) -> None:
+    """Do nothing."""
 
 
 def _no_high_watermarks() -> Mapping[TopicPartition, int]:
-    """Where nobody reads, nothing is committed."""
+    """Return none."""
     return {}
 
 
 def _halt_nothing(reason: str) -> None:
-    """Where no broker runs, none has to end."""
+    """Do nothing."""
 
 
 @attrs.frozen
 class StorageContext:
     """What the kernel lends a backend; `tasks` are running when `open` is called.
 
-    `index_formats` are those that plugins offer, by name. `progress` is to be told how far opening is.
-    On the event loop, `partitions_failed(partitions, reason)` tells that the place of their data failed and
+    `index_formats` are those that plugins offer, by name. `progress` counts what is still to be opened.
+    On the event loop, a storage reports with `partitions_failed(partitions, reason)` that their log directory
+    failed, with `partition_moved(partition, path)` that one lies in another log directory now, and with
     `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
     after they were closed.
     """
 
     config: Config
     node_id: int
-    tasks: BackgroundTasks
+    tasks: Tasks
     now_ms: Callable[[], int]
     index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
     progress: LoadProgress = attrs.Factory(LoadProgress)
-    partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _told_nobody
+    partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _no_partitions_failed
+    partition_moved: Callable[[TopicPartition, str], None] = _no_partition_moved
     halt: Callable[[str], None] = _halt_nothing
     high_watermarks: Callable[[], Mapping[TopicPartition, int]] = _no_high_watermarks

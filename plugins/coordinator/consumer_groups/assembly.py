@@ -19,7 +19,7 @@ from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.replay import GroupReplay
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.plugins.coordinator.log import StateLog
 
 
@@ -40,7 +40,7 @@ class ConsumerGroupRooms:
 
 
 def consumer_groups_for(
-    broker: Broker,
+    broker: CoordinatorContext,
     log: StateLog,
     partition_for: Callable[[str], int],
     deadlines: Deadlines,
@@ -53,7 +53,7 @@ def consumer_groups_for(
     Raises:
         ConfigError: the configuration of consumer groups contradicts itself.
     """
-    offered = broker.plugins.partition_assignors()
+    offered = broker.partition_assignors
     settings = settings_of(broker.config, offered, classic_max_size=classic_max_size)
     topics = BrokerTopics(broker.topics, base=broker.clock())
     registry = Registry(Surroundings(log, partition_for, settings, topics, deadlines, broker.clock, classic))

@@ -9,7 +9,7 @@ from tidelog.plugins.coordinator.consumer_groups.settings import TopicEntry
 from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
-    from tidelog.kernel.topics import Topic, Topics
+    from tidelog.kernel.seams.topics import Topic, Topics
 
 _INTERNAL = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC))
 

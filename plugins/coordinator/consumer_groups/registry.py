@@ -9,7 +9,7 @@ import attrs
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, GroupIdNotFound
-from tidelog.kernel.partition.partition import AppendResult
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.changes import CurrentSet, MemberRemoved
 from tidelog.plugins.coordinator.consumer_groups.context import Context

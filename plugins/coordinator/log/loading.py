@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from tidelog.kernel.errors import BrokerError, NotCoordinator
-from tidelog.kernel.partition.partition import Isolation
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
-    from tidelog.kernel.partition import Partition
     from tidelog.kernel.seams.coordination.loading import LoadProgress
-    from tidelog.kernel.topics import Topic
+    from tidelog.kernel.seams.partition import Partition
+    from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.log_image import LogImage
     from tidelog.plugins.coordinator.log.misplaced import SelectedRecords
     from tidelog.plugins.coordinator.log.relocation import Relocator

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import attrs
 
-from tidelog.kernel.partition.record_checks import RecordChecks
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.plugins.coordinator.hashing import counterpart
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord, encode_batch
 from tidelog.plugins.coordinator.log.log_image import LogImage
@@ -32,7 +32,7 @@ from tidelog.plugins.coordinator.log.misplaced import SelectedRecords, name_in
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
-    from tidelog.kernel.topics import Topic
+    from tidelog.kernel.seams.topics import Topic
 
 _log = logging.getLogger(__name__)
 

@@ -16,17 +16,17 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.events import Event, TopicDeleted
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import TopicLoader
 from tidelog.plugins.coordinator.log.relocation import Relocator
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
-    from tidelog.kernel.partition import Partition
-    from tidelog.kernel.partition.partition import AppendResult
-    from tidelog.kernel.topics import NewTopic, Topic
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
+    from tidelog.kernel.seams.partition import AppendResult, Partition
+    from tidelog.kernel.seams.topics import NewTopic, Topic
     from tidelog.plugins.coordinator.log.batches import StateRecord
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
     from tidelog.plugins.coordinator.log.state_log import LogReader
@@ -37,12 +37,15 @@ _log = logging.getLogger(__name__)
 class TopicLog:
     """The records of one kind of coordinator, in the internal topic `spec`."""
 
-    def __init__(self, broker: Broker, spec: NewTopic, *, load_bytes: int, codec: int = 0) -> None:
+    def __init__(
+        self, broker: CoordinatorContext, spec: NewTopic, *, load_bytes: int, codec: int = 0
+    ) -> None:
         """`load_bytes` are read at once while the log is read back; `codec` packs what is appended."""
         self.progress = LoadProgress()
         self._topics = broker.topics
         self._tasks = broker.tasks
         self._clock = broker.clock
+        self._events = broker.events
         self._spec = spec
         self._load_bytes = load_bytes
         self._codec = codec
@@ -53,7 +56,7 @@ class TopicLog:
         self._relocation: RelocationPolicy | None = None
         self._loader: TopicLoader | None = None
         self._all_loaded = trio.Event()
-        broker.topics.announce_internal(spec)
+        broker.topics.register_internal_topic(spec)
 
     @property
     def partition_count(self) -> int:
@@ -114,7 +117,7 @@ class TopicLog:
         """See `StateLog`."""
         self._reader = reader
         self._relocation = relocation
-        self._topics.on_deletion(self._on_deletion)
+        self._events.subscribe(self._on_event)
         self._attach()
 
     def close(self) -> None:
@@ -163,9 +166,10 @@ class TopicLog:
             )
             self._tasks.once(f"load {topic.name}", partial(self._load, topic, loader))
 
-    def _on_deletion(self, topic: Topic) -> None:
-        if topic is not self._topic:
+    def _on_event(self, event: Event) -> None:
+        if not isinstance(event, TopicDeleted) or event.topic is not self._topic:
             return
+        topic = event.topic
         self._stop_loading()
         self._active.clear()
         self._failed.clear()

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.log.topic_log import TopicLog
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 
 
-def group_log(broker: Broker) -> TopicLog:
+def group_log(broker: CoordinatorContext) -> TopicLog:
     """Where groups and their offsets are."""
     config = broker.config
     settings = {
@@ -35,7 +35,7 @@ def group_log(broker: Broker) -> TopicLog:
     )
 
 
-def transaction_log(broker: Broker) -> TopicLog:
+def transaction_log(broker: CoordinatorContext) -> TopicLog:
     """Where transactions are."""
     config = broker.config
     settings = {
@@ -52,6 +52,6 @@ def transaction_log(broker: Broker) -> TopicLog:
     )
 
 
-def has_state(broker: Broker) -> bool:
+def has_state(broker: CoordinatorContext) -> bool:
     """Whether there is any state of coordinators to read back."""
     return any(broker.topics.find(name) is not None for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC))

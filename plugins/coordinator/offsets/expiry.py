@@ -16,7 +16,7 @@ import trio
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.kernel.topics import Topic
+from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard, ExpiryRule
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place

@@ -24,7 +24,6 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
 )
-from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.seams.coordination.offsets import (
     NO_RETENTION,
     NO_TIMESTAMP,
@@ -35,7 +34,8 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.topics import Topics
+from tidelog.kernel.seams.partition import AppendResult
+from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.coordinator.log import StateLog
 from tidelog.plugins.coordinator.offsets.guard import CommitGuard
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place

@@ -18,7 +18,7 @@ from tidelog.plugins.coordinator.transactions.service import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.plugins.coordinator.log import StateLog
 
 TRANSACTION_TOPIC = "__transaction_state"
@@ -26,7 +26,7 @@ FIRST_EPOCH = 0
 
 
 def transactions_for(
-    broker: Broker,
+    broker: CoordinatorContext,
     log: StateLog,
     group_log: StateLog,
     offsets: PendingOffsets,
@@ -40,15 +40,12 @@ def transactions_for(
     """
     config = broker.config
 
-    async def allocate() -> int:
-        return await broker.producer_ids.allocate()
-
     return Transactions(
         log,
         Markers(broker.topics, group_log, offsets),
         Surroundings(
             clock=broker.clock,
-            allocate=allocate,
+            allocate=broker.allocate_producer_id,
             partition_for=partition_for,
             partition_for_group=partition_for_group,
             coordinator_epoch=lambda partition: _leader_epoch(broker, partition),
@@ -61,7 +58,7 @@ def transactions_for(
     )
 
 
-def _leader_epoch(broker: Broker, partition: int) -> int:
+def _leader_epoch(broker: CoordinatorContext, partition: int) -> int:
     """The epoch of a coordinator is that of its log, as in Kafka; one that is in no topic stays the same."""
     topic = broker.topics.find(TRANSACTION_TOPIC)
     if topic is None or partition >= len(topic.partitions):

@@ -16,10 +16,10 @@ from tidelog.kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.partition import Partition
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
+    from tidelog.kernel.seams.partition import Partition
     from tidelog.kernel.seams.storage import TopicPartition
-    from tidelog.kernel.topics import Topics
+    from tidelog.kernel.seams.topics import Topics
     from tidelog.plugins.coordinator.log import StateLog
 
 _log = logging.getLogger(__name__)

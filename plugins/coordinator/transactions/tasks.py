@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from tidelog.kernel.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.coordinator.transactions.keys import (
     ABORT_TIMED_OUT_INTERVAL_MS,
     REMOVE_EXPIRED_INTERVAL_MS,

@@ -16,7 +16,7 @@ from tidelog.kernel.errors import (
     PolicyViolation,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.topics import NewTopic
+from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

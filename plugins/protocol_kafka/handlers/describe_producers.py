@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.partition.producers import ProducerEntry
+from tidelog.kernel.seams.partition import ProducerView
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.describe_producers import (
@@ -58,7 +58,7 @@ def _describe(context: RequestContext, name: str, index: int) -> Generator[None,
     return PartitionResponse(partition_index=index, error_code=0, active_producers=producers)
 
 
-def _producer(producer_id: int, entry: ProducerEntry) -> ProducerState:
+def _producer(producer_id: int, entry: ProducerView) -> ProducerState:
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=entry.epoch,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidelog.kernel.errors import MessageTooLarge, StorageError
-from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, MemoryBudget, let_others_run
+from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_run
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
 from tidelog.kernel.records.record import iter_contents
 from tidelog.kernel.records.unpacking import memory_for
+from tidelog.kernel.seams.partition import MemoryBudget
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 
 FORMAT_1_SINCE = 2

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import CoordinatorNotAvailable
 from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION
+from tidelog.kernel.seams.wire import WireContext
 from tidelog.plugins.protocol_kafka.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
 LEVEL_0_SINCE: Final = 4
@@ -36,7 +36,7 @@ OF_COORDINATORS: Final = (
 )
 
 
-def served_features(broker: Broker) -> tuple[Feature, ...]:
+def served_features(broker: WireContext) -> tuple[Feature, ...]:
     """What this broker serves: without a coordinator nothing."""
     try:
         _ = broker.coordinator

@@ -13,7 +13,7 @@ import trio
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, InvalidRequest
 from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.wire import WireContext
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import (
@@ -51,7 +51,7 @@ async def handle(context: RequestContext, request: FindCoordinatorRequest) -> Fi
     )
 
 
-async def _prepare(broker: Broker, key_type: int, version: int) -> None:
+async def _prepare(broker: WireContext, key_type: int, version: int) -> None:
     since = FIRST_VERSION_OF.get(key_type)
     if since is None or version < since:
         raise InvalidRequest(f"version {version} has no coordinators of type {key_type}")

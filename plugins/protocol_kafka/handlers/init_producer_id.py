@@ -38,7 +38,7 @@ async def _identity(context: RequestContext, request: InitProducerIdRequest) -> 
     if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_PRODUCER):
         raise InvalidRequest("a producer id and its epoch belong together")
     if request.transactional_id is None:
-        return ProducerIdentity(await context.broker.producer_ids.allocate(), FIRST_EPOCH)
+        return ProducerIdentity(await context.broker.allocate_producer_id(), FIRST_EPOCH)
     current = None
     if request.producer_id != NO_PRODUCER:
         current = ProducerIdentity(request.producer_id, request.producer_epoch)

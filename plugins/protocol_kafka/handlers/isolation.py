@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.partition import Isolation
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.wire import ProtocolViolation
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.lookup import (
     TimestampOffset,
     offset_for_timestamp,
     offset_of_max_timestamp,
     segment_offsets_before,
 )
-from tidelog.kernel.partition.partition import NO_LEADER_EPOCH
+from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, Partition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of

@@ -13,7 +13,8 @@ from tidelog.kernel.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.topics import INTERNAL_TOPICS, Topic, check_topic_name
+from tidelog.kernel.seams.topics import Topic
+from tidelog.kernel.topics import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,

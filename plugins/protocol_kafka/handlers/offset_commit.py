@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterator
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.coordination.offsets import CommitOutcome, OffsetCommit, OffsetToCommit
-from tidelog.kernel.topics import Topics
+from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (

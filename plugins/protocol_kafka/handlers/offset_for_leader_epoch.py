@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.seams.partition import Partition
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (

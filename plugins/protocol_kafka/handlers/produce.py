@@ -19,14 +19,13 @@ from tidelog.kernel.errors import (
     UnsupportedMessageFormat,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import ChecksTakeLong, validate_batch
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
+from tidelog.kernel.seams.partition import Partition, RecordChecks
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.seams.wire import ProtocolViolation
-from tidelog.kernel.topics import Topic
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.topics import Topic, Topics
+from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.plugins.protocol_kafka.codecs import Uuid
 
 

@@ -114,7 +114,7 @@ STRANGER = """
     import logging
     from tidelog.kernel import ConfigKey, hookimpl
     from tidelog.kernel.config import string
-    from tidelog.kernel.tasks import PeriodicTask
+    from tidelog.kernel.seams.tasks import PeriodicTask
 
     WORD = ConfigKey(name="stranger.word", type=string(), default="none", documentation="What it says.")
 

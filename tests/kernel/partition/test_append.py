@@ -19,8 +19,8 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import AppendResult, Isolation, Partition
-from tidelog.kernel.partition.watermarks import AppendWaiter
 from tidelog.kernel.records.batch import Buffer, parse_header, verify_crc
+from tidelog.kernel.seams.partition import AppendWaiter
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 

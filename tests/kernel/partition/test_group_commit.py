@@ -16,7 +16,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.following import Follower
-from tidelog.kernel.partition.watermarks import AppendWaiter
+from tidelog.kernel.seams.partition import AppendWaiter
 
 NEVER_FLUSHED = TopicConfig()
 

@@ -18,8 +18,8 @@ from tidelog.kernel.partition.lookup import (
     offset_of_max_timestamp,
     segment_offsets_before,
 )
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_compaction

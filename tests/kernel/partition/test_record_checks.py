@@ -14,7 +14,6 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, MessageTooLarge
 from tidelog.kernel.partition import record_checks, validation
 from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.partition.validation import (
     QUICK_BYTES,
     QUICK_RECORDS,
@@ -26,6 +25,7 @@ from tidelog.kernel.records.checking import HEADERS_PER_STEP
 from tidelog.kernel.records.compression import XERIAL_HEAD_BYTES, compress
 from tidelog.kernel.records.unpacking import EMPTY_BLOCKS_PER_STEP
 from tidelog.kernel.records.varint import write_varlong
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import make_batch
 
 from .parts import batch_of, changed, compressed, open_partition, sent

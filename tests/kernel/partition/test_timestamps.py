@@ -7,9 +7,9 @@ import pytest
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
 from tidelog.kernel.partition import AppendResult, Isolation, Partition
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .parts import changed, compressed, content, open_partition

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from tests.kernel.plugins.distributions import Folder
-from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.plugins.listing import Offer, installed_plugins
+from tidelog.kernel.testing.broker import new_broker
 
 
 def offering(hook: str, *names: str) -> str:
     """A plugin whose hook hands over things of these names."""
-    parameter = "broker" if hook == "tidelog_background_tasks" else ""
+    parameter = "broker" if hook in ("tidelog_background_tasks", "tidelog_event_listeners") else ""
     return f"""
     from types import SimpleNamespace
     from tidelog.kernel import hookimpl
@@ -95,11 +93,14 @@ def test_keys_and_tasks_of_the_wrong_kind_are_refused(folder: Folder) -> None:
         folder,
         one=offering("tidelog_config_keys", "x"),
         two=offering("tidelog_background_tasks", "x"),
+        three=offering("tidelog_event_listeners", "x"),
     )
     with pytest.raises(PluginError, match=r"The plugin one hands over .*, which is no configuration key"):
         plugins.config_keys()
     with pytest.raises(PluginError, match=r"The plugin two hands over .*, which is no background task"):
-        plugins.background_tasks(cast("Broker", None))
+        plugins.background_tasks(new_broker())
+    with pytest.raises(PluginError, match=r"The plugin three hands over .*, which is no event listener"):
+        plugins.event_listeners(new_broker())
 
 
 def test_a_hook_that_returns_nothing_offers_nothing(folder: Folder) -> None:

@@ -19,10 +19,9 @@ from typing import cast
 
 import trio
 
-from tidelog.kernel.broker import Broker
 from tidelog.kernel.config import Config
 from tidelog.kernel.peer_warnings import PeerWarnings
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection, WireContext
 from tidelog.kernel.server import Server
 
 ROOM_BYTES = 64 * 1024
@@ -105,18 +104,13 @@ class Toy:
             {"storage": "memory", "listeners": "PLAINTEXT://127.0.0.1:0", **settings}
         )
         self.peer_warnings = PeerWarnings()
-        self.plugins = self
         self.gate = trio.Event()
         self.waiting = 0
         self.served = 0
         self.fails_to_connect = False
         self.connections: list[ToyConnection] = []
 
-    def wire_codec(self, name: str) -> Toy:
-        """There is but one."""
-        return self
-
-    def connect(self, broker: Broker, peer: Peer) -> WireConnection:
+    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
         """Protocol state for a new connection."""
         if self.fails_to_connect:
             raise RuntimeError("no connection today")
@@ -164,7 +158,8 @@ class Running:
 async def running(**settings: object) -> AsyncGenerator[Running]:
     """A server that runs until the block ends; underscores in keys stand for dots."""
     toy = Toy({key.replace("_", "."): value for key, value in settings.items()})
-    server = Server(cast("Broker", toy))
+    codecs = {listener.name: toy for listener in toy.config.served_listeners()}
+    server = Server(cast("WireContext", toy), codecs)
     async with trio.open_nursery() as nursery:
         scene = Running(toy, server)
         await nursery.start(scene.run)

@@ -14,7 +14,6 @@ from tests.deadlines import DEADLINE_S
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import BrokerError, CoordinatorLoadInProgress, GroupIdNotFound
 from tidelog.kernel.partition import Isolation
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     FetchedOffsets,
@@ -27,6 +26,7 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionFilter,
     TransactionState,
 )
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.seams.storage import TopicPartition, region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
-from tidelog.kernel.flushing import timed_flush_task
-from tidelog.kernel.tasks import BackgroundTasks, PeriodicTask
+from tidelog.kernel.maintenance import timed_flush_task
+from tidelog.kernel.seams.tasks import BackgroundTask, PeriodicTask
+from tidelog.kernel.tasks import BackgroundTasks
 
 
 class StartedTasks(BackgroundTasks):
@@ -18,8 +19,9 @@ class StartedTasks(BackgroundTasks):
         super().__init__()
         self.by_name: dict[str, PeriodicTask] = {}
 
-    def start(self, task: PeriodicTask) -> None:
+    def start(self, task: BackgroundTask) -> None:
         """Note it."""
+        assert isinstance(task, PeriodicTask)
         self.by_name[task.name] = task
 
 

@@ -11,7 +11,6 @@ import trio
 
 from tests.plugins.coordinator.groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
@@ -21,6 +20,7 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.groups.directory import GroupDirectory

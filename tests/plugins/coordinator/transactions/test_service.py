@@ -26,12 +26,12 @@ from tidelog.kernel.errors import (
     StorageError,
     TransactionalIdNotFound,
 )
-from tidelog.kernel.partition.partition import AppendResult
 from tidelog.kernel.seams.coordination.transactions import (
     ProducerIdentity,
     TransactionFilter,
     TransactionState,
 )
+from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.transactions.states import AT_REST, PREPARE_COMMIT

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import OffsetOutOfRange
-from tidelog.kernel.partition.partition import Isolation
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
 from tidelog.plugins.protocol_kafka.messages.delete_records import (
     HIGH_WATERMARK,

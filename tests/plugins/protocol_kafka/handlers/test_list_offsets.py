@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.partition.record_checks import RecordChecks
 from tidelog.kernel.records.batch import pack_batch, parse_header
+from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic

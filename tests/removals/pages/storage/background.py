@@ -36,7 +36,7 @@ _WORK: Final = (
     ),
     Removal(
         _INITIAL,
-        "kernel/flushing.py",
+        "kernel/maintenance.py",
         "TimedFlush(topics, clock).run, every, delay)",
         "TimedFlush(topics, clock).run, every)",
         f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
@@ -116,10 +116,10 @@ _OLDEST: Final = (
     ),
     Removal(
         "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
-        "kernel/flushing.py",
+        "kernel/maintenance.py",
         "flushes.start_soon(partition.flush)",
         "pass",
-        "kernel/test_flushing.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+        "kernel/test_maintenance.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
     ),
     Removal(
         "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
@@ -210,10 +210,10 @@ _CONFIGURATION: Final = (
     ),
     Removal(
         "`flush.messages`, `flush.ms`",
-        "kernel/flushing.py",
-        "if now - since >= partition.config.flush_ms:",
+        "kernel/maintenance.py",
+        "if now - since >= flush_ms:",
         "if now - since >= 1 << 60:",
-        "kernel/test_flushing.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+        "kernel/test_maintenance.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
     ),
     Removal(
         "`preallocate`, at the creation of a log and when it rolls",
@@ -295,7 +295,7 @@ _CONFIGURATION: Final = (
     Removal(
         _BROKER_KEYS,
         "kernel/dynamic_config.py",
-        "        self._changed()\n",
+        "        self._events.publish(BrokerConfigChanged())\n",
         "",
         "plugins/protocol_kafka/handlers/test_altering_configs.py::test_limits_on_connections_count_at_once",
     ),

@@ -176,14 +176,14 @@ _REFUSALS: Final = (
 _PROCESSES: Final = (
     Removal(
         _CLOCK,
-        "kernel/flushing.py",
+        "kernel/maintenance.py",
         "since = min(self._waiting_since.get(partition, now), now)",
         "since = self._waiting_since.get(partition, now)",
         "faults/test_clock.py::test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more",
     ),
     Removal(
         _CLOCK,
-        "kernel/flushing.py",
+        "kernel/maintenance.py",
         "since = min(self._waiting_since.get(partition, now), now)",
         "since = self._waiting_since.get(partition) or now",
         "faults/test_clock.py::test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more",

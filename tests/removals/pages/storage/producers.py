@@ -131,7 +131,7 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _EXPIRY,
-        "kernel/broker.py",
+        "kernel/maintenance.py",
         "            partition.producers.expire(horizon)\n",
         "",
         "kernel/test_broker.py::test_background_jobs_are_done_before_partitions_close",

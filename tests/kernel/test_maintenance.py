@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.config import Config, keys
-from tidelog.kernel.flushing import TimedFlush, timed_flush_task
+from tidelog.kernel.maintenance import TimedFlush, timed_flush_task
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic, Topic

@@ -1,0 +1,76 @@
+"""Periodic maintenance of partitions: flushing by time (`flush.ms`), and the expiry of idle producers."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config.types import LONG_MAX
+from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.kernel.seams.topics import Topics
+
+DEFAULT_LOOK_MS = 1000
+"""How often to look when `log.flush.scheduler.interval.ms` does not say."""
+
+
+@attrs.define(eq=False)
+class TimedFlush:
+    """Flushes every partition whose unflushed records have waited for `flush.ms`."""
+
+    _topics: Topics
+    _clock: Clock
+    _waiting_since: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
+
+    async def run(self) -> None:
+        """Look at every partition once."""
+        now = self._clock()
+        seen: dict[Partition, int] = {}
+        async with trio.open_nursery() as flushes:
+            for topic in self._topics:
+                flush_ms = topic.config[keys.FLUSH_MS]
+                if flush_ms == LONG_MAX:
+                    continue
+                for partition in topic.partitions:
+                    if not partition.has_unflushed or partition.offline is not None:
+                        continue
+                    # A wall clock may be set back: then the time starts again instead of never passing.
+                    since = min(self._waiting_since.get(partition, now), now)
+                    if now - since >= flush_ms:
+                        flushes.start_soon(partition.flush)
+                    else:
+                        seen[partition] = since
+        self._waiting_since = seen
+
+
+def timed_flush_task(config: Config, topics: Topics, clock: Clock) -> PeriodicTask:
+    """Return the background task that flushes by time."""
+    interval = config[keys.LOG_FLUSH_SCHEDULER_INTERVAL_MS]
+    every = DEFAULT_LOOK_MS if interval == LONG_MAX else interval
+    delay = config[keys.LOG_INITIAL_TASK_DELAY_MS]
+    return PeriodicTask("log-flusher", TimedFlush(topics, clock).run, every, delay)
+
+
+@attrs.define(eq=False)
+class ProducerExpiry:
+    """Forgets producers that have written nothing for `producer.id.expiration.ms`, as it is at each run."""
+
+    _config: Config
+    _topics: Topics
+    _clock: Clock
+
+    async def run(self) -> None:
+        """Look at every partition once; others have their turn in between."""
+        horizon = self._clock() - self._config[keys.PRODUCER_ID_EXPIRATION_MS]
+        for partition in self._topics.partitions():
+            partition.producers.expire(horizon)
+            await trio.lowlevel.checkpoint()
+
+
+def producer_expiry_task(config: Config, topics: Topics, clock: Clock) -> PeriodicTask:
+    """Return the background task that forgets producers."""
+    interval = config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
+    expiry = ProducerExpiry(config, topics, clock)
+    return PeriodicTask("producer-id-expiration", expiry.run, interval, interval)

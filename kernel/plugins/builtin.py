@@ -1,0 +1,27 @@
+"""What the kernel itself offers through the hooks, as any plugin does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.broker import BrokerContext
+    from tidelog.kernel.seams.tasks import BackgroundTask
+
+NAME = "tidelog.kernel"
+"""The name that it is registered by; no distribution announces it, and it cannot be blocked."""
+
+
+@hookimpl
+def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
+    """Flushing by time, and the expiry of producers."""
+    # Not at the top: commands that only ask for a configuration never need it.
+    from tidelog.kernel.maintenance import producer_expiry_task, timed_flush_task
+
+    return (
+        producer_expiry_task(broker.config, broker.topics, broker.clock),
+        timed_flush_task(broker.config, broker.topics, broker.clock),
+    )

@@ -1,0 +1,45 @@
+"""The broker as every plugin may use it; some seams have more of it for their kind of plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.seams.events import Events
+    from tidelog.kernel.seams.tasks import Tasks
+    from tidelog.kernel.seams.topics import Topics
+
+
+class BrokerContext(Protocol):
+    """What every plugin may ask of its broker."""
+
+    @property
+    def config(self) -> Config:
+        """The broker's configuration; dynamic keys change while it runs."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The wall clock."""
+        ...
+
+    @property
+    def topics(self) -> Topics:
+        """The topics and their partitions; there are none before the broker has loaded them."""
+        ...
+
+    @property
+    def tasks(self) -> Tasks:
+        """The background work."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """What happens to topics, partitions and configuration."""
+        ...
+
+    def request_stop(self) -> None:
+        """Stop the broker gracefully."""
+        ...

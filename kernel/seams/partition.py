@@ -1,0 +1,336 @@
+"""A partition as plugins use it: appending, reading, waiting for records, and what is known of its log.
+
+log start ≤ last stable ≤ high watermark ≤ log end
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.records.batch import BatchHeader
+from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.kernel.partition.config import PartitionConfig
+
+T = TypeVar("T")
+
+NO_LEADER_EPOCH = -1
+
+
+class Isolation(enum.IntEnum):
+    """How far a consumer may read (the isolation level of the protocol)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class RecordChecks(enum.Enum):
+    """What an append does about the records of a compressed batch, or of a compacted topic."""
+
+    ALL = enum.auto()
+    QUICK = enum.auto()
+    DONE = enum.auto()
+
+
+class AppendResult(NamedTuple):
+    """The offsets of an appended batch; `log_append_time_ms` is -1 unless the topic stamps LogAppendTime.
+
+    With `flush_due` the batch may only be acknowledged after `Partition.wait_flushed`.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    flush_due: bool = False
+
+
+class AppendWaiter:
+    """A waiting reader: calls `wake` once its partitions have grown by `missing_bytes` together."""
+
+    __slots__ = ("_missing", "_wake")
+
+    def __init__(self, missing_bytes: int, wake: Callable[[], None]) -> None:
+        self._missing = missing_bytes
+        self._wake = wake
+
+    def grew(self, size_bytes: int) -> None:
+        """Count bytes that readers can see now."""
+        self._missing -= size_bytes
+        if self._missing <= 0:
+            self._wake()
+
+    def abandon(self) -> None:
+        """Wake at once, since the partition takes no more records."""
+        self._missing = 0
+        self._wake()
+
+
+class MemoryBudget(Protocol):
+    """Bytes that may be held at the same time by all who unpack records."""
+
+    def hold(self, size: int) -> AbstractContextManager[None]:
+        """Blocking, for a thread: wait for so many bytes, and hold them for as long as the block runs."""
+        ...
+
+
+class Unpacking(Protocol):
+    """The memory and the threads for unpacking records, which all partitions of a broker share."""
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """The bytes that may be held at the same time."""
+        ...
+
+    async def read(self, job: Callable[[], T]) -> T:
+        """Run a job that unpacks records for a consumer in a thread."""
+        ...
+
+
+class ProducerView(Protocol):
+    """What a partition knows of one producer; offsets of -1 mean none."""
+
+    @property
+    def epoch(self) -> int:
+        """The producer epoch."""
+        ...
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record."""
+        ...
+
+    @property
+    def last_timestamp(self) -> int:
+        """The largest timestamp of its last batch, in milliseconds since the epoch."""
+        ...
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """The epoch of the coordinator that ended its last transaction."""
+        ...
+
+    @property
+    def current_txn_first_offset(self) -> int:
+        """The first offset of its open transaction."""
+        ...
+
+
+class Producers(Protocol):
+    """The producers that a partition knows."""
+
+    @property
+    def entries(self) -> Mapping[int, ProducerView]:
+        """Producer id → what is known of it."""
+        ...
+
+    def expire(self, older_than_ms: int) -> int:
+        """Forget producers whose last batch is older, unless a transaction is open; return how many."""
+        ...
+
+
+class LeaderEpochs(Protocol):
+    """The lineage of leader epochs: which epoch started at which offset."""
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 without data."""
+        ...
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the newest epoch that is not newer than `epoch` and its end offset, (-1, -1) if unknown."""
+        ...
+
+    def epoch_for(self, offset: int) -> int:
+        """Return the epoch that wrote `offset`, -1 if that lies before the lineage."""
+        ...
+
+
+class Partition(Protocol):
+    """One open partition of a topic."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its name."""
+        ...
+
+    @property
+    def topic_id(self) -> UUID:
+        """The id of its topic."""
+        ...
+
+    @property
+    def config(self) -> PartitionConfig:
+        """The part of the topic's configuration that appends go by."""
+        ...
+
+    @property
+    def store(self) -> PartitionStore:
+        """Its bytes. To append goes by `append` alone."""
+        ...
+
+    @property
+    def producers(self) -> Producers:
+        """The producers that wrote to it."""
+        ...
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs of its log."""
+        ...
+
+    @property
+    def unpacking(self) -> Unpacking:
+        """What unpacking its records goes by."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that it is led in."""
+        ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which everything is committed."""
+        ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which no transaction is open."""
+        ...
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether something was appended that no flush has made durable."""
+        ...
+
+    @property
+    def offline(self) -> BrokerError | None:
+        """Why every append and read is refused; None if it serves."""
+        ...
+
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        *,
+        in_transaction: bool = False,
+        sequenced: bool = True,
+        checks: RecordChecks = RecordChecks.ALL,
+        header: BatchHeader | None = None,
+    ) -> AppendResult:
+        """Append one batch; its header is stamped in place, so `batch` must be writable.
+
+        `in_transaction`: the coordinator confirmed that the producer's transaction includes the partition.
+        Without `sequenced` a coordinator writes for the producer, and the batch has no sequence.
+
+        Raises:
+            BrokerError: the batch is refused.
+            StorageError: the disk refused; the log is as before.
+        """
+        ...
+
+    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
+        """Check the records of a batch where that is needed, serving others meanwhile; return its header.
+
+        Raises:
+            BrokerError: the batch is refused.
+        """
+        ...
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        commit: bool,
+        transaction_version: int = 1,
+    ) -> AppendResult:
+        """End the producer's transaction in this partition with a control batch.
+
+        Raises:
+            InvalidProducerEpoch, TransactionCoordinatorFenced: a newer epoch was here.
+            StorageError: the disk refused.
+        """
+        ...
+
+    async def wait_flushed(self, offset: int) -> None:
+        """Wait until `flush.messages` allows to acknowledge the record at `offset`.
+
+        Raises:
+            StorageError: the disk refused to flush; the record must not be acknowledged.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        ...
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
+        """Return batches from the one that holds `offset` on, up to `max_bytes` but at least one whole batch.
+
+        Raises:
+            OffsetOutOfRange: below the log start offset or above the log end offset.
+            BrokerError: the partition is offline; says why.
+            WouldBlock: the disk has to be waited for; repeat in a thread with `wait=True`.
+        """
+        ...
+
+    def aborted_transactions(
+        self, offset: int, found: LogSlice, *, wait: bool = False
+    ) -> Sequence[AbortedTransaction]:
+        """Return what a reader of committed records has to leave out of the slice read at `offset`.
+
+        Raises:
+            WouldBlock: as for `read`.
+        """
+        ...
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """Return the first offset that a reader of that isolation may not see yet."""
+        ...
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Compare a client's leader epoch with the partition's; -1 is not checked.
+
+        Raises:
+            FencedLeaderEpoch: the client's is older.
+            UnknownLeaderEpoch: the client's is newer.
+            BrokerError: the partition is offline; says why.
+        """
+        ...
+
+    def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
+        """Have `waiter` count what readers of that isolation can see from now on."""
+        ...
+
+    def remove_waiter(self, waiter: AppendWaiter) -> None:
+        """Drop a waiter."""
+        ...
+
+    def delete_records_before(self, offset: int) -> None:
+        """Raise the log start offset, and delete the segments below it in the background.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+        """
+        ...

@@ -1,0 +1,129 @@
+"""Events of a broker: which there are, in which order, and listeners that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.seams.events import (
+    BrokerConfigChanged,
+    Event,
+    PartitionMoved,
+    PartitionsOffline,
+    PartitionsOpened,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.broker import new_broker, running_broker
+
+CHANGED = BrokerConfigChanged()
+
+
+def described(event: Event) -> str:
+    """What a test compares."""
+    match event:
+        case TopicCreated(topic) | TopicDeleted(topic) | TopicConfigChanged(topic):
+            return f"{type(event).__name__} {topic.name}"
+        case PartitionsOpened(_, partitions):
+            return f"PartitionsOpened {' '.join(str(each.topic_partition) for each in partitions)}"
+        case PartitionsOffline(partitions, reason):
+            return f"PartitionsOffline {' '.join(str(each.topic_partition) for each in partitions)}: {reason}"
+        case PartitionMoved(partition, path):
+            return f"PartitionMoved {partition.topic_partition}: {path}"
+        case BrokerConfigChanged():
+            return "BrokerConfigChanged"
+
+
+def test_listeners_are_called_in_the_order_of_their_subscription() -> None:
+    events, heard = BrokerEvents(), list[int]()
+    events.publish(CHANGED)
+    events.subscribe(lambda event: heard.append(1))
+    events.subscribe(lambda event: heard.append(2))
+    events.publish(CHANGED)
+    assert heard == [1, 2]
+
+
+def test_a_listener_that_fails_stops_neither_the_others_nor_the_publisher(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    events, heard = BrokerEvents(), list[Event]()
+
+    def fail(event: Event) -> None:
+        raise RuntimeError("no luck")
+
+    events.subscribe(fail)
+    events.subscribe(heard.append)
+    for _ in range(2):
+        events.publish(CHANGED)
+    assert heard == [CHANGED, CHANGED]
+    assert caplog.text.count("RuntimeError: no luck") == 2
+
+
+def test_an_event_that_a_listener_causes_comes_after_the_one_it_was_called_with() -> None:
+    events, heard = BrokerEvents(), list[str]()
+    offline = PartitionsOffline((), "a disk failed")
+
+    def cause(event: Event) -> None:
+        if event is CHANGED:
+            events.publish(offline)
+
+    events.subscribe(cause)
+    events.subscribe(lambda event: heard.append(type(event).__name__))
+    events.publish(CHANGED)
+    assert heard == ["BrokerConfigChanged", "PartitionsOffline"]
+
+
+async def test_topics_and_partitions_publish_what_happens_to_them() -> None:
+    async with running_broker() as broker:
+        heard: list[str] = []
+        broker.events.subscribe(lambda event: heard.append(described(event)))
+        await broker.topics.create(NewTopic("t", 2))
+        await broker.topics.grow("t", 4)
+        await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
+        await broker.topics.alter_config("t", lambda before: {"flush.ms": "1000"})
+        await broker.dynamic_config.alter(None, lambda before: {"log.flush.interval.ms": "5"})
+        await broker.topics.delete("t")
+    assert heard == [
+        "TopicCreated t",
+        "PartitionsOpened t-0 t-1",
+        "PartitionsOpened t-2 t-3",
+        "TopicConfigChanged t",
+        "BrokerConfigChanged",
+        "TopicDeleted t",
+    ]
+
+
+async def test_topics_publish_partitions_that_were_opened_at_the_start(tmp_path: Path) -> None:
+    settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
+    async with running_broker(settings) as broker:
+        await broker.topics.create(NewTopic("t", 2))
+    broker, heard = new_broker(settings), list[str]()
+    broker.events.subscribe(lambda event: heard.append(described(event)))
+    async with broker.running():
+        assert heard == ["BrokerConfigChanged", "PartitionsOpened t-0 t-1"]
+
+
+async def test_a_failing_listener_never_stops_an_append(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker() as broker:
+        (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
+
+        def append_and_fail(event: Event) -> None:
+            raise RuntimeError("no luck")
+
+        broker.events.subscribe(append_and_fail)
+        other = await broker.topics.create(NewTopic("u", 1))
+        assert partition.append(make_batch([b"value"])).base_offset == 0
+        assert other.partitions[0].append(make_batch([b"value"])).base_offset == 0
+        broker.topics.take_offline([TopicPartition("t", 0)], "a disk failed")
+        with pytest.raises(StorageError, match="t-0 is offline: a disk failed"):
+            partition.append(make_batch([b"value"]))
+        await trio.lowlevel.checkpoint()
+    assert "an event listener failed" in caplog.text
