@@ -18,14 +18,14 @@ from tidelog.kernel.seams.storage import (
     SegmentView,
     WouldBlock,
 )
+from tidelog.plugins.storage_file.disk_errors import telling
 from tidelog.plugins.storage_file.log import appending, lookups, removal
 from tidelog.plugins.storage_file.log.flushes import close_files, flush_all
 from tidelog.plugins.storage_file.log.open_log import OpenLog
 from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
-from tidelog.plugins.storage_file.segments.rolling import RollPolicy
-from tidelog.plugins.storage_file.telling import telling
+from tidelog.plugins.storage_file.segments.roll_policy import RollPolicy
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidelog.kernel.load_progress import LoadProgress
-from tidelog.plugins.storage_file.indexes.choice import IndexFormats
+from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 
 
 class Services(NamedTuple):

@@ -39,7 +39,7 @@ from tidelog.plugins.storage_file.directories.strangers import (
     set_impostors_aside,
     set_strays_aside,
 )
-from tidelog.plugins.storage_file.indexes.choice import IndexFormats
+from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 from tidelog.plugins.storage_file.kraft.home import MetadataHome
 from tidelog.plugins.storage_file.kraft.opening import has_metadata_log
 from tidelog.plugins.storage_file.kraft.store import KraftMetadata

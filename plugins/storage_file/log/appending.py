@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.plugins.storage_file.log.flushes import flush_inactive
 from tidelog.plugins.storage_file.segments.creation import create_segment
-from tidelog.plugins.storage_file.segments.rolling import RollPolicy
+from tidelog.plugins.storage_file.segments.roll_policy import RollPolicy
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer

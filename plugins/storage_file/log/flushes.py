@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.storage_file.directories.failures import FULL
-from tidelog.plugins.storage_file.telling import telling
+from tidelog.plugins.storage_file.disk_errors import telling
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.log.open_log import OpenLog
+    from tidelog.plugins.storage_file.segments.log_segments import SegmentList
     from tidelog.plugins.storage_file.segments.segment import Segment
-    from tidelog.plugins.storage_file.segments.segment_list import SegmentList
 
 
 def flush_all(log: OpenLog, *, growing: bool) -> int:

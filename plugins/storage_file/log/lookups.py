@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.seams.storage import AbortedTransaction, WouldBlock
-from tidelog.plugins.storage_file.telling import telling
+from tidelog.plugins.storage_file.disk_errors import telling
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader

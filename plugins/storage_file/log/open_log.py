@@ -11,19 +11,19 @@ from tidelog.plugins.storage_file.directories.failures import FULL
 from tidelog.plugins.storage_file.log.drafts import Drafts
 from tidelog.plugins.storage_file.log.operations import Operation, Operations
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
-from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
-from tidelog.plugins.storage_file.segments.segment_list import SegmentList
+from tidelog.plugins.storage_file.segments.log_segments import SegmentList
+from tidelog.plugins.storage_file.segments.roll_policy import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.spare import SpareSegment
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.storage import TopicPartition
-    from tidelog.plugins.storage_file.flushing import Durability
+    from tidelog.plugins.storage_file.log.durability import Durability
+    from tidelog.plugins.storage_file.log.side_files import SideFiles
     from tidelog.plugins.storage_file.log_config import LogConfig
     from tidelog.plugins.storage_file.moving.mirror import Mirror
-    from tidelog.plugins.storage_file.recovery.loading import LoadedSegments
+    from tidelog.plugins.storage_file.recovery.log_loader import LoadedSegments
     from tidelog.plugins.storage_file.services import Services
-    from tidelog.plugins.storage_file.side_files import SideFiles
 
 
 class OpenLog:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import LogBusy
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.disk_errors import telling
 from tidelog.plugins.storage_file.log.operations import Operation
+from tidelog.plugins.storage_file.log.replacement import Replacement
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.segments.creation import create_segment
-from tidelog.plugins.storage_file.segments.replacement import Replacement
-from tidelog.plugins.storage_file.telling import telling
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import SegmentDraft

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.moving.mirror import Mirror
-from tidelog.plugins.storage_file.side_files import SideFiles
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.log.open_log import OpenLog

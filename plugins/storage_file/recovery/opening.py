@@ -15,11 +15,12 @@ from tidelog.plugins.storage_file.directories.partition_metadata import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
-from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.log.durability import Durability
+from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, PARTITION_METADATA, segment_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.loading import (
+from tidelog.plugins.storage_file.recovery.log_loader import (
     LoadedSegments,
     SegmentLoader,
 )
@@ -29,7 +30,6 @@ from tidelog.plugins.storage_file.segments.segment_files import (
     holds_batches,
     list_segment_files,
 )
-from tidelog.plugins.storage_file.side_files import SideFiles
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from tidelog.plugins.storage_file.names import (
 )
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.log_file import LogFile
-from tidelog.plugins.storage_file.segments.replacing import decide, finish
+from tidelog.plugins.storage_file.segments.swap_files import decide, finish
 
 COPY_BYTES = 1024 * 1024
 

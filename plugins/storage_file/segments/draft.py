@@ -15,7 +15,7 @@ from tidelog.kernel.seams.storage import AbortedTransaction
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.recovery.recovery import SegmentScan
+from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment

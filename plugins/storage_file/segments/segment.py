@@ -16,11 +16,11 @@ from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.recovery.recovery import SegmentScan
+from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
-from tidelog.plugins.storage_file.segments.rolling import ALWAYS, RollPolicy
+from tidelog.plugins.storage_file.segments.roll_policy import ALWAYS, RollPolicy
 
 _log = logging.getLogger(__name__)
 

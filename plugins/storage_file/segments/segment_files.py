@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log.side_files import is_side_file
 from tidelog.plugins.storage_file.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -18,8 +19,7 @@ from tidelog.plugins.storage_file.names import (
     base_offset_of,
     segment_file,
 )
-from tidelog.plugins.storage_file.segments.replacing import resolve
-from tidelog.plugins.storage_file.side_files import is_side_file
+from tidelog.plugins.storage_file.segments.swap_files import resolve
 
 _log = logging.getLogger(__name__)
 

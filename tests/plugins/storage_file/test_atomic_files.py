@@ -17,7 +17,7 @@ from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoin
 from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark
 from tidelog.plugins.storage_file.directories.meta_properties import MetaProperties, write_meta_properties
 from tidelog.plugins.storage_file.kraft.quorum_state import write_quorum_state
-from tidelog.plugins.storage_file.side_files import SideFiles
+from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 
 CUTS = [PowerCut(data, names, seed) for data in DataFate for names in NameFate for seed in range(3)]

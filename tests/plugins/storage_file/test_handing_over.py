@@ -11,7 +11,7 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.flushing import Durability
+from tidelog.plugins.storage_file.log.durability import Durability
 from tidelog.plugins.storage_file.moving.succession import become_copy, keep_mirror
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 

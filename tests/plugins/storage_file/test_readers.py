@@ -15,7 +15,7 @@ from tidelog.kernel.testing.storage.scene import append, append_many, headers_of
 
 APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/appending.py")
 READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")
-LISTING = ("segments/segment_list.py",)
+LISTING = ("segments/log_segments.py",)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
-from tidelog.plugins.storage_file.recovery import loading, recovery
+from tidelog.plugins.storage_file.recovery import log_loader, segment_recovery
 
 pytestmark = pytest.mark.in_memory
 
@@ -105,7 +105,7 @@ async def test_blocks_that_were_never_written_are_cut_off(
     batches = append_many(store, 5, 40)
     again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], nonsense))
     assert read_all(again) == b"".join(batches)
-    (message,) = [record.getMessage() for record in caplog.records if record.name == loading.__name__]
+    (message,) = [record.getMessage() for record in caplog.records if record.name == log_loader.__name__]
     assert message.startswith(f"topic-0: cut {len(nonsense)} bytes that are no intact batches off")
     assert message.endswith("the log goes on at offset 5")
     batches.append(append(again))
@@ -358,7 +358,7 @@ async def test_recovering_twice_changes_nothing(scene: LogDirectoryScene) -> Non
 async def test_a_batch_larger_than_the_reading_buffer_is_checked(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "CHUNK_BYTES", 512)
+    monkeypatch.setattr(segment_recovery, "CHUNK_BYTES", 512)
     store = await scene.open_store(segment_bytes=1 << 20)
     batches = [append(store, size) for size in (10, 5000, 440, 451, 452, 3, 100_000, 7)]
     again = await crashed_with(scene, lambda _: None)

@@ -16,7 +16,7 @@ from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_duplicates_aside
-from tidelog.plugins.storage_file.indexes.choice import IndexFormats
+from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.names import future_directory

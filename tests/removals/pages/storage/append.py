@@ -238,7 +238,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Magic 0 and 1 on disk: refused, not destroyed",
-        f"{_FILE}/recovery/recovery.py",
+        f"{_FILE}/recovery/segment_recovery.py",
         "self._refuse_legacy_messages()\n        return",
         "pass\n        return",
         f"{_FILE}/test_recovery.py::test_messages_of_an_old_format_are_refused_and_not_destroyed",

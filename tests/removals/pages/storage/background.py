@@ -137,7 +137,7 @@ _OLDEST: Final = (
     ),
     Removal(
         "The segment by a binary search in memory, then the position in its file",
-        f"{_FILE}/segments/segment_list.py",
+        f"{_FILE}/segments/log_segments.py",
         "return bisect_right(segments, offset, key=_base_offset)",
         "return 1",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
@@ -158,7 +158,7 @@ _OLDEST: Final = (
     ),
     Removal(
         "Recovery goes through the newest segment: sizes within the file, CRC, then truncation",
-        f"{_FILE}/recovery/recovery.py",
+        f"{_FILE}/recovery/segment_recovery.py",
         "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
         "if crc < 0:",
         f"{_FILE}/test_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
@@ -168,21 +168,21 @@ _OLDEST: Final = (
 _CONFIGURATION: Final = (
     Removal(
         _KEYS,
-        f"{_FILE}/segments/rolling.py",
+        f"{_FILE}/segments/roll_policy.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(1 << 30, config.segment_ms, jitter)",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
     ),
     Removal(
         _KEYS,
-        f"{_FILE}/segments/rolling.py",
+        f"{_FILE}/segments/roll_policy.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(config.segment_bytes, 1 << 60, jitter)",
         f"{_FILE}/test_rolling.py::test_without_timestamps_the_clock_counts",
     ),
     Removal(
         _KEYS,
-        f"{_FILE}/segments/rolling.py",
+        f"{_FILE}/segments/roll_policy.py",
         "limit = min(config.segment_jitter_ms, config.segment_ms)",
         "limit = 0",
         f"{_FILE}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",

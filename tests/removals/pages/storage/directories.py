@@ -98,7 +98,7 @@ _PLACES: Final = (
     ),
     Removal(
         _PARALLEL,
-        f"{_FILE}/recovery/loading.py",
+        f"{_FILE}/recovery/log_loader.py",
         "self._remaining(len(bases) - index)",
         "pass",
         "kernel/test_load_progress.py::test_the_segments_of_a_log_are_counted_down",

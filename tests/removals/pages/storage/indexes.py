@@ -111,7 +111,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "No checksums: a missing or misshapen index is made anew from the log",
-        f"{_FILE}/recovery/loading.py",
+        f"{_FILE}/recovery/log_loader.py",
         "            _check_empty_index(segment)\n",
         "",
         f"{_TESTS}/test_recovery.py::test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning",
@@ -133,14 +133,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "Index formats are a seam: the sparse files, or one in memory, by broker and by topic",
-        f"{_FILE}/indexes/choice.py",
+        f"{_FILE}/indexes/formats.py",
         "found = self._by_name.get(name)",
         "found = SPARSE",
         f"{_TESTS}/test_index_formats.py::test_files_of_the_other_format_go",
     ),
     Removal(
         "Index formats are a seam: the sparse files, or one in memory, by broker and by topic",
-        f"{_FILE}/indexes/choice.py",
+        f"{_FILE}/indexes/formats.py",
         "return all_suffixes(self._by_name).difference(chosen.suffixes)",
         "return frozenset()",
         f"{_TESTS}/test_index_formats.py::test_files_of_the_other_format_go",

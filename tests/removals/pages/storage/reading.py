@@ -141,7 +141,7 @@ _OFFSETS: Final = (
     ),
     Removal(
         "The recovery point moves with a flush and never before",
-        f"{_FILE}/flushing.py",
+        f"{_FILE}/log/durability.py",
         "            if self._sync_unless_retired(segments, directory, growing):\n"
         "                self._durable_offset = max(self._durable_offset, target)",
         "            self._durable_offset = max(self._durable_offset, target)\n"
@@ -150,7 +150,7 @@ _OFFSETS: Final = (
     ),
     Removal(
         "The recovery point moves with a flush and never before",
-        f"{_FILE}/flushing.py",
+        f"{_FILE}/log/durability.py",
         "self._durable_offset = max(self._durable_offset, target)",
         "pass",
         f"{_FILE}/test_recovery_point.py::test_it_moves_with_every_flush",

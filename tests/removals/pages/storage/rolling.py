@@ -21,7 +21,7 @@ REMOVALS: Final = (
     ),
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
-        f"{_FILE}/segments/rolling.py",
+        f"{_FILE}/segments/roll_policy.py",
         "return waited_ms > self.segment_ms - self.jitter_ms",
         "return False",
         f"{_TESTS}/test_rolling.py::test_without_timestamps_the_clock_counts",
@@ -42,7 +42,7 @@ REMOVALS: Final = (
     ),
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
-        f"{_FILE}/segments/rolling.py",
+        f"{_FILE}/segments/roll_policy.py",
         "jitter = random.randrange(limit) if limit > 0 else 0",
         "jitter = 0",
         f"{_TESTS}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",

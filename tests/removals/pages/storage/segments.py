@@ -19,14 +19,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "The newest segment takes the appends; there is always one",
-        f"{_FILE}/segments/segment_list.py",
+        f"{_FILE}/segments/log_segments.py",
         "count = max(_count_up_to(self.all, offset) - 1, 0)",
         "count = _count_up_to(self.all, offset)",
         f"{_TESTS}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
     ),
     Removal(
         "The newest segment takes the appends; there is always one",
-        f"{_FILE}/segments/segment_list.py",
+        f"{_FILE}/segments/log_segments.py",
         "self.all = (*self.all, segment)\n            self.active = segment",
         "self.all = (*self.all, segment)",
         f"{_TESTS}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
@@ -43,14 +43,14 @@ REMOVALS: Final = (
     ),
     Removal(
         "Segments are found by floor and by range; a list that readers see whole",
-        f"{_FILE}/segments/segment_list.py",
+        f"{_FILE}/segments/log_segments.py",
         "return segments[max(_count_up_to(segments, offset) - 1, 0) :]",
         "return segments[_count_up_to(segments, offset) :]",
         f"{_TESTS}/test_conformance.py",
     ),
     Removal(
         "Segments are found by floor and by range; a list that readers see whole",
-        f"{_FILE}/segments/segment_list.py",
+        f"{_FILE}/segments/log_segments.py",
         "self.all = (*self.all[:start], *new, *self.all[start + len(old) :])",
         "behind = self.all[start + len(old) :]\n"
         "            self.all = (*self.all[:start], *new)\n"
@@ -148,7 +148,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "`partition.metadata` binds the directory to the topic's id, and is durable before the first record",
-        f"{_FILE}/flushing.py",
+        f"{_FILE}/log/durability.py",
         'self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)',
         "pass",
         f"{_TESTS}/test_layout.py::test_partition_metadata_is_durable_before_the_first_record",

@@ -1,7 +1,7 @@
 """Replacing some segments of an open partition by drafts.
 
-What happens on the disk, and in which order, is in `replacing.py`. In memory the new segments take the place
-of the old ones once it is decided; readers that hold regions of the old ones are not disturbed.
+What happens on the disk, and in which order, is in `segments/swap_files.py`. In memory the new segments take
+the place of the old ones once it is decided; readers that hold regions of the old ones are not disturbed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft, create_stand_in
-from tidelog.plugins.storage_file.segments.replacing import decide, finish, stand_ins, undo
+from tidelog.plugins.storage_file.segments.log_segments import SegmentList
 from tidelog.plugins.storage_file.segments.segment import Segment
-from tidelog.plugins.storage_file.segments.segment_list import SegmentList
+from tidelog.plugins.storage_file.segments.swap_files import decide, finish, stand_ins, undo
 
 
 class Replacement:

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace, IndexU
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
-from tidelog.plugins.storage_file.recovery.recovery import SegmentScan, scan_headers, scan_segment
+from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan, scan_headers, scan_segment
 from tidelog.plugins.storage_file.recovery.splitting import split_segment
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
