@@ -6,7 +6,7 @@
         00000000000000000000.timeindex      its time index
         00000000000000000000.txnindex       its aborted transactions, if there are any
         00000000000000000000.log.deleted    a file that waits for its removal
-        00000000000000000000.log.….next.deleted     a file of the next segment, see `segments/spare.py`
+        00000000000000000000.log.….next.deleted     a file of the next segment, see `segments/creation.py`
     <topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
     <topic>-<partition>.<32 hex digits>-stray/      a partition of no topic, for an admin to look at
     <topic>-<partition>.<32 hex digits>-future/     a copy that is to replace the partition elsewhere

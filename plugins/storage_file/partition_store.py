@@ -1,15 +1,16 @@
-"""The log of one partition: its segments, oldest first, the last of which takes the appends.
+"""One partition in files: its log in one log directory, and what may happen to it at the same time.
 
-Appending and reading are here; everything else that is done to a log has a module in `log/`. Source: seed
-002, "The layered abstraction" (the storage half of it), "The read / fetch-by-offset path".
+Kafka's name for this half of it: `UnifiedLog`, over a `LocalLog`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.kernel.errors import OffsetOutOfRange
+from tidelog.kernel.errors import LogBusy, OffsetOutOfRange
 from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
@@ -18,202 +19,445 @@ from tidelog.kernel.seams.storage import (
     SegmentView,
     WouldBlock,
 )
-from tidelog.plugins.storage_file.disk_errors import telling
-from tidelog.plugins.storage_file.log import appending, lookups, removal
-from tidelog.plugins.storage_file.log.flushes import close_files, flush_all
-from tidelog.plugins.storage_file.log.open_log import OpenLog
-from tidelog.plugins.storage_file.log.operations import Operation
+from tidelog.plugins.storage_file.disk_errors import reports_disk_errors
+from tidelog.plugins.storage_file.log.drafts import Drafts
+from tidelog.plugins.storage_file.log.operations import Operation, Operations
+from tidelog.plugins.storage_file.log.replacement import Replacement
 from tidelog.plugins.storage_file.log_config import LogConfig
-from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
-from tidelog.plugins.storage_file.segments.roll_policy import RollPolicy
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader, Buffer
+    from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.plugins.storage_file.log.drafts import FileSegmentDraft
+    from tidelog.plugins.storage_file.log.future_replica import FutureReplica
+    from tidelog.plugins.storage_file.log.local_log import LocalLog
+    from tidelog.plugins.storage_file.segments.log_segments import LogSegments
+    from tidelog.plugins.storage_file.services import Services
+
+_Found = TypeVar("_Found")
 
 
-class FilePartitionStore(OpenLog):
-    """One partition in files; see `PartitionStore` for what each method promises.
+class FilePartitionStore:
+    """`PartitionStore` over `log`, which a replica move replaces by the log in another directory.
 
-    `append` runs on the event loop only.
+    `append` runs on the event loop only. `operations` decides what may be done to segments at the same time.
+    While `future_replica` is set, every change of the log is made there too.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "_aborted_known_until",
+        "_drafts",
+        "_start_offset",
+        "_writing_side_files",
+        "checkpointed_high_watermark",
+        "future_replica",
+        "log",
+        "operations",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log: LocalLog,
+        log_start_offset: int,
+        aborted_known_until: int | None,
+    ) -> None:
+        """Entries of transaction indexes may be missing from `aborted_known_until` on, None: nowhere."""
+        self.topic_partition = topic_partition
+        self.log = log
+        self.operations = Operations(str(topic_partition))
+        self.future_replica: FutureReplica | None = None
+        self.checkpointed_high_watermark = 0
+        self._drafts = Drafts(self.operations)
+        self._start_offset = log_start_offset
+        self._aborted_known_until = aborted_known_until
+        self._writing_side_files = threading.Lock()
+
+    # --- state
+
+    @property
+    def directory(self) -> str:
+        """Path of the partition's directory."""
+        return self.log.directory
+
+    @property
+    def config(self) -> LogConfig:
+        """What the log uses of the topic's configuration."""
+        return self.log.config
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+        return max(self._start_offset, self.log.segments.all[0].base_offset)
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self.log.segments.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        return self.log.segments.active.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return self.log.segments.size_bytes
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset from which the log has to be checked after a crash."""
+        return self.log.recovery_point
+
+    @property
+    def durable_offset(self) -> int:
+        """The offset up to which everything is on disk for good."""
+        return self.log.durability.offset
+
+    @property
+    def aborted_known_until(self) -> int:
+        """The offset from which on aborted transactions have to be looked for in the log."""
+        known = self._aborted_known_until
+        return self.log_end_offset if known is None else known
+
+    def segments(self) -> Sequence[SegmentView]:
+        """Return what policies may know of each segment, oldest first."""
+        return self.log.segments.views()
+
+    def configure(self, config: TopicConfig) -> None:
+        """Use another configuration of the topic from the next append on."""
+        self.log.configure(config.derive(LogConfig.of))
+
+    # --- appends
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
-        """See `PartitionStore.append`."""
+        """Append one batch; return whether a segment was rolled. See `PartitionStore` for errors."""
         size = len(batch)
-        segment = self.segment_list.active
+        segment = self.log.segments.active
         if (
             segment.size + size > segment.byte_limit
             or max_timestamp > segment.roll_after
             or last_offset > segment.offset_limit
             or base_offset < segment.next_offset
         ):
-            return appending.append_with_care(self, batch, size, base_offset, last_offset, max_timestamp)
+            return self._append_on_slow_path(batch, size, base_offset, last_offset, max_timestamp)
         try:
             segment.append(batch, size, last_offset, max_timestamp)
         except OSError as error:
-            self.tell_unless_full(error)
+            self.log.report_unless_full(error)
             raise
         return False
 
+    def _append_on_slow_path(
+        self, batch: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> bool:
+        rolled = self.log.append(batch, size, base_offset, last_offset, max_timestamp)
+        future = self.future_replica
+        if future is not None:
+            future.follow("append", lambda copy: copy.append(batch, base_offset, last_offset, max_timestamp))
+            # Every append has to reach the future replica.
+            self.log.segments.force_slow_path()
+        return rolled
+
+    @reports_disk_errors
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add an aborted transaction, whose marker was appended, to the transaction index."""
+        segment = self.log.segments.from_offset(aborted.last_offset)[0]
+        if segment.aborted.append(aborted):
+            self.log.durability.files_created()
+        future = self.future_replica
+        if future is not None:
+            future.follow("transaction index", lambda copy: copy.add_aborted(aborted))
+
+    # --- reads and lookups
+
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """See `PartitionStore.read`."""
+        """Return batches from the one that holds `offset` on. See `PartitionStore` for errors."""
         if offset >= limit_offset:
             return EMPTY_SLICE
-        active = self.segment_list.active
+        log = self.log
+        active = log.segments.active
         try:
             if offset >= active.base_offset:
                 return active.read(offset, max_bytes, limit_offset, wait) or EMPTY_SLICE
-            return self._read_older(offset, max_bytes, limit_offset, wait)
+            return self._read_inactive(log, offset, max_bytes, limit_offset, wait)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and self.segment_list.active is not active:
+            if isinstance(error, FileNotFoundError) and self.log.segments.active is not active:
                 # The partition has moved to another log directory meanwhile.
                 return self.read(offset, max_bytes, limit_offset, wait=wait)
-            self.tell(error)
+            log.report_disk_error(error)
             raise
 
-    def _read_older(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice:
-        changes = self.changes
+    def _read_inactive(
+        self, log: LocalLog, offset: int, max_bytes: int, limit_offset: int, wait: bool
+    ) -> LogSlice:
+        changes = log.segments.changes
         try:
-            for segment in self.segment_list.from_offset(offset):
+            for segment in log.segments.from_offset(offset):
                 found = segment.read(offset, max_bytes, limit_offset, wait)
                 if found is not None:
                     return found
         except FileNotFoundError:
-            # The segment was taken away between our look at the list and the opening of its file.
+            # The segment was removed between taking the list and opening its file.
             if offset < self.log_start_offset:
                 raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} was deleted") from None
             if not wait:
                 raise WouldBlock from None
-            if not self.changed_since(changes):
+            if not self._has_changed(log, changes):
                 raise
             return self.read(offset, max_bytes, limit_offset, wait=wait)
         return EMPTY_SLICE
 
-    @telling
-    def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """See `PartitionStore.add_aborted`."""
-        segment = self.segment_list.from_offset(aborted.last_offset)[0]
-        if segment.aborted.append(aborted):
-            self.durability.files_created()
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.add_aborted(aborted)
-
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """See `PartitionStore.aborted_transactions`."""
-        return lookups.aborted_transactions(self, from_offset, to_offset, wait=wait)
+        """Return the aborted transactions that overlap `[from_offset, to_offset)`.
+
+        Raises:
+            WouldBlock: they are not in memory (never with `wait`).
+        """
+        return self._look_up(
+            lambda segments: segments.aborted_transactions(from_offset, to_offset, wait=wait), wait=wait
+        )
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """See `PartitionStore.batch_at_timestamp`."""
-        return lookups.batch_at_timestamp(self, timestamp_ms)
+        """Blocking: return the first batch whose max timestamp is at least `timestamp_ms`."""
+        return self._look_up(lambda segments: segments.batch_at_timestamp(timestamp_ms))
 
     def batch_of_max_timestamp(self) -> bytes | None:
-        """See `PartitionStore.batch_of_max_timestamp`."""
-        return lookups.batch_of_max_timestamp(self)
+        """Blocking: return the first batch with the largest timestamp of all."""
+        return self._look_up(lambda segments: segments.batch_of_max_timestamp())
+
+    def _look_up(self, look: Callable[[LogSegments], _Found], *, wait: bool = True) -> _Found:
+        """Repeat a lookup as long as it meets segments that were removed meanwhile."""
+        while True:
+            log = self.log
+            changes = log.segments.changes
+            try:
+                return look(log.segments)
+            except OSError as error:
+                if isinstance(error, FileNotFoundError):
+                    if not wait:
+                        raise WouldBlock from None
+                    if self._has_changed(log, changes):
+                        continue
+                log.report_disk_error(error)
+                raise
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """See `PartitionStore.headers`."""
-        return lookups.headers(self, from_offset)
+        """Blocking: iterate over the headers of the batches from the one that holds `from_offset` on."""
+        while True:
+            log = self.log
+            changes = log.segments.changes
+            try:
+                for header in log.segments.headers(from_offset):
+                    yield header
+                    from_offset = header.next_offset
+                return
+            except FileNotFoundError:
+                if not self._has_changed(log, changes):
+                    raise
 
-    def segments(self) -> Sequence[SegmentView]:
-        """See `PartitionStore.segments`."""
-        segments = self.segment_list.all
-        last = len(segments) - 1
-        return [segment.view(active=index == last) for index, segment in enumerate(segments)]
+    def _has_changed(self, log: LocalLog, changes: int) -> bool:
+        """Blocking: return whether segments were removed since, or the partition has moved."""
+        return log.segments.changed_since(changes) or self.log is not log
 
-    def configure(self, config: TopicConfig) -> None:
-        """See `PartitionStore.configure`."""
-        self.config = config.derive(LogConfig.of)
-        self.policy = RollPolicy.of(self.config)
-        self.segment_list.active.configure(self.config.segment_index_bytes)
+    # --- removal and replacement of segments
 
     def truncate_to(self, offset: int) -> None:
-        """See `PartitionStore.truncate_to`."""
-        removal.truncate_to(self, offset)
+        """Blocking: drop the batch that holds `offset` and all later ones.
 
-    def delete_segments_before(self, offset: int) -> int:
-        """See `PartitionStore.delete_segments_before`."""
-        return removal.delete_segments_before(self, offset)
-
-    @telling
-    def draft_segment(self, base_offset: int) -> FileSegmentDraft:
-        """See `PartitionStore.draft_segment`."""
-        self.check()
-        return self.drafts.begin(lambda: self.directory, base_offset, self.segment_settings())
-
-    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
-        """See `PartitionStore.replace_segments`."""
-        removal.replace_segments(self, drafts, replaced)
+        Raises:
+            LogBusy: the partition is closed.
+            OSError: the disk refused.
+        """
+        self.log.check()
+        if offset >= self.log_end_offset:
+            return
+        with self.operations.during(Operation.TRUNCATE):
+            # The replica move was aborted.
+            self.future_replica = None
+            try:
+                self.log.truncate_to(offset)
+            finally:
+                self._start_offset = min(self._start_offset, self.log_end_offset)
 
     def raise_log_start(self, offset: int) -> None:
-        """See `PartitionStore.raise_log_start`."""
-        self.start_offset = max(self.start_offset, offset)
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.copy.raise_log_start(offset)
+        """Raise the log start offset to `offset`, if it is above."""
+        self._start_offset = max(self._start_offset, offset)
+        future = self.future_replica
+        if future is not None:
+            future.copy.raise_log_start(offset)
 
-    def flush(self) -> int:
-        """See `PartitionStore.flush`; after a failure the partition takes no appends until a restart."""
-        while True:
-            mirror, segments = self.mirror, self.segment_list
-            flushed = flush_all(self, growing=True)
-            # One that began to be kept meanwhile has some of what was flushed, and may count before long.
-            mirror = self.mirror or mirror
-            if mirror is not None:
-                mirror.do("flush", mirror.copy.flush)
-            if self.segment_list is segments:
-                return flushed
+    def delete_segments_before(self, offset: int) -> int:
+        """Blocking: delete segments that lie wholly below `offset`, never the active one; return how many.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self.log.check()
+        try:
+            deletion = self.operations.begin(Operation.DELETE)
+        except LogBusy:
+            # Closed or deleted: there is nothing left to delete from.
+            return 0
+        try:
+            count = self.log.delete_segments_before(offset)
+            if count:
+                self.operations.inform(deletion, 0, self.log_start_offset)
+            return count
+        finally:
+            self.operations.end(deletion)
+
+    @reports_disk_errors
+    def draft_segment(self, base_offset: int) -> FileSegmentDraft:
+        """Blocking: begin to rewrite segments into one that begins at `base_offset`."""
+        self.log.check()
+        return self._drafts.begin(lambda: self.log.directory, base_offset, self.log.settings())
+
+    def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """Blocking: put drafts in the place of the segments with the base offsets `replaced`."""
+        self.log.check()
+        self._drafts.check(drafts)
+        with self.operations.during(Operation.REPLACE) as replacing:
+            log, mine = self.log, self._drafts.check(drafts)
+            replacement = Replacement(log.directory, log.segments, mine, replaced)
+            start_offset, end_offset = replacement.start_offset, replacement.end_offset
+            self._drafts.check_up_to_date(mine, start_offset, end_offset)
+            # Their files are renamed from here on, or removed.
+            self._drafts.use(mine)
+            log.replace_segments(replacement)
+            self.operations.inform(replacing, start_offset, end_offset)
+
+    # --- side files
 
     def side_files(self) -> Sequence[str]:
-        """See `PartitionStore.side_files`."""
-        return self.files_beside.names()
+        """Return the names of the files beside the log, sorted."""
+        return self.log.side_files.names()
 
-    @telling
+    @reports_disk_errors
     def read_side_file(self, name: str) -> bytes | None:
-        """See `PartitionStore.read_side_file`."""
-        return self.files_beside.read(name)
+        """Blocking: return the content of a file beside the log, None when it is not there."""
+        return self.log.side_files.read(name)
 
-    @telling
+    @reports_disk_errors
     def write_side_file(self, name: str, content: bytes) -> None:
-        """See `PartitionStore.write_side_file`."""
-        self.check()
-        with self.beside() as copies:
-            for side_files in copies:
-                side_files.write(name, content)
+        """Blocking: replace a file beside the log atomically and durably."""
+        self.log.check()
+        with self._writing_side_files:
+            self.log.side_files.write(name, content)
+            future = self.future_replica
+            if future is not None:
+                future.follow("side file", lambda copy: copy.write_side_file(name, content))
 
-    @telling
+    @reports_disk_errors
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """See `PartitionStore.delete_side_file`."""
-        self.check()
-        with self.beside() as copies:
-            for side_files in copies:
-                side_files.delete(name, durable=durable)
+        """Blocking: remove a file beside the log, with `durable` for good; no error when it is not there."""
+        self.log.check()
+        with self._writing_side_files:
+            self.log.side_files.delete(name, durable=durable)
+            future = self.future_replica
+            if future is not None:
+                future.follow("side file", lambda copy: copy.delete_side_file(name, durable=durable))
+
+    # --- replica moves
+
+    def copy_side_files_to(self, copy: FilePartitionStore) -> None:
+        """Blocking: give the future replica the side files of the log, and no others.
+
+        Raises:
+            OSError: a disk refused.
+        """
+        with self._writing_side_files:
+            # One that was being written when the replica began to follow is not there, and is named only now.
+            names = self.side_files()
+        for name in names:
+            with self._writing_side_files:
+                content = self.log.side_files.read(name)
+                if content is not None:
+                    copy.write_side_file(name, content)
+        with self._writing_side_files:
+            for name in set(copy.side_files()) - set(self.side_files()):
+                copy.delete_side_file(name, durable=True)
+
+    def follow_with(self, future_replica: FutureReplica) -> None:
+        """Change a future replica, which has all that the log has, along with the log from now on."""
+        self.future_replica = future_replica
+        self.log.segments.force_slow_path()
+
+    def swap_in(self, copy: FilePartitionStore, directory: str, services: Services) -> bool:
+        """Continue with the log of the future replica `copy` under its final path `directory`.
+
+        `services` are those of the log directory in which it is. Called on the event loop, so that it comes
+        between two appends. Returns False when the future replica is behind, or when files are being changed
+        and it has to be tried again.
+
+        Raises:
+            OSError: the disk refused the name; nothing has changed.
+        """
+        future = self.future_replica
+        if future is None or future.behind:
+            return False
+        old, new = self.log, copy.log
+        with contextlib.ExitStack() as stack:
+            for lock in (old.segments.changing, new.segments.changing, self._writing_side_files):
+                if not lock.acquire(blocking=False):
+                    return False
+                stack.callback(lock.release)
+            new.rename(directory)
+            new.services = services
+            new.configure(old.config)
+            self._start_offset = max(self._start_offset, copy._start_offset)
+            self.log = new
+            self.future_replica = None
+            old.abandon()
+        return True
+
+    # --- durability and the end
+
+    def flush(self) -> int:
+        """Blocking: make all that was appended so far durable; return the offset up to which it is.
+
+        Raises:
+            OSError: the disk refused, now or since the partition was opened.
+        """
+        while True:
+            log, future = self.log, self.future_replica
+            flushed = log.flush()
+            # One that began to follow meanwhile has some of what was flushed, and may count before long.
+            future = self.future_replica or future
+            if future is not None:
+                future.follow("flush", lambda copy: copy.flush())
+            if self.log is log:
+                return flushed
+
+    def report_disk_error(self, error: OSError) -> None:
+        """Report that the disk refused an operation."""
+        self.log.report_disk_error(error)
 
     def release_idle(self) -> None:
-        """Let go of descriptors and mappings of segments that were not used since the last call."""
-        for segment in self.segment_list.all:
-            segment.sleep_if_idle()
+        """Release descriptors and mappings of segments that were not used since the last call."""
+        self.log.segments.sleep_if_idle()
+
+    def fail(self, error: OSError) -> None:
+        """Refuse what would need the log directory, which failed, and touch no file there any more."""
+        self.log.fail(error)
+        self.operations.begin(Operation.FAIL)
 
     def retire(self) -> None:
-        """Blocking: the partition is to be deleted, nothing of it has to be made durable any more."""
+        """Blocking: make nothing durable any more, since the partition is to be deleted."""
         self.operations.begin(Operation.CLOSE)
-        with self.changing:
-            self.durability.retire()
-        self.spare.close()
-        self.touched = False
+        self.log.retire()
 
     def delete_later(self, path: str) -> None:
         """Remove the partition's directory, which was renamed to `path`, after the topic's delay."""
-        self.services.delete_later([path], self.config.file_delete_delay_ms)
-        self.sleep()
+        self.log.services.delete_later([path], self.config.file_delete_delay_ms)
+        self.log.segments.sleep()
 
     def close(self) -> None:
-        """See `PartitionStore.close`."""
+        """Blocking: flush, trim and close; the last call."""
         self.operations.begin(Operation.CLOSE)
-        if not self.has_failed:
-            close_files(self)
+        self.log.close()

@@ -17,9 +17,6 @@ from tidelog.plugins.storage_file import disk
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""There is no room; the disk itself is well."""
-
 _NOT_THE_DISK = frozenset(
     {
         errno.EMFILE,

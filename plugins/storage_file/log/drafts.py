@@ -1,28 +1,164 @@
-"""The drafts of one log: which of them may still replace segments, and whose the files of a name are."""
+"""Drafts: segments that are rewritten into `.cleaned` files, to replace others of the same log.
+
+Kafka's log cleaner writes such files, see "Log Compaction" in its documentation.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.kernel.errors import InvalidRecord
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
 from tidelog.kernel.seams.storage import StaleDraft
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.log.operations import Change, Operation, Operations, UnderWay
-from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft
+from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
+from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan
+from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.storage import SegmentDraft
+    from tidelog.kernel.records.batch import Buffer
+    from tidelog.kernel.seams.storage import AbortedTransaction, SegmentDraft
     from tidelog.plugins.storage_file.segments.creation import SegmentSettings
+    from tidelog.plugins.storage_file.segments.segment import Segment
+
+
+class FileSegmentDraft:
+    """`SegmentDraft` in files; one thread writes it.
+
+    `under_way` is its operation on the log, `changes` are replacements in the log since it was begun.
+    """
+
+    def __init__(
+        self,
+        drafts: Drafts,
+        under_way: UnderWay,
+        changes: list[Change],
+        place: IndexPlace,
+        settings: SegmentSettings,
+    ) -> None:
+        """Create the `.log`; files that an earlier attempt left are removed.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self.under_way = under_way
+        self.changes = changes
+        self._drafts = drafts
+        self._ended = ""
+        self._place = place
+        # Not truncated: an older draft may still hold the file open and write to it.
+        disk.remove_if_there(place.path(LOG_SUFFIX))
+        self._settings = settings
+        self._sampler = settings.sampler(place)
+        self._log = LogFile(place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._scan = SegmentScan(0, place.base_offset, NO_TIMESTAMP, 0)
+        self._aborted = TransactionIndex(place)
+        self._aborted.discard()
+
+    @property
+    def base_offset(self) -> int:
+        """Where it begins."""
+        return self._place.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch, `base_offset` without one."""
+        return self._scan.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        return self._scan.valid_bytes
+
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """Add a batch. See `SegmentDraft` for errors."""
+        self.check()
+        scan = self._scan
+        if base_offset < scan.next_offset:
+            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {scan.next_offset}")
+        if last_offset - self._place.base_offset > MAX_RELATIVE_OFFSET:
+            raise InvalidRecord(f"offset {last_offset} is too far from base offset {self._place.base_offset}")
+        disk.write_all(self._log.fd, batch, scan.valid_bytes)
+        self._sampler.add(base_offset, last_offset, scan.valid_bytes, max_timestamp)
+        if not scan.batches:
+            scan.first_timestamp = max_timestamp
+        scan.batches += 1
+        scan.next_offset = last_offset + 1
+        scan.valid_bytes += len(batch)
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add an aborted transaction whose marker is in this segment.
+
+        Raises:
+            StaleDraft: the draft is stale.
+        """
+        self.check()
+        self._aborted.append(aborted)
+
+    def finish(self, modified_ms: int) -> Segment:
+        """Blocking: bring all to the device; return the segment, which will be found under its `.swap` names.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        path = self._place.path(LOG_SUFFIX)
+        disk.ftruncate(self._log.fd, self._scan.valid_bytes)
+        disk.set_modified(path, modified_ms)
+        disk.fsync(self._log.fd)
+        index = self._sampler.finish()
+        _sync_files([*index.files, *([self._aborted.path] if self._aborted.last_offset >= 0 else [])])
+        swapped = IndexPlace(self._place.directory, self._place.base_offset, SWAP_SUFFIX)
+        index.relocate(swapped)
+        segment = self._settings.segment(swapped, index)
+        segment.adopt(self._scan, self._sampler)
+        segment.indexes_durable = True
+        segment.modified_ms = modified_ms
+        self._aborted.durable = True
+        self._aborted.place = swapped
+        segment.aborted = self._aborted
+        return segment
+
+    def discard(self) -> None:
+        """Remove it without replacing anything; no error when it is stale or removed already."""
+        if not self._drafts.take(self, "it was discarded"):
+            return
+        for suffix in (*self._settings.index_format.suffixes, TXN_INDEX_SUFFIX, LOG_SUFFIX):
+            disk.remove_if_there(self._place.path(suffix))
+
+    def check(self) -> None:
+        """Raise `StaleDraft` when the draft may not be written and used any more."""
+        why, aborted_by = self._ended, self.under_way.aborted_by
+        if aborted_by is not None:
+            why = f"the log has had a {aborted_by.value} since it was begun"
+        if why:
+            raise StaleDraft(f"the draft at {self.base_offset} is stale: {why}")
+
+    def end(self, why: str) -> None:
+        """Make the draft stale."""
+        self._ended = self._ended or why
+
+    def is_of(self, drafts: Drafts) -> bool:
+        """Return whether it belongs to the log of `drafts`."""
+        return self._drafts is drafts
 
 
 class Drafts:
-    """Drafts that were begun and neither used nor discarded, by base offset; any thread may use it."""
+    """Drafts of one log that were begun and neither used nor discarded, by base offset.
+
+    Any thread may use it. The files of a base offset belong to the draft that was begun last.
+    """
 
     __slots__ = ("_beginning", "_begun", "_operations")
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._begun: dict[int, DraftLease] = {}
+        self._begun: dict[int, FileSegmentDraft] = {}
         self._beginning = threading.Lock()
 
     def begin(
@@ -34,22 +170,23 @@ class Drafts:
             LogBusy: see `operations.RULES`.
             OSError: the disk refused.
         """
-        lease = DraftLease(self, base_offset)
-        lease.under_way = self._operations.begin(Operation.DRAFT, lease.changes.append)
+        changes: list[Change] = []
+        under_way = self._operations.begin(Operation.DRAFT, changes.append)
         try:
             with self._beginning:
                 older = self._begun.pop(base_offset, None)
                 if older is not None:
-                    older.end("another draft was begun at its base offset")
-                draft = FileSegmentDraft(directory(), base_offset, settings, lease)
-                self._begun[base_offset] = lease
+                    self._end(older, "another draft was begun at its base offset")
+                place = IndexPlace(directory(), base_offset, CLEANED_SUFFIX)
+                draft = FileSegmentDraft(self, under_way, changes, place, settings)
+                self._begun[base_offset] = draft
         except OSError:
-            lease.end("it could not be begun")
+            self._operations.end(under_way)
             raise
         return draft
 
     def check(self, drafts: Sequence[SegmentDraft]) -> list[FileSegmentDraft]:
-        """Drafts that may be used in this log now.
+        """Return drafts that may be used in this log now.
 
         Raises:
             StaleDraft: one of them may not.
@@ -58,19 +195,21 @@ class Drafts:
         if len(mine) < len(drafts):
             raise StaleDraft("a draft is not of this store")
         for draft in mine:
-            self._lease_of(draft).check()
+            if not draft.is_of(self):
+                raise StaleDraft(f"the draft at {draft.base_offset} is of another store")
+            draft.check()
         return mine
 
     def check_up_to_date(
         self, drafts: Sequence[FileSegmentDraft], start_offset: int, end_offset: int
     ) -> None:
-        """Make sure that what is to be replaced is what the drafts were made of.
+        """Check that what is to be replaced is what the drafts were made of.
 
         Raises:
             StaleDraft: some of it was itself put in by a replacement, since a draft was begun.
         """
         for draft in drafts:
-            for change in self._lease_of(draft).changes:
+            for change in draft.changes:
                 if change.start_offset < end_offset and start_offset < change.end_offset:
                     raise StaleDraft(
                         f"segments in {start_offset} to {end_offset} were replaced since the draft at "
@@ -80,61 +219,26 @@ class Drafts:
     def use(self, drafts: Sequence[FileSegmentDraft]) -> None:
         """Note that the files of drafts become segments."""
         for draft in drafts:
-            self.take(self._lease_of(draft), "it was used")
+            self.take(draft, "it was used")
 
-    def _lease_of(self, draft: FileSegmentDraft) -> DraftLease:
-        lease = draft.lease
-        if not isinstance(lease, DraftLease) or not lease.is_of(self):
-            raise StaleDraft(f"the draft at {draft.base_offset} is of another store")
-        return lease
-
-    def take(self, lease: DraftLease, why: str) -> bool:
-        """End a draft; whether the files of its name were its own until now."""
+    def take(self, draft: FileSegmentDraft, why: str) -> bool:
+        """End a draft; return whether the files of its name were its own until now."""
         with self._beginning:
-            own = self._begun.get(lease.base_offset) is lease
+            own = self._begun.get(draft.base_offset) is draft
             if own:
-                del self._begun[lease.base_offset]
-        lease.end(why)
+                del self._begun[draft.base_offset]
+        self._end(draft, why)
         return own
 
-    def end(self, under_way: UnderWay) -> None:
-        """Let the operation of a draft end."""
-        self._operations.end(under_way)
+    def _end(self, draft: FileSegmentDraft, why: str) -> None:
+        draft.end(why)
+        self._operations.end(draft.under_way)
 
 
-class DraftLease:
-    """What binds a draft to its log; `changes` are replacements since it was begun."""
-
-    __slots__ = ("_drafts", "_ended", "base_offset", "changes", "under_way")
-
-    def __init__(self, drafts: Drafts, base_offset: int) -> None:
-        self._drafts = drafts
-        self._ended = ""
-        self.base_offset = base_offset
-        self.changes: list[Change] = []
-        self.under_way: UnderWay
-
-    def is_of(self, drafts: Drafts) -> bool:
-        """Whether the draft belongs to the log of `drafts`."""
-        return self._drafts is drafts
-
-    def check(self) -> None:
-        """Make sure that the draft may still be written and used.
-
-        Raises:
-            StaleDraft: it may not.
-        """
-        why, aborted_by = self._ended, self.under_way.aborted_by
-        if aborted_by is not None:
-            why = f"the log has had a {aborted_by.value} since it was begun"
-        if why:
-            raise StaleDraft(f"the draft at {self.base_offset} is stale: {why}")
-
-    def end(self, why: str) -> None:
-        """Note that the draft is none any more."""
-        self._ended = self._ended or why
-        self._drafts.end(self.under_way)
-
-    def release(self) -> bool:
-        """End the draft when it is discarded; whether it has files to remove."""
-        return self._drafts.take(self, "it was discarded")
+def _sync_files(paths: Sequence[str]) -> None:
+    for path in paths:
+        fd = disk.open_file(path, os.O_RDONLY)
+        try:
+            disk.fsync(fd)
+        finally:
+            disk.close(fd)

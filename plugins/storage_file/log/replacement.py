@@ -10,8 +10,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from tidelog.kernel.seams.indexes import IndexPlace
-from tidelog.plugins.storage_file.segments.draft import FileSegmentDraft, create_stand_in
-from tidelog.plugins.storage_file.segments.log_segments import SegmentList
+from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log.drafts import FileSegmentDraft
+from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX
+from tidelog.plugins.storage_file.segments.log_segments import LogSegments
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.swap_files import decide, finish, stand_ins, undo
 
@@ -22,7 +24,7 @@ class Replacement:
     def __init__(
         self,
         directory: str,
-        segments: SegmentList,
+        segments: LogSegments,
         drafts: Sequence[FileSegmentDraft],
         replaced: Sequence[int],
     ) -> None:
@@ -70,7 +72,7 @@ class Replacement:
         modified_ms = max(segment.view(active=False).last_modified_ms for segment in self._old)
         try:
             for base in self._stand_ins:
-                create_stand_in(self._directory, base)
+                _create_stand_in(self._directory, base)
             self._new = [draft.finish(modified_ms) for draft in self._drafts]
             decide(self._directory, self._bases)
         except OSError:
@@ -91,9 +93,7 @@ class Replacement:
             retire(segment)
         finish(self._directory, self._bases)
         for segment in self._new:
-            place = IndexPlace(self._directory, segment.base_offset)
-            segment.index.relocate(place)
-            segment.place = segment.aborted.place = place
+            segment.relocate(IndexPlace(self._directory, segment.base_offset))
 
 
 def _run_of(segments: Sequence[Segment], replaced: Sequence[int]) -> list[Segment]:
@@ -108,3 +108,8 @@ def _run_of(segments: Sequence[Segment], replaced: Sequence[int]) -> list[Segmen
     if not wanted or bases[start : start + len(wanted)] != wanted:
         raise ValueError(f"{wanted} are no inactive segments that follow each other; these are: {bases}")
     return list(segments[start : start + len(wanted)])
+
+
+def _create_stand_in(directory: str, base_offset: int) -> None:
+    """Blocking: create an empty `.log.cleaned`, for a segment of which nothing is left."""
+    disk.write_file(IndexPlace(directory, base_offset, CLEANED_SUFFIX).path(LOG_SUFFIX), b"", durable=True)

@@ -23,11 +23,11 @@ def is_side_file(name: str) -> bool:
 class SideFiles:
     """The side files of one partition."""
 
-    __slots__ = ("_directory", "_names", "_writing")
+    __slots__ = ("_names", "_writing", "directory")
 
     def __init__(self, directory: str, names: Iterable[str]) -> None:
         """`names` are the side files that are there."""
-        self._directory = directory
+        self.directory = directory
         self._names = set(names)
         self._writing = threading.Lock()
 
@@ -37,7 +37,7 @@ class SideFiles:
 
     def read(self, name: str) -> bytes | None:
         """The content, None when there is no such file."""
-        return disk.read_file(f"{self._directory}/{name}") if name in self._names else None
+        return disk.read_file(f"{self.directory}/{name}") if name in self._names else None
 
     def write(self, name: str, content: bytes) -> None:
         """Blocking: replace atomically and durably.
@@ -48,13 +48,13 @@ class SideFiles:
         if not is_side_file(name) or "/" in name:
             raise ValueError(f"{name!r} is no side file: {', '.join(_FIXED_NAMES)} and *.snapshot are")
         with self._writing:
-            disk.replace_file(f"{self._directory}/{name}", content)
+            disk.replace_file(f"{self.directory}/{name}", content)
             self._names.add(name)
 
     def delete(self, name: str, *, durable: bool) -> None:
         """Blocking: remove, for good with `durable`; no error when it is not there."""
         if name in self._names:
-            disk.remove_if_there(f"{self._directory}/{name}")
+            disk.remove_if_there(f"{self.directory}/{name}")
             self._names.discard(name)
             if durable:
-                disk.sync_directory(self._directory)
+                disk.sync_directory(self.directory)

@@ -14,14 +14,14 @@ import attrs
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, WouldBlock
+from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, TopicPartition, WouldBlock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import set_aside
+from tidelog.plugins.storage_file.log.future_replica import FutureReplica
 from tidelog.plugins.storage_file.log.operations import Change, Operation, OperationAborted, UnderWay
-from tidelog.plugins.storage_file.moving.copying import Copying, StartOver, first_offset, is_prefix
-from tidelog.plugins.storage_file.moving.succession import become_copy, copy_side_files, keep_mirror
+from tidelog.plugins.storage_file.moving.catch_up import CatchUp, StartOver, first_offset, is_prefix
 from tidelog.plugins.storage_file.names import delete_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
@@ -47,7 +47,7 @@ class Move:
     decided: bool = False
     keep_copy: bool = False
     _under_way: UnderWay | None = None
-    _copying: Copying | None = None
+    _catch_up: CatchUp | None = None
     _joined: bool = False
 
     @property
@@ -71,10 +71,10 @@ class Move:
         return not self.cancelled
 
     @property
-    def has_mirror(self) -> bool:
-        """Whether the copy has all that the log has, and keeps having it."""
-        mirror = self.store.mirror
-        return mirror is not None and not mirror.broken
+    def is_in_sync(self) -> bool:
+        """Whether the copy has all that the log has, and follows it."""
+        future = self.store.future_replica
+        return future is not None and not future.behind
 
     def copy_some(self) -> int:
         """Blocking: step 1, until hardly anything is missing; the bytes that were copied.
@@ -87,12 +87,12 @@ class Move:
         if self._under_way is None:
             self._under_way = self.store.operations.begin(Operation.MOVE, self._log_changed)
         self._check()
-        copying = self._copying
-        if copying is None:
+        catch_up = self._catch_up
+        if catch_up is None:
             self.copy = copy = self._open_copy()
-            copying = self._copying = Copying(self.store, copy)
-        copying.target.services = _in_this_thread(_of_a_copy(self.target.services))
-        return copying.catch_up(lambda: self.wanted() and not self._aborted)
+            catch_up = self._catch_up = CatchUp(self.store, copy)
+        catch_up.target.log.services = _in_this_thread(_of_a_copy(self.target.services))
+        return catch_up.catch_up(lambda: self.wanted() and not self._aborted)
 
     def join(self) -> bool:
         """Step 2, on the event loop; False when too much was appended meanwhile.
@@ -101,14 +101,14 @@ class Move:
             StartOver, OSError, BrokerError: as for `copy_some`.
         """
         self._check()
-        copying = self._copying
+        catch_up = self._catch_up
         try:
-            if copying is None or not copying.copy_the_rest():
+            if catch_up is None or not catch_up.copy_the_rest():
                 return False
         except WouldBlock:
             return False
-        copying.target.services = _of_a_copy(self.target.services)
-        keep_mirror(self.store, copying.target, self._disown_copy)
+        catch_up.target.log.services = _of_a_copy(self.target.services)
+        self.store.follow_with(FutureReplica(catch_up.target, self.path, self._disown_copy))
         self._joined = True
         return True
 
@@ -125,7 +125,7 @@ class Move:
         self._follow_deletions(copy)
         with self._telling(self.target):
             self.target.write_log_start_of(self.partition, copy)
-        copy_side_files(self.store)
+        self.store.copy_side_files_to(copy)
         copy.flush()
 
     def begin_swap(self) -> None:
@@ -149,13 +149,14 @@ class Move:
         Raises:
             OSError: the disk refused the name; nothing has changed.
         """
-        if not become_copy(self.store, self.target.partition_path(self.partition), self.target.services):
+        path = self.target.partition_path(self.partition)
+        if self.copy is None or not self.store.swap_in(self.copy, path, self.target.services):
             return False
         self.source.stores.pop(self.partition, None)
         self.target.add(self.store)
         self.target.arrived(self.partition)
         # What was the copy is the partition now, whatever becomes of the rest.
-        self.copy = self._copying = None
+        self.copy = self._catch_up = None
         self.end()
         return True
 
@@ -174,7 +175,7 @@ class Move:
 
     def end(self) -> None:
         """On the event loop: keep the copy equal to the log no longer, and let others change segments."""
-        self.store.mirror = None
+        self.store.future_replica = None
         self._joined = False
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
@@ -182,7 +183,7 @@ class Move:
 
     def remove_copy(self) -> None:
         """Blocking: after `end`, remove the copy, unless its directory failed or the broker stops."""
-        copy, self.copy, self._copying = self.copy, None, None
+        copy, self.copy, self._catch_up = self.copy, None, None
         if copy is not None and not self.keep_copy:
             copy.retire()
             remove_all([self.path])
@@ -194,7 +195,7 @@ class Move:
     def _check(self) -> None:
         if self._aborted:
             raise StartOver
-        if self._joined and not self.has_mirror:
+        if self._joined and not self.is_in_sync:
             raise StorageError(f"the copy in {self.path} has missed a change of the log")
 
     def _joined_copy(self) -> FilePartitionStore:
@@ -205,9 +206,9 @@ class Move:
     def _log_changed(self, change: Change) -> None:
         """Follow, in the thread of a deletion, what it did; before it joined, the copy does so later."""
         del change
-        mirror = self.store.mirror
-        if mirror is not None:
-            mirror.do("deletion", lambda: self._follow_durably(mirror.copy))
+        future = self.store.future_replica
+        if future is not None:
+            future.follow("deletion", self._follow_durably)
 
     def _disown_copy(self) -> None:
         """Take its name from a copy that has missed something, when the metadata log may name its directory.
@@ -225,11 +226,11 @@ class Move:
             return
         self.target.services.delete_later([path], 0)
 
-    def _follow_durably(self, copy: FilePartitionStore) -> None:
+    def _follow_durably(self, copy: PartitionStore) -> None:
         self._follow_deletions(copy)
         self.target.write_log_starts()
 
-    def _follow_deletions(self, copy: FilePartitionStore) -> None:
+    def _follow_deletions(self, copy: PartitionStore) -> None:
         copy.raise_log_start(self.store.log_start_offset)
         copy.delete_segments_before(copy.log_start_offset)
 

@@ -25,7 +25,7 @@ import trio
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.moving.copying import StartOver
+from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 
 _log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Moves:
             move.decided = False
 
     async def _swap(self, move: Move) -> bool:
-        while move.has_mirror:
+        while move.is_in_sync:
             if move.swap():
                 return True
             await trio.sleep(RETRY_SECONDS)

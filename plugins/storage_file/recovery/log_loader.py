@@ -47,7 +47,7 @@ class LoadedSegments:
             self.aborted_known_until = segment.base_offset
 
 
-class SegmentLoader:
+class LogLoader:
     """Opens the segments of one partition; `label` names it in the log.
 
     `remaining` is told how many segments are still to be opened, before each of them.

@@ -16,15 +16,14 @@ from tidelog.plugins.storage_file.directories.partition_metadata import (
     encode_partition_metadata,
 )
 from tidelog.plugins.storage_file.log.durability import Durability
+from tidelog.plugins.storage_file.log.local_log import LocalLog
 from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, PARTITION_METADATA, segment_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.log_loader import (
-    LoadedSegments,
-    SegmentLoader,
-)
+from tidelog.plugins.storage_file.recovery.log_loader import LoadedSegments, LogLoader
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, create_segment
+from tidelog.plugins.storage_file.segments.log_segments import LogSegments
 from tidelog.plugins.storage_file.segments.segment_files import (
     SegmentFiles,
     holds_batches,
@@ -130,17 +129,12 @@ def _load(
 ) -> FilePartitionStore:
     spec, directory = placement.spec, placement.directory
     services = directory.services
-    partition, config = spec.topic_partition, spec.config.derive(LogConfig.of)
-    settings = SegmentSettings(
-        index_format,
-        config.segment_index_bytes,
-        config.index_interval_bytes,
-        services.now_ms(),
-        config.segment_bytes if config.preallocate else 0,
-    )
+    label = str(spec.topic_partition)
+    config = spec.config.derive(LogConfig.of)
+    settings = SegmentSettings.of(config, index_format, services.now_ms())
     recover_from, log_start = placement.recover_from, placement.log_start
-    loaded = SegmentLoader(str(partition), path, files, settings, remaining).load(recover_from=recover_from)
-    _give_up_what_ends_before(log_start, path, loaded)
+    loaded = LogLoader(label, path, files, settings, remaining).load(recover_from=recover_from)
+    _remove_segments_below(log_start, path, loaded)
     created = not loaded.segments
     if created:
         loaded = LoadedSegments([create_segment(path, log_start, settings)], changed=config.preallocate)
@@ -148,14 +142,21 @@ def _load(
         loaded.segments[0].sleep()
     end = loaded.segments[-1].next_offset
     durable = end if recover_from is None else min(recover_from, end)
-    side_files = SideFiles(path, files.side_files)
-    durability = Durability(durable, names_durable=recover_from is None and not created)
-    return FilePartitionStore(
-        partition, path, config, services, index_format, loaded, side_files, log_start, durability
+    log = LocalLog(
+        label,
+        path,
+        config,
+        services,
+        index_format,
+        LogSegments(loaded.segments),
+        SideFiles(path, files.side_files),
+        Durability(durable, names_durable=recover_from is None and not created),
+        touched=loaded.changed,
     )
+    return FilePartitionStore(spec.topic_partition, log, log_start, loaded.aborted_known_until)
 
 
-def _give_up_what_ends_before(log_start: int, path: str, loaded: LoadedSegments) -> None:
+def _remove_segments_below(log_start: int, path: str, loaded: LoadedSegments) -> None:
     """Remove segments that end before the log's recorded start: files behind them were lost.
 
     The log starts empty there: offsets must not be given out twice (seed 002, "Crash recovery", gotcha).

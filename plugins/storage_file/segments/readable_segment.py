@@ -77,11 +77,11 @@ class ReadableSegment:
         log = self.log
         if log is None:
             log = LogFile(self.path(), os.O_RDWR)
-            self.check_there()
+            self.check_not_removed()
             self.log = log
         return log
 
-    def check_there(self) -> None:
+    def check_not_removed(self) -> None:
         """Make sure that what was just opened is of this segment.
 
         Raises:
@@ -135,7 +135,7 @@ class ReadableSegment:
         log = self.open_log()
         start = self.index.floor_position(offset, wait)
         if self.removed:
-            self.check_there()
+            self.check_not_removed()
         if not start:
             return find_batch(log, 0, size, offset, wait)
         place = self._find_from(log, start, size, offset, wait)

@@ -7,6 +7,7 @@ plus indexes" and "Writing into the segment & the sparse index".
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import CorruptBatch
@@ -137,10 +138,34 @@ class Segment(ReadableSegment):
         # The next append works the limits out anew.
         self.byte_limit = self.roll_after = ALWAYS
 
+    def relocate(self, place: IndexPlace) -> None:
+        """Note that the files were renamed."""
+        self.index.relocate(place)
+        self.place = self.aborted.place = place
+
     @property
     def suffixes(self) -> tuple[str, ...]:
         """What the names of its files end in; not every file has to be there."""
         return (LOG_SUFFIX, *self._format.suffixes, TXN_INDEX_SUFFIX)
+
+    def should_roll(
+        self, policy: RollPolicy, size: int, last_offset: int, max_timestamp: int, now_ms: Callable[[], int]
+    ) -> bool:
+        """Return whether a batch of `size` bytes has to go into a new segment; `now_ms` is the clock."""
+        if last_offset > self.offset_limit:
+            return True
+        if not self.size:
+            # A full index on an empty segment means that no segment can have entries; rolling would not help.
+            return False
+        return self.index.is_full or self.exceeds(policy, size, max_timestamp, now_ms)
+
+    def exceeds(self, policy: RollPolicy, size: int, max_timestamp: int, now_ms: Callable[[], int]) -> bool:
+        """Return whether a batch of `size` bytes would bring a segment with batches beyond `policy`."""
+        if self.size + size > policy.segment_bytes or self.index.entries > policy.index_entries:
+            return True
+        since = self.first_timestamp
+        waited = max_timestamp - since if since >= 0 else now_ms() - self.created_ms
+        return policy.outlived(waited)
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Add a batch of `size` bytes.

@@ -12,7 +12,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.log.durability import Durability
-from tidelog.plugins.storage_file.moving.succession import become_copy, keep_mirror
+from tidelog.plugins.storage_file.log.future_replica import FutureReplica
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 Stores = tuple[FilePartitionStore, FilePartitionStore]
@@ -30,7 +30,7 @@ async def stores(scene: LogDirectoryScene) -> Stores:
 def hand_over(log: FilePartitionStore, copy: FilePartitionStore) -> str:
     """Let the copy take the log's place, under a new name."""
     directory = str(Path(copy.directory).with_name("moved-0"))
-    assert become_copy(log, directory, copy.services)
+    assert log.swap_in(copy, directory, copy.log.services)
     return directory
 
 
@@ -58,10 +58,10 @@ async def test_a_copy_that_begins_to_be_kept_during_a_flush(
     log, copy = stores
 
     def begin() -> None:
-        keep_mirror(log, copy)
+        log.follow_with(FutureReplica(copy, "moved-0"))
         append_many(log, 3)
 
-    once_when_its_turn_comes(monkeypatch, log.durability, begin)
+    once_when_its_turn_comes(monkeypatch, log.log.durability, begin)
     assert log.flush() == 3
     assert copy.durable_offset == 3
 
@@ -70,13 +70,13 @@ async def test_a_copy_that_takes_over_during_a_flush(stores: Stores, monkeypatch
     log, copy = stores
 
     def begin_and_end() -> None:
-        keep_mirror(log, copy)
+        log.follow_with(FutureReplica(copy, "moved-0"))
         append_many(log, 3)
         hand_over(log, copy)
 
-    once_when_its_turn_comes(monkeypatch, log.durability, begin_and_end)
+    once_when_its_turn_comes(monkeypatch, log.log.durability, begin_and_end)
     assert log.flush() == 3
-    assert log.durability is copy.durability
+    assert log.log is copy.log
     assert log.durable_offset == 3
 
 
@@ -85,9 +85,9 @@ async def test_a_directory_that_is_renamed_before_its_names_are_durable(
 ) -> None:
     log, copy = stores
     copy.flush()
-    keep_mirror(log, copy)
+    log.follow_with(FutureReplica(copy, "moved-0"))
     append_many(log, 3)
-    copy.durability.files_created()
+    copy.log.durability.files_created()
     old, new = copy.directory, ""
     synced: list[int] = []
 

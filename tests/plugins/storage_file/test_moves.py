@@ -343,8 +343,8 @@ async def test_idle_files_are_closed_by_the_loop_whoever_asks_for_it(tmp_path: P
     async with two_directories(tmp_path) as broker:
         store = the_partition(broker).store
         append(the_partition(broker), 1)
-        release = store.services.release_idle  # type: ignore[attr-defined]
-        segment = store.segment_list.active  # type: ignore[attr-defined]
+        release = store.log.services.release_idle  # type: ignore[attr-defined]
+        segment = store.log.segments.active  # type: ignore[attr-defined]
         await trio.to_thread.run_sync(release)
         await trio.to_thread.run_sync(release)
         await eventually(lambda: segment.log is None)

@@ -13,7 +13,7 @@ from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all, slice_bytes
 
-APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/appending.py")
+APPENDING = ("segments/segment.py", "indexes/sparse_index.py", "indexes/offset_index.py", "log/local_log.py")
 READING = ("partition_store.py", "segments/readable_segment.py", "indexes/offset_index.py")
 LISTING = ("segments/log_segments.py",)
 

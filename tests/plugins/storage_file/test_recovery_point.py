@@ -44,7 +44,7 @@ async def test_it_moves_only_after_the_device_has_everything(
     append_many(store, 1, 600)
     store.flush()
     append_many(store, 1, 100)
-    store.durability.files_created()
+    store.log.durability.files_created()
     sync, seen = getattr(disk, name), list[tuple[int, int]]()
 
     def watched(fd: int) -> None:

@@ -16,7 +16,7 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import AbortedTransaction, SegmentDraft, StaleDraft
 from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
 from tidelog.plugins.storage_file.log.operations import Operation
-from tidelog.plugins.storage_file.moving.copying import StartOver
+from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import FailingDisk
@@ -214,7 +214,7 @@ async def test_a_swap_waits_for_a_deletion_under_way(place: TwoDirectories) -> N
     store = place.store
     append_many(store, 30, 100)
     move = steps_to(place, "durable")
-    with store.taking_away():
+    with store.log.segments.removing():
         deleting = threading.Thread(target=store.delete_segments_before, args=(12,), daemon=True)
         deleting.start()
         while Operation.DELETE not in store.operations.under_way:
@@ -233,9 +233,9 @@ async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectorie
     store = place.store
     append_many(store, 30, 100)
     move = steps_to(place, "durable")
-    mirror = store.mirror
-    assert mirror is not None
-    mirror.broken = True
+    future = store.future_replica
+    assert future is not None
+    future.behind = True
     append(store, 100)
     with pytest.raises(Exception, match="missed a change"):
         place.decide(move)
@@ -256,7 +256,7 @@ async def test_a_copy_that_misses_an_append_after_the_decision_is_not_taken_for_
     with failing.installed():
         batches += append_many(store, 10, 100)
     assert failing.refused == 1
-    assert not move.has_mirror
+    assert not move.is_in_sync
     # The process ends before the metadata log has the old directory again.
     place.abandon()
     store = place.open()

@@ -25,7 +25,7 @@ from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.testing.storage.scene import append, headers_of, read_all
-from tidelog.plugins.storage_file.moving.copying import StartOver
+from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
@@ -286,14 +286,14 @@ class InterruptedLog(RuleBasedStateMachine):
     @precondition(lambda self: self.move is not None and self.move_has_begun and not self.is_decided)
     @rule()
     def join(self) -> None:
-        self.step(lambda move: move.has_mirror or move.join())
+        self.step(lambda move: move.is_in_sync or move.join())
 
-    @precondition(lambda self: self.move is not None and self.move.has_mirror and not self.is_decided)
+    @precondition(lambda self: self.move is not None and self.move.is_in_sync and not self.is_decided)
     @rule()
     def make_durable(self) -> None:
         self.step(lambda move: move.make_durable())
 
-    @precondition(lambda self: self.move is not None and self.move.has_mirror and not self.is_decided)
+    @precondition(lambda self: self.move is not None and self.move.is_in_sync and not self.is_decided)
     @rule()
     def decide(self) -> None:
         def make_durable_and_decide(move: Move) -> None:

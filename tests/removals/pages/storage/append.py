@@ -47,8 +47,8 @@ REMOVALS: Final = (
     ),
     Removal(
         "`max.message.bytes`; a batch larger than a segment (RECORD_LIST_TOO_LARGE)",
-        f"{_FILE}/log/appending.py",
-        "if size > log.config.segment_bytes:",
+        f"{_FILE}/log/local_log.py",
+        "if size > self.config.segment_bytes:",
         "if size < 0:",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_batch_larger_than_a_segment_is_refused",
     ),

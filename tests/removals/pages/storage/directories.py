@@ -217,7 +217,7 @@ _MOVING: Final = (
     Removal(
         _MOVES,
         f"{_FILE}/moving/move.py",
-        "        copy_side_files(self.store)\n",
+        "        self.store.copy_side_files_to(copy)\n",
         "",
         f"{_FILE}/test_moves.py::test_what_is_beside_the_log_comes_too",
     ),
@@ -237,9 +237,9 @@ _MOVING: Final = (
     ),
     Removal(
         _MOVES,
-        f"{_FILE}/log/appending.py",
-        "mirror.append(batch, base_offset, last_offset, max_timestamp)",
-        "pass",
+        f"{_FILE}/partition_store.py",
+        "copy.append(batch, base_offset, last_offset, max_timestamp)",
+        "None",
         f"{_FILE}/test_moves.py::test_it_is_written_and_read_all_the_while",
     ),
     Removal(
@@ -280,8 +280,8 @@ _MOVING: Final = (
     Removal(
         _DRAFTS,
         f"{_FILE}/log/drafts.py",
-        "if not isinstance(lease, DraftLease) or not lease.is_of(self):",
-        "if not isinstance(lease, DraftLease):",
+        "if not draft.is_of(self):",
+        "if draft is None:",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_draft_of_another_partition_is_refused",
     ),
     Removal(

@@ -124,9 +124,9 @@ _REFUSALS: Final = (
     ),
     Removal(
         "The real broker at the limit of a file's size",
-        f"{_FILE}/directories/failures.py",
-        "FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})",
-        "FULL = frozenset({errno.ENOSPC, errno.EDQUOT})",
+        f"{_FILE}/disk_errors.py",
+        "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})",
+        "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})",
         "faults/test_processes.py::test_a_disk_that_takes_no_more_refuses_and_keeps_what_it_has",
     ),
     Removal(
@@ -139,14 +139,14 @@ _REFUSALS: Final = (
     Removal(
         _EIO,
         f"{_FILE}/partition_store.py",
-        "            self.tell(error)\n            raise\n\n    def _read_older",
-        "            raise\n\n    def _read_older",
+        "            log.report_disk_error(error)\n            raise\n\n    def _read_inactive",
+        "            raise\n\n    def _read_inactive",
         f"{_FILE}/test_directory_failures.py",
     ),
     Removal(
         _EMFILE,
-        f"{_FILE}/log/appending.py",
-        "log.services.release_idle()",
+        f"{_FILE}/log/local_log.py",
+        "self.services.release_idle()",
         "pass",
         f"{_FILE}/test_idle.py::test_files_of_idle_partitions_are_closed_early_when_descriptors_run_short",
     ),

@@ -61,7 +61,7 @@ _LOOKING_UP: Final = (
     ),
     Removal(
         "Aborted transactions that overlap the range, across segments, ended by the last stable offset",
-        f"{_FILE}/log/lookups.py",
+        f"{_FILE}/segments/log_segments.py",
         "            if not more:\n                break",
         "            break",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_all_that_overlap_a_range_are_found",
@@ -82,9 +82,9 @@ _LOOKING_UP: Final = (
     ),
     Removal(
         "By timestamp, earliest, latest, of the largest timestamp",
-        f"{_FILE}/log/lookups.py",
-        "segment = max(segments, key=_max_timestamp_if_filled)",
-        "segment = segments[-1]",
+        f"{_FILE}/segments/log_segments.py",
+        "segment = max(self.all, key=_max_timestamp_if_filled)",
+        "segment = self.all[-1]",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
     ),
     Removal(

@@ -131,7 +131,7 @@ REMOVALS: Final = (
     Removal(
         "A log start beyond the log end: the log begins anew there",
         f"{_FILE}/recovery/opening.py",
-        "    _give_up_what_ends_before(log_start, path, loaded)\n",
+        "    _remove_segments_below(log_start, path, loaded)\n",
         "",
         f"{_FILE}/test_recovery.py::test_a_log_that_ends_before_its_start_begins_anew_there",
     ),

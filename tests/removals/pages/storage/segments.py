@@ -73,7 +73,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
-        f"{_FILE}/log/appending.py",
+        f"{_FILE}/log/local_log.py",
         "segment.first_timestamp = max_timestamp",
         "pass",
         f"{_TESTS}/test_conformance.py::TestFileStorage::test_it_rolls_by_the_time_since_the_first_batch",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.seams.storage import LogSlice, region_bytes
-from tidelog.plugins.storage_file.log.appending import begin_segment
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -33,7 +32,7 @@ def first_offset(source: FilePartitionStore) -> int:
     return source.log_end_offset if header is None else min(start, header.base_offset)
 
 
-class Copying:
+class CatchUp:
     """Copying the log `source` into `target`: one thread at a time, or the event loop."""
 
     def __init__(self, source: FilePartitionStore, target: FilePartitionStore) -> None:
@@ -55,7 +54,7 @@ class Copying:
             size = self._copy_chunk(wait=True)
             copied += size
             # A short chunk may also be the end of a segment with others behind it.
-            in_last_segment = self.target.log_end_offset >= self.source.segment_list.active.base_offset
+            in_last_segment = self.target.log_end_offset >= self.source.log.segments.active.base_offset
             if size < CHUNK_BYTES // 2 and in_last_segment:
                 break
         self._copy_aborted(wait=True)
@@ -91,7 +90,7 @@ class Copying:
                 copied += header.size
         if not found.size:
             # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
-            begin_segment(target, end)
+            target.log.roll(end)
             return 0
         if not copied:
             raise CorruptBatch(f"{source.topic_partition} has no batch at offset {start}")
