@@ -30,6 +30,8 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
+SIDE_FILES = frozenset({"leader-epoch-checkpoint"})
+SIDE_FILE_SUFFIXES = (".snapshot",)
 PARTITION_METADATA = "partition.metadata"
 DELETE_MARK = "-delete"
 STRAY_MARK = "-stray"
@@ -48,6 +50,11 @@ def base_offset_of(name: str) -> int | None:
     """The base offset in the name of a segment's file, None when it is no such name."""
     digits = name[:_OFFSET_DIGITS]
     return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def is_side_file(name: str) -> bool:
+    """Return whether a file of a partition's directory is one that the kernel keeps there."""
+    return name in SIDE_FILES or name.endswith(SIDE_FILE_SUFFIXES)
 
 
 def partition_directory(topic_partition: TopicPartition) -> str:

@@ -22,8 +22,8 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, WouldBlock
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 VERSION = 0
 ENTRY = Struct(">hqqqq")

@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import InvalidRecord
-from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
 from tidelog.kernel.seams.storage import StaleDraft
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.log.operations import Change, Operation, Operations, UnderWay
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer
@@ -55,9 +53,8 @@ class FileSegmentDraft:
         # Not truncated: an older draft may still hold the file open and write to it.
         disk.remove_if_there(place.path(LOG_SUFFIX))
         self._settings = settings
-        self._sampler = settings.sampler(place)
+        self._builder = settings.builder(place)
         self._log = LogFile(place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        self._scan = SegmentScan(0, place.base_offset, NO_TIMESTAMP, 0)
         self._aborted = TransactionIndex(place)
         self._aborted.discard()
 
@@ -69,28 +66,23 @@ class FileSegmentDraft:
     @property
     def next_offset(self) -> int:
         """The offset behind its last batch, `base_offset` without one."""
-        return self._scan.next_offset
+        return self._builder.next_offset
 
     @property
     def size_bytes(self) -> int:
         """Bytes of its batches."""
-        return self._scan.valid_bytes
+        return self._builder.size
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Add a batch. See `SegmentDraft` for errors."""
         self.check()
-        scan = self._scan
-        if base_offset < scan.next_offset:
-            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {scan.next_offset}")
+        builder = self._builder
+        if base_offset < builder.next_offset:
+            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {builder.next_offset}")
         if last_offset - self._place.base_offset > MAX_RELATIVE_OFFSET:
             raise InvalidRecord(f"offset {last_offset} is too far from base offset {self._place.base_offset}")
-        disk.write_all(self._log.fd, batch, scan.valid_bytes)
-        self._sampler.add(base_offset, last_offset, scan.valid_bytes, max_timestamp)
-        if not scan.batches:
-            scan.first_timestamp = max_timestamp
-        scan.batches += 1
-        scan.next_offset = last_offset + 1
-        scan.valid_bytes += len(batch)
+        disk.write_all(self._log.fd, batch, builder.size)
+        builder.add(base_offset, last_offset, len(batch), max_timestamp)
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """Add an aborted transaction whose marker is in this segment.
@@ -108,15 +100,15 @@ class FileSegmentDraft:
             OSError: the disk refused.
         """
         path = self._place.path(LOG_SUFFIX)
-        disk.ftruncate(self._log.fd, self._scan.valid_bytes)
+        disk.ftruncate(self._log.fd, self._builder.size)
         disk.set_modified(path, modified_ms)
         disk.fsync(self._log.fd)
-        index = self._sampler.finish()
+        index = self._builder.finish_index()
         _sync_files([*index.files, *([self._aborted.path] if self._aborted.last_offset >= 0 else [])])
         swapped = IndexPlace(self._place.directory, self._place.base_offset, SWAP_SUFFIX)
         index.relocate(swapped)
         segment = self._settings.segment(swapped, index)
-        segment.adopt(self._scan, self._sampler)
+        segment.adopt(self._builder)
         segment.indexes_durable = True
         segment.modified_ms = modified_ms
         self._aborted.durable = True

@@ -10,14 +10,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from tidelog.plugins.storage_file import disk
-
-_FIXED_NAMES = frozenset({"leader-epoch-checkpoint"})
-_SUFFIXES = (".snapshot",)
-
-
-def is_side_file(name: str) -> bool:
-    """Whether a file of a partition's directory is one that the kernel keeps there."""
-    return name in _FIXED_NAMES or name.endswith(_SUFFIXES)
+from tidelog.plugins.storage_file.names import SIDE_FILES, is_side_file
 
 
 class SideFiles:
@@ -46,7 +39,7 @@ class SideFiles:
             ValueError: the name is not one of a side file.
         """
         if not is_side_file(name) or "/" in name:
-            raise ValueError(f"{name!r} is no side file: {', '.join(_FIXED_NAMES)} and *.snapshot are")
+            raise ValueError(f"{name!r} is no side file: {', '.join(SIDE_FILES)} and *.snapshot are")
         with self._writing:
             disk.replace_file(f"{self.directory}/{name}", content)
             self._names.add(name)

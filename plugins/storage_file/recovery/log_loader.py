@@ -16,12 +16,12 @@ from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace, IndexUnusable
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file
-from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan, scan_headers, scan_segment
+from tidelog.plugins.storage_file.recovery.segment_recovery import read_headers, validate_batches
 from tidelog.plugins.storage_file.recovery.splitting import split_segment
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment
 from tidelog.plugins.storage_file.segments.segment_files import SegmentFiles
 
@@ -119,19 +119,19 @@ class LogLoader:
         """As `_open`, for a format that keeps nothing on disk: all headers are read."""
         path = place.path(LOG_SUFFIX)
         status = disk.stat(path)
-        sampler = self._settings.sampler(place)
+        builder = self._settings.builder(place)
         try:
-            scan = scan_headers(LogFile(path, os.O_RDONLY), status.st_size, place.base_offset, sampler)
+            read_headers(LogFile(path, os.O_RDONLY), status.st_size, builder)
         except CorruptBatch as error:
             _log.warning("%s: %s; its segment is checked", self._label, error)
             return False
-        segment = self._settings.segment(place, sampler.finish())
-        segment.adopt(scan, sampler)
+        segment = self._settings.segment(place, builder.finish_index())
+        segment.adopt(builder)
         segment.indexes_durable = True
         if following is not None:
             segment.next_offset = following
         self._take_status(segment, status)
-        return sampler.overflow_offset is None and self._take_over(segment)
+        return builder.overflow_offset is None and self._take_over(segment)
 
     def _take_over(self, segment: Segment) -> bool:
         """Add a segment that was opened, unless it has to be split."""
@@ -167,21 +167,21 @@ class LogLoader:
         path = place.path(LOG_SUFFIX)
         log = LogFile(path, os.O_RDWR)
         status = disk.stat(path)
-        sampler = self._settings.sampler(place)
-        scan = scan_segment(log, status.st_size, base, following, sampler)
-        cut = status.st_size - scan.valid_bytes
+        builder = self._settings.builder(place)
+        has_markers = validate_batches(log, status.st_size, following, builder)
+        cut = status.st_size - builder.size
         if cut:
             _log.warning(
                 "%s: cut %d bytes that are no intact batches off %s at byte %d; the log goes on at offset %d",
-                self._label, cut, path, scan.valid_bytes, scan.next_offset,
+                self._label, cut, path, builder.size, builder.next_offset,
             )  # fmt: skip
-            disk.ftruncate(log.fd, scan.valid_bytes)
-        if sampler.overflow_offset is not None:
-            self._split(place, log, scan, following)
+            disk.ftruncate(log.fd, builder.size)
+        if builder.overflow_offset is not None:
+            self._split(place, log, builder.size, following)
             return cut
-        segment = self._settings.segment(place, sampler.finish())
-        segment.adopt(scan, sampler)
-        if scan.has_markers:
+        segment = self._settings.segment(place, builder.finish_index())
+        segment.adopt(builder)
+        if has_markers:
             self._loaded.forget_aborted(segment)
         else:
             segment.aborted.discard()
@@ -190,8 +190,8 @@ class LogLoader:
         self._loaded.changed = True
         return cut
 
-    def _split(self, place: IndexPlace, log: LogFile, scan: SegmentScan, following: int | None) -> None:
-        bases = split_segment(place, log, scan.valid_bytes, self._settings.index_format.suffixes)
+    def _split(self, place: IndexPlace, log: LogFile, size: int, following: int | None) -> None:
+        bases = split_segment(place, log, size, self._settings.index_format.suffixes)
         new = [str(base) for base in bases if base != place.base_offset]
         _log.warning(
             "%s: %s reaches beyond %d offsets, which its indexes cannot tell; it was split at %s",

@@ -1,8 +1,8 @@
-"""Recovery of a segment: every batch is read and checked, indexes are made anew, a bad tail goes.
+"""Recovery of a segment: every batch is read and validated, and what follows the last valid one is cut off.
 
 Two kinds of damage are expected after a crash: the tail is missing, or the file grew by blocks that were
 never written (nonsense or zeros). Both end at the first batch that is not whole, does not have its CRC, or
-does not follow the offsets before it. Sources: seed 000, section 5.4; seed 002, "Crash recovery".
+does not follow the offsets before it. Kafka's name for it: `LogSegment.recover`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable
 from struct import Struct
 
-import attrs
 from crc32c import crc32c
 
 from tidelog.kernel.errors import StorageError
@@ -22,12 +21,11 @@ from tidelog.kernel.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     MAGIC_V2,
-    NO_TIMESTAMP,
 )
-from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES as HEADERS_CHUNK_BYTES
 from tidelog.plugins.storage_file.segments.batch_scan import not_a_batch
-from tidelog.plugins.storage_file.segments.log_file import LogFile
+from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 CHUNK_BYTES = 1024 * 1024
 """Read at once: large enough to amortise the call, small enough to stay in the processor's cache."""
@@ -42,85 +40,62 @@ _LEGACY_CRC = Struct(">I")
 _MIN_LEGACY_BYTES = 26
 
 
-@attrs.define
-class SegmentScan:
-    """What checking a segment found: its first `valid_bytes` are good batches up to `next_offset`.
+def validate_batches(log: LogFile, size: int, limit_offset: int | None, builder: SegmentBuilder) -> bool:
+    """Blocking: validate the first `size` bytes of a segment, and feed its valid batches to `builder`.
 
-    `has_markers`: there are control batches among them.
-    """
-
-    valid_bytes: int
-    next_offset: int
-    first_timestamp: int
-    batches: int
-    has_markers: bool = False
-
-
-def scan_segment(
-    log: LogFile, size: int, base_offset: int, limit_offset: int | None, sampler: EntrySampler
-) -> SegmentScan:
-    """Blocking: check the batches in the first `size` bytes of a segment and feed the good ones to `sampler`.
-
-    `limit_offset` is the base offset of the next segment, which no batch may reach.
+    `limit_offset` is the base offset of the next segment, which no batch may reach. Returns whether there are
+    control batches among them.
 
     Raises:
         StorageError: the segment holds intact messages of a format older than record batches.
     """
-    return _Scanner(log, size, base_offset, limit_offset, sampler).run()
+    return _Validation(log, size, limit_offset, builder).run()
 
 
-def scan_headers(log: LogFile, size: int, base_offset: int, sampler: EntrySampler) -> SegmentScan:
-    """Blocking: go through the batches of a segment that is known to be good, and feed them to `sampler`.
+def read_headers(log: LogFile, size: int, builder: SegmentBuilder) -> None:
+    """Blocking: feed the batches of a segment that is known to be valid to `builder`, by their headers.
 
     Raises:
-        CorruptBatch: it is not good.
+        CorruptBatch: it is not valid.
     """
-    scan = SegmentScan(size, base_offset, NO_TIMESTAMP, 0)
     buffer = bytearray(HEADERS_CHUNK_BYTES)
-    position, next_offset, add = 0, base_offset, sampler.add
+    add, position = builder.add, 0
     while position < size:
         available = min(log.read_into(buffer, position, wait=True), size - position)
         at = 0
         while at + HEADER_BYTES <= available:
             first, length, magic, _, _, delta, max_timestamp = _unpack_fields(buffer, at)
-            end = at + length + LOG_OVERHEAD_BYTES
-            if magic != MAGIC_V2 or first < next_offset or delta < 0 or not at < end <= size - position:
+            bytes_of_batch = length + LOG_OVERHEAD_BYTES
+            fits = 0 < bytes_of_batch <= size - position - at
+            if magic != MAGIC_V2 or first < builder.next_offset or delta < 0 or not fits:
                 raise not_a_batch(log, position + at)
-            add(first, first + delta, position + at, max_timestamp)
-            if not scan.batches:
-                scan.first_timestamp = max_timestamp
-            scan.batches += 1
-            next_offset = first + delta + 1
-            at = end
+            add(first, first + delta, bytes_of_batch, max_timestamp)
+            at += bytes_of_batch
         if not at:
             raise not_a_batch(log, position)
         position += at
-    scan.next_offset = next_offset
-    return scan
 
 
-class _Scanner:
-    def __init__(
-        self, log: LogFile, size: int, base_offset: int, limit_offset: int | None, sampler: EntrySampler
-    ) -> None:
+class _Validation:
+    def __init__(self, log: LogFile, size: int, limit_offset: int | None, builder: SegmentBuilder) -> None:
         self._log = log
         self._size = size
-        self._sampler = sampler
+        self._builder = builder
         self._limit_offset = MAX_OFFSET if limit_offset is None else limit_offset
         self._buffer = bytearray(min(CHUNK_BYTES, max(size, 1)))
         self._view = memoryview(self._buffer)
-        self._scan = SegmentScan(0, base_offset, -1, 0)
+        self._has_markers = False
         self._intact = True
 
-    def run(self) -> SegmentScan:
-        scan = self._scan
-        while self._intact and self._size - scan.valid_bytes >= HEADER_BYTES:
-            available = self._fill(scan.valid_bytes)
+    def run(self) -> bool:
+        builder = self._builder
+        while self._intact and self._size - builder.size >= HEADER_BYTES:
+            available = self._fill(builder.size)
             if not self._check_chunk(available) and self._intact:
                 self._check_large_batch()
-        if scan.valid_bytes < self._size:
+        if builder.size < self._size:
             self._refuse_legacy_messages()
-        return scan
+        return self._has_markers
 
     def _fill(self, position: int) -> int:
         wanted = min(len(self._buffer), self._size - position)
@@ -135,14 +110,13 @@ class _Scanner:
         return filled
 
     def _check_chunk(self, available: int) -> int:
-        """Check the batches that lie wholly in the buffer; the bytes they take."""
-        scan, view, add = self._scan, self._view, self._sampler.add
-        start = scan.valid_bytes
+        """Validate the batches that lie wholly in the buffer; return the bytes they take."""
+        view, add = self._view, self._builder.add
         at = 0
         while at + HEADER_BYTES <= available:
             base_offset, length, magic, crc, attributes, delta, max_timestamp = _unpack_fields(view, at)
             end = at + length + LOG_OVERHEAD_BYTES
-            if not self._plausible(start + at, base_offset, length, magic, delta):
+            if not self._plausible(base_offset, length, magic, delta):
                 break
             if end > available:
                 break
@@ -150,42 +124,31 @@ class _Scanner:
                 self._intact = False
                 break
             if attributes & CONTROL_BIT:
-                scan.has_markers = True
-            add(base_offset, base_offset + delta, start + at, max_timestamp)
-            self._accept(base_offset + delta, max_timestamp)
+                self._has_markers = True
+            add(base_offset, base_offset + delta, end - at, max_timestamp)
             at = end
-        scan.valid_bytes = start + at
         return at
 
-    def _plausible(self, position: int, base_offset: int, length: int, magic: int, delta: int) -> bool:
+    def _plausible(self, base_offset: int, length: int, magic: int, delta: int) -> bool:
+        builder = self._builder
         self._intact = (
             magic == MAGIC_V2
             and length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
-            and position + LOG_OVERHEAD_BYTES + length <= self._size
-            and base_offset >= self._scan.next_offset
+            and builder.size + LOG_OVERHEAD_BYTES + length <= self._size
+            and base_offset >= builder.next_offset
             and delta >= 0
             and base_offset + delta < self._limit_offset
         )
         return self._intact
 
-    def _accept(self, last_offset: int, max_timestamp: int) -> None:
-        scan = self._scan
-        if not scan.batches:
-            scan.first_timestamp = max_timestamp
-        scan.batches += 1
-        scan.next_offset = last_offset + 1
-
     def _check_large_batch(self) -> None:
-        """Check one batch that is larger than the buffer, whose header is at the buffer's start."""
-        scan = self._scan
+        """Validate one batch that is larger than the buffer, whose header is at the buffer's start."""
         base_offset, length, _, crc, _, delta, max_timestamp = _unpack_fields(self._view, 0)
-        position, end = scan.valid_bytes, scan.valid_bytes + LOG_OVERHEAD_BYTES + length
-        if self._checksum(position + CRC_COVERS_FROM, end, crc32c) != crc:
+        position, size = self._builder.size, LOG_OVERHEAD_BYTES + length
+        if self._checksum(position + CRC_COVERS_FROM, position + size, crc32c) != crc:
             self._intact = False
             return
-        self._sampler.add(base_offset, base_offset + delta, position, max_timestamp)
-        self._accept(base_offset + delta, max_timestamp)
-        scan.valid_bytes = end
+        self._builder.add(base_offset, base_offset + delta, size, max_timestamp)
 
     def _checksum(self, at: int, end: int, update: Callable[[memoryview, int], int]) -> int | None:
         """The CRC of a range that may be larger than the buffer, None when the file ends before it does."""
@@ -200,7 +163,7 @@ class _Scanner:
 
     def _refuse_legacy_messages(self) -> None:
         """Cutting off what an old broker wrote would destroy good data, so nothing is touched then."""
-        position = self._scan.valid_bytes
+        position = self._builder.size
         head = self._log.read_exactly(position, min(self._size - position, HEADER_BYTES))
         if len(head) < _MIN_LEGACY_BYTES or head[MAGIC_AT] not in (0, 1):
             return

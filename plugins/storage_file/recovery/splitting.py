@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -18,7 +19,6 @@ from tidelog.plugins.storage_file.names import (
     SEGMENT_SUFFIXES,
 )
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.swap_files import decide, finish
 
 COPY_BYTES = 1024 * 1024

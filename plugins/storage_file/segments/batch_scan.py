@@ -16,7 +16,7 @@ from tidelog.kernel.records.batch import (
     parse_header,
 )
 from tidelog.kernel.seams.storage import WouldBlock
-from tidelog.plugins.storage_file.segments.log_file import LogFile
+from tidelog.plugins.storage_file.log_file import LogFile
 
 CHUNK_BYTES = 4096
 """Bytes read at once: as far apart as index entries are by default, so that one read ends most lookups."""

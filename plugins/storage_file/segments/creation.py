@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.kernel.seams.indexes import IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, LOG_SUFFIX
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.segment import Segment
+from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.log_config import LogConfig
@@ -55,10 +55,10 @@ class SegmentSettings(NamedTuple):
             config.segment_bytes if config.preallocate else 0,
         )
 
-    def sampler(self, place: IndexPlace) -> EntrySampler:
+    def builder(self, place: IndexPlace) -> SegmentBuilder:
         """Return what rebuilds a segment's index."""
-        builder = self.index_format.build(place, self.index_bytes)
-        return EntrySampler(place.base_offset, self.index_interval_bytes, builder)
+        index_builder = self.index_format.build(place, self.index_bytes)
+        return SegmentBuilder(place.base_offset, self.index_interval_bytes, index_builder)
 
     def segment(self, place: IndexPlace, index: SegmentIndex) -> Segment:
         """Return a segment over existing files, of which nothing was read yet."""

@@ -14,14 +14,13 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.indexes.entry_sampler import EntrySampler
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX
-from tidelog.plugins.storage_file.recovery.segment_recovery import SegmentScan
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
 from tidelog.plugins.storage_file.segments.roll_policy import ALWAYS, RollPolicy
+from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 _log = logging.getLogger(__name__)
 
@@ -227,14 +226,14 @@ class Segment(ReadableSegment):
             self.next_offset = header.next_offset
         self._since_index = self.size - start
 
-    def adopt(self, scan: SegmentScan, sampler: EntrySampler) -> None:
-        """Take over what going through the whole segment found; its index is new and not yet durable."""
-        self.size = scan.valid_bytes
-        self.next_offset = scan.next_offset
-        self.first_timestamp = scan.first_timestamp
-        self.max_timestamp = sampler.max_timestamp
-        self.max_timestamp_offset = sampler.max_timestamp_offset
-        self._since_index = scan.valid_bytes - sampler.indexed_position
+    def adopt(self, builder: SegmentBuilder) -> None:
+        """Take over what is known of all its batches; its index is new and not yet durable."""
+        self.size = builder.size
+        self.next_offset = builder.next_offset
+        self.first_timestamp = builder.first_timestamp
+        self.max_timestamp = builder.max_timestamp
+        self.max_timestamp_offset = builder.max_timestamp_offset
+        self._since_index = builder.size - builder.indexed_position
         self.indexes_durable = False
 
     def load_first_timestamp(self) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from tidelog.kernel.records.batch import HEADER_BYTES
 from tidelog.plugins.storage_file import disk
-from tidelog.plugins.storage_file.log.side_files import is_side_file
 from tidelog.plugins.storage_file.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -17,6 +16,7 @@ from tidelog.plugins.storage_file.names import (
     SEGMENT_SUFFIXES,
     TXN_INDEX_SUFFIX,
     base_offset_of,
+    is_side_file,
     segment_file,
 )
 from tidelog.plugins.storage_file.segments.swap_files import resolve

@@ -19,6 +19,7 @@ import os
 from collections.abc import Collection, Iterable
 
 from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -27,7 +28,6 @@ from tidelog.plugins.storage_file.names import (
     segment_file,
 )
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
-from tidelog.plugins.storage_file.segments.log_file import LogFile
 
 _log = logging.getLogger(__name__)
 

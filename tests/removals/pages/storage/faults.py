@@ -80,7 +80,7 @@ _CRASHES: Final = (
     Removal(
         _TORN,
         f"{_FILE}/recovery/segment_recovery.py",
-        "and base_offset >= self._scan.next_offset",
+        "and base_offset >= builder.next_offset",
         "and base_offset >= 0",
         f"{_FILE}/test_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
     ),

@@ -96,7 +96,7 @@ _LOOKING_UP: Final = (
     ),
     Removal(
         "What is not in memory is read in a thread",
-        f"{_FILE}/segments/log_file.py",
+        f"{_FILE}/log_file.py",
         "return disk.preadv(self.fd, [buffer], position, self._flags)",
         "return disk.preadv(self.fd, [buffer], position, 0)",
         f"{_FILE}/test_waiting.py::test_a_cold_position_is_told_and_found_by_waiting",

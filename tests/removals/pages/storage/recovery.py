@@ -96,7 +96,7 @@ REMOVALS: Final = (
     Removal(
         _CHECKED,
         f"{_FILE}/recovery/log_loader.py",
-        "disk.ftruncate(log.fd, scan.valid_bytes)",
+        "disk.ftruncate(log.fd, builder.size)",
         "pass",
         f"{_FILE}/test_recovery.py::test_what_was_cut_off_does_not_come_back_behind_what_is_appended_then",
     ),
@@ -110,7 +110,7 @@ REMOVALS: Final = (
     Removal(
         _CHECKED,
         f"{_FILE}/recovery/segment_recovery.py",
-        "and base_offset >= self._scan.next_offset",
+        "and base_offset >= builder.next_offset",
         "and base_offset >= 0",
         f"{_FILE}/test_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
     ),
@@ -124,8 +124,8 @@ REMOVALS: Final = (
     Removal(
         "A segment whose offsets overflow is split",
         f"{_FILE}/recovery/log_loader.py",
-        "if sampler.overflow_offset is not None:",
-        "if sampler.overflow_offset == -1:",
+        "if builder.overflow_offset is not None:",
+        "if builder.overflow_offset == -1:",
         f"{_FILE}/test_splitting.py::test_it_is_split_where_offsets_do_not_fit",
     ),
     Removal(
