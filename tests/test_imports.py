@@ -38,7 +38,7 @@ SERVED_LATER = (
     "tidelog.kernel.plugins.listing",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",
-    "tidelog.plugins.coordinator.groups.driver",
+    "tidelog.plugins.coordinator.classic_groups.driver",
     "tidelog.plugins.coordinator.records",
     "tidelog.plugins.coordinator.service",
     "tidelog.plugins.coordinator.transactions.service",

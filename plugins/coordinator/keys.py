@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.kernel.config import ConfigKey, integer, long
+from tidelog.plugins.coordinator.classic_groups import keys as group_keys
 from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
-from tidelog.plugins.coordinator.groups import keys as group_keys
 from tidelog.plugins.coordinator.transactions import keys as transaction_keys
 
 _CLASSIC = ("coordinator", "classic")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.plugins.coordinator import keys
+from tidelog.plugins.coordinator.classic_groups.assembly import group_settings
+from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
+from tidelog.plugins.coordinator.classic_groups.guard import GroupGuard
+from tidelog.plugins.coordinator.classic_groups.migration import MigratingGroups
+from tidelog.plugins.coordinator.classic_groups.service import ClassicGroups
 from tidelog.plugins.coordinator.consumer_groups.assembly import consumer_groups_for
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
-from tidelog.plugins.coordinator.groups.assembly import group_settings
-from tidelog.plugins.coordinator.groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.groups.driver import GroupDriver
-from tidelog.plugins.coordinator.groups.guard import GroupGuard
-from tidelog.plugins.coordinator.groups.migration import MigratingGroups
-from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES

@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for
 from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics
-from tests.plugins.coordinator.groups.world import World, new_world, partition_for
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,
@@ -31,11 +31,11 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.testing.broker import new_broker
+from tidelog.plugins.coordinator.classic_groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.consumer_groups.classic_service import ClassicMembers
 from tidelog.plugins.coordinator.consumer_groups.guard import ConsumerGroupGuard
 from tidelog.plugins.coordinator.consumer_groups.registry import Registry, Surroundings
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
-from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 
 GROUP = "g"
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from tidelog.kernel.errors import GroupIdNotFound, IllegalGeneration
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.groups.entry import ClassicEntry
-from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
-from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard
-from tidelog.plugins.coordinator.groups.recording import tombstone_of
+from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.classic_groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.classic_groups.neighbours import ConsumerGuard
+from tidelog.plugins.coordinator.classic_groups.recording import tombstone_of
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugins.coordinator.groups.machine import (
+from tests.plugins.coordinator.classic_groups.machine import (
     INITIAL_DELAY_MS,
     REBALANCE_MS,
     SESSION_MS,
@@ -20,9 +20,9 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
-from tidelog.plugins.coordinator.groups.joining import NEW_MEMBER_TIMEOUT_MS
-from tidelog.plugins.coordinator.groups.sessions import begin_sessions, retire
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.joining import NEW_MEMBER_TIMEOUT_MS
+from tidelog.plugins.coordinator.classic_groups.sessions import begin_sessions, retire
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
 def test_the_first_member_waits_for_others() -> None:

@@ -13,9 +13,9 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import DescribedGroup, ListedGroup
-from tidelog.plugins.coordinator.groups.driver import GroupDriver
-from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard
-from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
+from tidelog.plugins.coordinator.classic_groups.neighbours import ConsumerGuard
+from tidelog.plugins.coordinator.classic_groups.replies import Durable
 from tidelog.plugins.coordinator.log import StateRecord
 
 

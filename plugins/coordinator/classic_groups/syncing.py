@@ -10,16 +10,16 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Synced, SyncRequest
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.rebalance import (
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.rebalance import (
     prepare_or_complete,
     stabilize,
     take_assignments_back,
 )
-from tidelog.plugins.coordinator.groups.replies import Durable, Reply
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
 def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import pytest
 
-from tests.plugins.coordinator.groups.machine import (
+from tests.plugins.coordinator.classic_groups.machine import (
     INITIAL_DELAY_MS,
     Answer,
     Machine,
@@ -27,8 +27,8 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember
-from tidelog.plugins.coordinator.groups.sessions import retire
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.sessions import retire
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 STATES = (
     GroupState.EMPTY,

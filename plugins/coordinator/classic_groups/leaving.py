@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.rebalance import complete_if_possible, prepare_or_complete
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.rebalance import complete_if_possible, prepare_or_complete
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
 def leave(

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.plugins.coordinator.groups.machine import INITIAL_DELAY_MS, SESSION_MS
-from tests.plugins.coordinator.groups.world import World, new_world, partition_for, running_world
+from tests.plugins.coordinator.classic_groups.machine import INITIAL_DELAY_MS, SESSION_MS
+from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for, running_world
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelog.plugins.coordinator.groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.classic_groups.entry import ClassicEntry
 
 
 class GroupDirectory:

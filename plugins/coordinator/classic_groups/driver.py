@@ -16,15 +16,15 @@ from tidelog.kernel.errors import (
     NotCoordinator,
     StorageError,
 )
+from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.classic_groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.neighbours import GroupOffsets
+from tidelog.plugins.coordinator.classic_groups.recording import record_of, restored
+from tidelog.plugins.coordinator.classic_groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.sessions import begin_sessions, retire, time_passed
 from tidelog.plugins.coordinator.deadlines import Deadlines
-from tidelog.plugins.coordinator.groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.groups.entry import ClassicEntry
-from tidelog.plugins.coordinator.groups.group import GroupSettings
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.neighbours import GroupOffsets
-from tidelog.plugins.coordinator.groups.recording import record_of, restored
-from tidelog.plugins.coordinator.groups.replies import Durable
-from tidelog.plugins.coordinator.groups.sessions import begin_sessions, retire, time_passed
 from tidelog.plugins.coordinator.log import StateLog
 from tidelog.plugins.coordinator.records.group_metadata import (
     read_group_metadata_key,

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.plugins.coordinator.groups.machine import SESSION_MS
-from tests.plugins.coordinator.groups.world import World, partition_for, running_world
+from tests.plugins.coordinator.classic_groups.machine import SESSION_MS
+from tests.plugins.coordinator.classic_groups.world import World, partition_for, running_world
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -21,8 +21,8 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.groups import entry
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups import entry
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 from tidelog.plugins.coordinator.records.consumer_protocol import (

@@ -10,11 +10,11 @@ from typing import Final
 
 from tidelog.kernel.errors import BrokerError, RebalanceInProgress
 from tidelog.kernel.seams.coordination.groups import Synced
-from tidelog.plugins.coordinator.groups.group import ClassicGroup, InitialDelay
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.member import NO_ASSIGNMENT, Member
-from tidelog.plugins.coordinator.groups.replies import Durable
-from tidelog.plugins.coordinator.groups.states import FOLLOWING, GroupState
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, InitialDelay
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.member import NO_ASSIGNMENT, Member
+from tidelog.plugins.coordinator.classic_groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 
 MIN_PATIENCE_MS: Final = 100
 """Between two looks at a group of absent static members, whose own rebalance timeout may be 0."""

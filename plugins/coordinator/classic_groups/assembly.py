@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.coordinator.groups import keys
-from tidelog.plugins.coordinator.groups.group import GroupSettings
+from tidelog.plugins.coordinator.classic_groups import keys
+from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
 from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.kernel.errors import RebalanceInProgress
+from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
+from tidelog.plugins.coordinator.classic_groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.recording import record_of
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.consumer_groups import migration
-from tidelog.plugins.coordinator.groups.driver import GroupDriver
-from tidelog.plugins.coordinator.groups.entry import ClassicEntry
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.recording import record_of
-from tidelog.plugins.coordinator.groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 
 

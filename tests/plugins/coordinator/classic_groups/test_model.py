@@ -6,7 +6,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.plugins.coordinator.groups.machine import (
+from tests.plugins.coordinator.classic_groups.machine import (
     INITIAL_DELAY_MS,
     Answer,
     Machine,
@@ -14,7 +14,7 @@ from tests.plugins.coordinator.groups.machine import (
 )
 from tidelog.kernel.errors import BrokerError, MemberIdRequired
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, Synced
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 PARTITIONS = range(6)
 LONG_MS = 2 * 3_600_000

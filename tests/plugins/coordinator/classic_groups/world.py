@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from tests.plugins.coordinator.groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
+from tests.plugins.coordinator.classic_groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
@@ -22,12 +22,12 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
+from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
+from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
+from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
+from tidelog.plugins.coordinator.classic_groups.guard import GroupGuard
+from tidelog.plugins.coordinator.classic_groups.service import ClassicGroups
 from tidelog.plugins.coordinator.deadlines import Deadlines
-from tidelog.plugins.coordinator.groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.groups.driver import GroupDriver
-from tidelog.plugins.coordinator.groups.group import GroupSettings
-from tidelog.plugins.coordinator.groups.guard import GroupGuard
-from tidelog.plugins.coordinator.groups.service import ClassicGroups
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 from tidelog.plugins.coordinator.log.state_log import LogReader

@@ -21,18 +21,18 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.member import Member, by_name
-from tidelog.plugins.coordinator.groups.rebalance import (
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
+from tidelog.plugins.coordinator.classic_groups.rebalance import (
     begin_session,
     complete_if_everybody_joined,
     complete_if_possible,
     prepare,
     prepare_or_complete,
 )
-from tidelog.plugins.coordinator.groups.replies import Durable, Reply
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.replies import Durable, Reply
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait for its first generation. It sends no heartbeats, and a client that gave up

@@ -14,10 +14,10 @@ import attrs
 
 from tidelog.kernel.errors import BrokerError, FencedInstanceId, IllegalGeneration, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.groups.images import GroupImage, MemberImage
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.replies import Durable
-from tidelog.plugins.coordinator.groups.states import FOLLOWING, GroupState
+from tidelog.plugins.coordinator.classic_groups.images import GroupImage, MemberImage
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 
 
 @attrs.frozen

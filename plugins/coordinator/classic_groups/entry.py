@@ -16,11 +16,11 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import DescribedGroup, DescribedMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.rebalance import begin_session
-from tidelog.plugins.coordinator.groups.recording import tombstone_of
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.rebalance import begin_session
+from tidelog.plugins.coordinator.classic_groups.recording import tombstone_of
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
 from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription

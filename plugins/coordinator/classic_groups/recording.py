@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.coordinator.groups.group import ClassicGroup, GroupSettings
-from tidelog.plugins.coordinator.groups.images import GroupImage, MemberImage
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.classic_groups.images import GroupImage, MemberImage
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.records.group_metadata import (
     GroupMetadataValue,

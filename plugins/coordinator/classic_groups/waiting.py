@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import trio
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.replies import Durable
 
 T = TypeVar("T")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.images import Write
-from tidelog.plugins.coordinator.groups.member import Member
-from tidelog.plugins.coordinator.groups.rebalance import (
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.rebalance import (
     begin_session,
     complete_if_everybody_joined,
     join_deadline_passed,
     prepare,
     prepare_or_complete,
 )
-from tidelog.plugins.coordinator.groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
 def heartbeat(

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.plugins.coordinator.groups.machine import REBALANCE_MS, SESSION_MS
-from tests.plugins.coordinator.groups.world import World, new_world, partition_for, running_world
+from tests.plugins.coordinator.classic_groups.machine import REBALANCE_MS, SESSION_MS
+from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for, running_world
 from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
+from tidelog.plugins.coordinator.classic_groups.migration import MigratingGroups
 from tidelog.plugins.coordinator.consumer_groups.migration import ClassicGroup, ClassicMember
-from tidelog.plugins.coordinator.groups.migration import MigratingGroups
 
 
 @pytest.fixture

@@ -23,16 +23,16 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.groups.driver import GroupDriver
-from tidelog.plugins.coordinator.groups.entry import ClassicEntry
-from tidelog.plugins.coordinator.groups.group import ClassicGroup
-from tidelog.plugins.coordinator.groups.joining import join
-from tidelog.plugins.coordinator.groups.leaving import leave
-from tidelog.plugins.coordinator.groups.neighbours import ConsumerGuard, ConsumerMembers
-from tidelog.plugins.coordinator.groups.sessions import heartbeat
-from tidelog.plugins.coordinator.groups.syncing import sync
-from tidelog.plugins.coordinator.groups.tools import GroupTools
-from tidelog.plugins.coordinator.groups.waiting import WaitingReply
+from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
+from tidelog.plugins.coordinator.classic_groups.entry import ClassicEntry
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.joining import join
+from tidelog.plugins.coordinator.classic_groups.leaving import leave
+from tidelog.plugins.coordinator.classic_groups.neighbours import ConsumerGuard, ConsumerMembers
+from tidelog.plugins.coordinator.classic_groups.sessions import heartbeat
+from tidelog.plugins.coordinator.classic_groups.syncing import sync
+from tidelog.plugins.coordinator.classic_groups.tools import GroupTools
+from tidelog.plugins.coordinator.classic_groups.waiting import WaitingReply
 
 _log = logging.getLogger(__name__)
 
