@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.plugins.coordinator import keys
-from tidelog.plugins.coordinator.classic_groups.assembly import group_settings
-from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
-from tidelog.plugins.coordinator.classic_groups.guard import GroupGuard
-from tidelog.plugins.coordinator.classic_groups.migration import MigratingGroups
-from tidelog.plugins.coordinator.classic_groups.service import ClassicGroups
-from tidelog.plugins.coordinator.consumer_groups.assembly import consumer_groups_for
+from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
+from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.settings import group_settings
+from tidelog.plugins.coordinator.consumer_groups.catalogue import BrokerTopics
+from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES as CONSUMER_KEY_TYPES
+from tidelog.plugins.coordinator.consumer_groups.live import Shared
+from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
+from tidelog.plugins.coordinator.consumer_groups.settings import settings_of
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.hashing import StateHashes
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as GROUP_KEY_TYPES
+from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as CLASSIC_KEY_TYPES
 from tidelog.plugins.coordinator.replay import GroupReplay
 from tidelog.plugins.coordinator.transactions.assembly import transactions_for
 from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
@@ -31,7 +34,6 @@ from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.coordination.loading import LoadProgress
-    from tidelog.plugins.coordinator.consumer_groups.assembly import ConsumerGroupRooms
     from tidelog.plugins.coordinator.log import StateLog
 
 MINUTE_MS = 60_000
@@ -47,42 +49,39 @@ class CoordinatorService:
         self.group_log = group_log
         self.transaction_log = transaction_log
         self._deadlines = Deadlines()
-        settings, directory = group_settings(config), GroupDirectory()
-        guard = GroupGuard(directory, settings, self.partition_for_group, self._deadlines.now_ms)
-        store = OffsetStore(self.partition_for_group, guard.begin_simple)
+        registry = self._registry = GroupRegistry()
+        settings = group_settings(config)
+        classic = ClassicGroups(
+            ClassicContext(registry, group_log, self._deadlines, settings, clock, self._has_offsets),
+            self.partition_for_group,
+        )
+        store = OffsetStore(self.partition_for_group, classic.begin_simple)
         self.offsets = Offsets(
             group_log,
             store,
-            guard,
+            registry,
+            classic.begin_simple,
             broker.topics,
             clock,
             OffsetSettings(config[keys.OFFSET_METADATA_MAX_BYTES]),
         )
-        self._group_driver = GroupDriver(
-            directory,
-            group_log,
-            self.partition_for_group,
-            store,
-            self._deadlines,
-            settings,
-            clock,
+        self.groups = Groups(registry, group_log, self.partition_for_group, classic.for_join, store)
+        self.consumer_groups = ConsumerGroups(
+            Shared(
+                registry,
+                group_log,
+                self.partition_for_group,
+                settings_of(config, broker.partition_assignors, settings),
+                BrokerTopics(broker.topics, base=clock()),
+                self._deadlines,
+                clock,
+                classic,
+            )
         )
-        self.groups = ClassicGroups(self._group_driver)
-        consumers = consumer_groups_for(
-            broker,
-            group_log,
-            self.partition_for_group,
-            self._deadlines,
-            MigratingGroups(self._group_driver),
-            classic_max_size=settings.max_size,
-        )
-        self.consumer_groups = consumers.service
-        self.groups.know(consumers.members, consumers.guard)
-        guard.consumer_groups = consumers.guard
         self._expiry = OffsetExpiry(
-            group_log, store, guard, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
+            group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
-        self.replay = self._new_replay(consumers)
+        self.replay = self._new_replay(classic)
         self.transactions = transactions_for(
             broker,
             transaction_log,
@@ -92,17 +91,17 @@ class CoordinatorService:
             partition_for_group=self.partition_for_group,
         )
 
-    def _new_replay(self, consumers: ConsumerGroupRooms) -> GroupReplay:
-        """Who is told what when the log of groups is read back."""
+    def _new_replay(self, classic: ClassicGroups) -> GroupReplay:
+        """Return what applies records of the log of groups, by the types of their keys."""
         offsets = self.offsets.store
         replay = GroupReplay(offsets.replay_transactional, offsets.complete_transaction)
         replay.register(OFFSET_KEY_TYPES, offsets.replay)
-        replay.register(GROUP_KEY_TYPES, self._group_driver.replay)
-        consumers.join_replay(replay)
-        replay.on_settle(self._group_driver.settle)
+        replay.register(CLASSIC_KEY_TYPES, classic.replay)
+        replay.register(CONSUMER_KEY_TYPES, self.consumer_groups.replay)
+        replay.on_settle(self._registry.settle)
         replay.on_loaded(offsets.loaded)
-        for part in (offsets, self._group_driver):
-            replay.on_forget(part.forget_partition)
+        replay.on_forget(offsets.forget_partition)
+        replay.on_forget(self._registry.forget_partition)
         return replay
 
     @property
@@ -125,7 +124,7 @@ class CoordinatorService:
 
     def release_waiters(self) -> None:
         """See `Coordinator`."""
-        self._group_driver.close()
+        self._registry.close()
 
     async def close(self) -> None:
         """See `Coordinator`."""
@@ -153,6 +152,9 @@ class CoordinatorService:
     def partition_for_transactional_id(self, transactional_id: str) -> int:
         """See `Coordinator`."""
         return self._hash(transactional_id) % self.transaction_log.partition_count
+
+    def _has_offsets(self, group_id: str) -> bool:
+        return self.offsets.store.holds(group_id)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, TopicDeleted):

@@ -14,8 +14,8 @@ import pytest
 from tests.peers import ask_kafka_messages
 from tests.peers.kafka_samples import Sample, field_names, kafka_json, samples_of
 from tidelog.kernel.seams.coordination.transactions import TransactionState
-from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.recording import record_of, restored
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES as CONSUMER_GROUP_KEY_TYPES
 from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.restoring import from_record

@@ -75,6 +75,7 @@ class Committing:
         with pytest.raises(IllegalGeneration):
             scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, 0, "member", knows_epochs=False))
         assert scene.offsets() == {}
+        assert not scene.coordinator.groups.list()
 
     async def test_a_commit_may_say_when_it_was(self, scene: CoordinatorScene) -> None:
         offset = OffsetToCommit(TOPIC, 0, 1, commit_timestamp_ms=12345)

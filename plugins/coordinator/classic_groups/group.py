@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -16,22 +16,9 @@ from tidelog.kernel.errors import BrokerError, FencedInstanceId, IllegalGenerati
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
 from tidelog.plugins.coordinator.classic_groups.images import GroupImage, MemberImage
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.replies import Durable
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
-
-
-@attrs.frozen
-class GroupSettings:
-    """What the configuration says about classic groups; times in milliseconds.
-
-    `new_member_id` makes a unique id that begins with what it is given.
-    """
-
-    new_member_id: Callable[[str], str]
-    initial_rebalance_delay_ms: int = 3000
-    min_session_timeout_ms: int = 6000
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int = 2**31 - 1
+from tidelog.plugins.coordinator.groups.replies import Durable
 
 
 @attrs.define
@@ -81,17 +68,26 @@ class ClassicGroup:
         self.state = state
 
     def wake_by(self, at_ms: int) -> int:
-        """Something is to happen at that time; returns it."""
+        """Have the group's timer fire at that time at the latest; return the time."""
         if at_ms < self.alarm_ms:
             self.alarm_ms = at_ms
         return at_ms
 
-    def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member of that id.
+    def begin_session(self, member: Member, now_ms: int) -> None:
+        """Extend a member's session: it ends its session timeout after `now_ms`."""
+        deadline_ms = member.deadline_ms = now_ms + member.session_timeout_ms
+        if deadline_ms < self.alarm_ms:
+            self.alarm_ms = deadline_ms
+
+    def check_member(
+        self, member_id: str, group_instance_id: str | None, generation: int | None = None
+    ) -> Member:
+        """Return the member of that id; with `generation` also check that it is the current one.
 
         Raises:
             FencedInstanceId: another member has taken this instance's place.
             UnknownMemberId: there is none.
+            IllegalGeneration: the group is in another generation.
         """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)
@@ -104,14 +100,11 @@ class ClassicGroup:
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberId(f"group {self.group_id!r} has no member {member_id!r}")
-        return member
-
-    def check_generation(self, generation: int) -> None:
-        """Raises IllegalGeneration unless it is the current one."""
-        if generation != self.generation:
+        if generation is not None and generation != self.generation:
             raise IllegalGeneration(
                 f"group {self.group_id!r} is in generation {self.generation}, not {generation}"
             )
+        return member
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Whether a member of this kind fits in: it shares a protocol with everybody who is there."""
@@ -139,6 +132,18 @@ class ClassicGroup:
             self.static_members[member.group_instance_id] = member.member_id
         self._supporters.update(member.protocols.keys())
         self.pending.pop(member.member_id, None)
+
+    def restore(
+        self, generation: int, protocol_type: str | None, protocol_name: str | None, leader: str | None = None
+    ) -> None:
+        """Continue with the members that were added, in a generation that has its assignment."""
+        if self.members:
+            self.state = GroupState.STABLE
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        if leader is not None and leader in self.members:
+            self.leader = leader
 
     def remove(self, member: Member) -> None:
         """Let a member go; who waits for it is told UnknownMemberId."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.plugins.coordinator.classic_groups.replies import Durable
+from tidelog.plugins.coordinator.groups.replies import Durable
 
 
 class MemberImage(NamedTuple):

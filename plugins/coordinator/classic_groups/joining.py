@@ -25,14 +25,13 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    begin_session,
     complete_if_everybody_joined,
     complete_if_possible,
     prepare,
     prepare_or_complete,
 )
-from tidelog.plugins.coordinator.classic_groups.replies import Durable, Reply
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait for its first generation. It sends no heartbeats, and a client that gave up
@@ -188,7 +187,7 @@ def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
     group.answer_join(member, fenced)
     group.answer_sync(member, fenced)
     group.rename(member, member_id)
-    begin_session(group, member, asked.now_ms)
+    group.begin_session(member, asked.now_ms)
     _update(asked, member)
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         return _keep_generation(asked, member, before, leader_before)
@@ -209,7 +208,7 @@ def _keep_generation(asked: _Join, member: Member, before: Member, leader_before
         group.set_protocols(member, before.protocols)
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
-        begin_session(group, member, asked.now_ms)
+        group.begin_session(member, asked.now_ms)
 
     return Write(group.image(), written, failed)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import attrs
 
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, Synced
-from tidelog.plugins.coordinator.classic_groups.replies import Reply
+from tidelog.plugins.coordinator.groups.replies import Reply
 
 NO_ASSIGNMENT = b""
 

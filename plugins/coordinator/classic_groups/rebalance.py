@@ -13,8 +13,8 @@ from tidelog.kernel.seams.coordination.groups import Synced
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, InitialDelay
 from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import NO_ASSIGNMENT, Member
-from tidelog.plugins.coordinator.classic_groups.replies import Durable
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
+from tidelog.plugins.coordinator.groups.replies import Durable
 
 MIN_PATIENCE_MS: Final = 100
 """Between two looks at a group of absent static members, whose own rebalance timeout may be 0."""
@@ -114,15 +114,10 @@ def _elect_leader(group: ClassicGroup) -> bool:
 def _tell_generation(group: ClassicGroup, now_ms: int) -> None:
     for member in group.members.values():
         group.answer_join(member, group.joined(member))
-        begin_session(group, member, now_ms)
+        group.begin_session(member, now_ms)
         member.is_new = False
     group.pending_sync.update(group.members)
     group.sync_deadline_ms = group.wake_by(now_ms + group.rebalance_timeout_ms)
-
-
-def begin_session(group: ClassicGroup, member: Member, now_ms: int) -> None:
-    """A member has shown or is told something: its session begins anew."""
-    member.deadline_ms = group.wake_by(now_ms + member.session_timeout_ms)
 
 
 def stabilize(
@@ -149,4 +144,4 @@ def _answer_sync(
 ) -> None:
     # While it waited its session may have run out unnoticed, so that nothing would end it any more.
     if group.answer_sync(member, outcome, durable):
-        begin_session(group, member, now_ms)
+        group.begin_session(member, now_ms)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.images import GroupImage, MemberImage
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.records.group_metadata import (
     GroupMetadataValue,
@@ -51,13 +51,7 @@ def restored(group_id: str, value: GroupMetadataValue, settings: GroupSettings) 
     group = ClassicGroup(group_id, settings)
     for member in value.members:
         group.add(_restored_member(member, value.protocol), value.protocol_type)
-    if value.members:
-        group.state = GroupState.STABLE
-    group.generation = value.generation
-    group.protocol_type = value.protocol_type or None
-    group.protocol_name = value.protocol
-    if value.leader in group.members:
-        group.leader = value.leader
+    group.restore(value.generation, value.protocol_type or None, value.protocol, value.leader)
     return group
 
 

@@ -1,16 +1,21 @@
-"""Heartbeats of a classic group's members, and what happens when time passes without them."""
+"""Sessions of a classic group's members: heartbeats, LeaveGroup, and deadlines that pass.
+
+Source: KIP-345 (leaving in batches, and by instance id).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    begin_session,
     complete_if_everybody_joined,
+    complete_if_possible,
     join_deadline_passed,
     prepare,
     prepare_or_complete,
@@ -28,13 +33,44 @@ def heartbeat(
     """
     if group.state is GroupState.DEAD:
         raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
-    member = group.check_member(member_id, group_instance_id)
-    group.check_generation(generation)
+    member = group.check_member(member_id, group_instance_id, generation)
     if group.state is GroupState.EMPTY:
         raise UnknownMemberId(f"group {group.group_id!r} has no members")
-    begin_session(group, member, now_ms)
+    group.begin_session(member, now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
+
+
+def leave(
+    group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
+) -> tuple[list[LeaveOutcome], Write | None]:
+    """Let members go, with one rebalance for all of them.
+
+    Raises:
+        CoordinatorNotAvailable: the group is gone.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    members = len(group.members)
+    outcomes = [_leave_one(group, member) for member in leaving]
+    if len(group.members) < members:
+        return outcomes, prepare_or_complete(group, now_ms)
+    # Who had not joined yet may still have been waited for.
+    return outcomes, complete_if_possible(group, now_ms)
+
+
+def _leave_one(group: ClassicGroup, leaving: LeavingMember) -> LeaveOutcome:
+    member_id = leaving.member_id
+    if group.pending.pop(member_id, None) is not None:
+        return LeaveOutcome(leaving)
+    if member_id == NO_MEMBER_ID and leaving.group_instance_id is not None:
+        # An operator names the instance alone and means whoever has its place.
+        member_id = group.static_members.get(leaving.group_instance_id, NO_MEMBER_ID)
+    try:
+        group.remove(group.check_member(member_id, leaving.group_instance_id))
+    except BrokerError as error:
+        return LeaveOutcome(leaving, error)
+    return LeaveOutcome(leaving)
 
 
 def time_passed(group: ClassicGroup, now_ms: int) -> Write | None:
@@ -88,7 +124,7 @@ def begin_sessions(group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Writ
     One that is too large rebalances in any case: its members can commit before some are turned away.
     """
     for member in group.members.values():
-        begin_session(group, member, now_ms)
+        group.begin_session(member, now_ms)
     if group.members and (rebalance or len(group.members) > group.settings.max_size):
         return prepare(group, now_ms)
     return None

@@ -18,8 +18,8 @@ from tidelog.plugins.coordinator.classic_groups.rebalance import (
     stabilize,
     take_assignments_back,
 )
-from tidelog.plugins.coordinator.classic_groups.replies import Durable, Reply
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
 
 def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:
@@ -48,8 +48,7 @@ def _check(group: ClassicGroup, request: SyncRequest) -> Member:
         raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
     if group.state is GroupState.EMPTY:
         raise UnknownMemberId(f"group {group.group_id!r} has no members")
-    member = group.check_member(request.member_id, request.group_instance_id)
-    group.check_generation(request.generation)
+    member = group.check_member(request.member_id, request.group_instance_id, request.generation)
     if _differs(request.protocol_type, group.protocol_type) or _differs(
         request.protocol_name, group.protocol_name
     ):

@@ -15,6 +15,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.seams.coordination.groups import LeavingMember
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
@@ -132,3 +133,16 @@ def check_released(member: Member, instance_id: str) -> None:
     """
     if member.current.epoch != LEAVE_STATIC_EPOCH:
         raise UnreleasedInstanceId(f"the instance id {instance_id!r} is in use by {member.member_id}")
+
+
+def leaving_member(group: ConsumerGroup, identity: LeavingMember) -> Member:
+    """Return the member that leaves by LeaveGroup; a static one can be named by its instance id alone.
+
+    Raises:
+        UnknownMemberId, FencedInstanceId
+    """
+    if identity.group_instance_id is None:
+        return known_member(group, identity.member_id)
+    holder = group.static_member(identity.group_instance_id)
+    member_id = identity.member_id or (holder.member_id if holder else "")
+    return known_static_member(group, identity.group_instance_id, member_id)

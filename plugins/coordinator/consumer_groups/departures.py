@@ -37,7 +37,7 @@ def depart(group: ConsumerGroup, leaving: Collection[str], context: Context) -> 
     """Members go. If all that stay speak the classic protocol, so does the group from then on."""
     draft = Draft(group)
     if may_downgrade(group, leaving, context.settings):
-        draft.becomes_classic = downgrade(group, leaving, context.topics)
+        draft.becomes_classic = downgrade(group, leaving, context)
         for change in removal(group):
             draft.apply(change)
     else:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.changes import Change, EpochSet
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-
-if TYPE_CHECKING:
-    from tidelog.plugins.coordinator.consumer_groups.migration import ClassicGroup
 
 
 class Draft:

@@ -19,9 +19,11 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     CurrentAssignment,
     Member,
     MemberMetadata,
+    MemberState,
     OwnedPartitions,
 )
 from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
+from tidelog.plugins.coordinator.consumer_groups.settings import TopicCatalogue
 
 T = TypeVar("T")
 
@@ -44,14 +46,14 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Co
     if request.member_epoch != JOIN_EPOCH:
         member = _known_member(group, request)
         if not _has_work(group, member, request, context):
-            return Decision(_answer(member, member.current, request, context))
+            return Decision(answer_to(request, member, member.current, _interval_ms(context)))
     draft = Draft(group)
     member = _member(draft, request)
     before = member.current
     changed = update_member(draft, context, member, _metadata(member.metadata, request))
     assign(draft, context)
     updated = reconcile(draft, context, member.member_id, request.owned, subscription_changed=changed)
-    return Decision(_answer(updated, before, request, context), draft)
+    return Decision(answer_to(request, updated, before, _interval_ms(context)), draft)
 
 
 def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Member:
@@ -108,34 +110,66 @@ def _or(given: T | None, before: T) -> T:
     return before if given is None else given
 
 
-def _answer(
-    member: Member, before: CurrentAssignment, request: ConsumerGroupHeartbeat, context: Context
-) -> HeartbeatAnswer:
-    """The assignment goes to a member that has another one now, or that may not know the one it has.
+def _interval_ms(context: Context) -> int:
+    return context.settings.heartbeat_interval_ms
 
-    That is one that joins, that tells all about itself, that comes with the epoch before, or whose partitions
-    are others: it may have missed an answer.
+
+def changes_nothing(
+    group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeat, topics: TopicCatalogue
+) -> bool:
+    """Return whether a heartbeat is one that `heartbeat` would answer without a draft.
+
+    Nearly all are: of a member that has its whole assignment, that asks for nothing new, in a group where
+    nothing is to be assigned. What is left to `heartbeat` is only decided there.
     """
-    assigned = partitions_of(member.current.assigned)
-    is_full = (
+    current, wants = member.current, member.metadata
+    return (
+        request.member_epoch == current.epoch == group.assignment_epoch == group.epoch > JOIN_EPOCH
+        and current.state is MemberState.STABLE
+        and not group.regexes
+        and request.topic_regex is None
+        and request.instance_id in (None, wants.instance_id)
+        and request.rack_id in (None, wants.rack_id)
+        and request.topic_names in (None, wants.topic_names)
+        and request.rebalance_timeout_ms in (None, wants.rebalance_timeout_ms)
+        and request.server_assignor in (None, wants.server_assignor)
+        and wants.classic is None
+        and wants.topic_regex is None
+        and request.client_id == wants.client_id
+        and request.client_host == wants.client_host
+        and group.topics_version == topics.version
+    )
+
+
+def answer_to(
+    request: ConsumerGroupHeartbeat, member: Member, before: CurrentAssignment, interval_ms: int
+) -> HeartbeatAnswer:
+    """Return the answer to a heartbeat of a member whose assignment was `before`.
+
+    The assignment is part of it for a member that has another one now, or that may not know the one it has.
+    That is one that joins, that sends all fields, that comes with the epoch before, or that owns other
+    partitions: it may have missed an answer.
+    """
+    current = member.current
+    has_moved = request.member_epoch in (JOIN_EPOCH, before.previous_epoch) or (
+        current is not before and current.assigned != before.assigned
+    )
+    assigned: PartitionsByTopic | None = None
+    if has_moved or request.owned is not None:
+        partitions = partitions_of(current.assigned)
+        if has_moved or request.owned != partitions or _is_full(request):
+            assigned = partitions
+    return HeartbeatAnswer(member.member_id, current.epoch, interval_ms, assigned)
+
+
+def _is_full(request: ConsumerGroupHeartbeat) -> bool:
+    return (
         request.rebalance_timeout_ms is not None
         and (request.topic_names is not None or request.topic_regex is not None)
         and request.owned is not None
     )
-    tell = (
-        is_full
-        or request.member_epoch in (JOIN_EPOCH, before.previous_epoch)
-        or request.owned not in (None, assigned)
-        or member.current.assigned != before.assigned
-    )
-    return HeartbeatAnswer(
-        member.member_id,
-        member.current.epoch,
-        context.settings.heartbeat_interval_ms,
-        assigned if tell else None,
-    )
 
 
 def partitions_of(owned: OwnedPartitions) -> PartitionsByTopic:
-    """Partitions without their epochs."""
+    """Return partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import attrs
-
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.member import Member as ClassicMember
 from tidelog.plugins.coordinator.consumer_groups import changes
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
@@ -40,36 +40,8 @@ from tidelog.plugins.coordinator.records.consumer_protocol import (
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 
-@attrs.frozen
-class ClassicMember:
-    """A member as the classic protocol knows it; `assignment` is what it was sent, empty for nothing yet."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
-    assignment: bytes = b""
-
-
-@attrs.frozen
-class ClassicGroup:
-    """A group on its way from one protocol to the other.
-
-    `protocol_name` is the protocol that its members agreed on, None if they have not yet.
-    """
-
-    group_id: str
-    generation: int
-    protocol_type: str
-    protocol_name: str | None
-    members: tuple[ClassicMember, ...]
-
-
 def upgrade(classic: ClassicGroup, context: Context) -> Draft:
-    """The consumer group that a classic group becomes.
+    """Return a draft of the consumer group that a classic group becomes.
 
     Raises:
         GroupIdNotFound: it cannot become one; the message says why.
@@ -78,7 +50,7 @@ def upgrade(classic: ClassicGroup, context: Context) -> Draft:
     draft = Draft(ConsumerGroup(classic.group_id))
     try:
         taken: set[tuple[bytes, int]] = set()
-        members = [_upgraded(member, classic, context.topics, taken) for member in classic.members]
+        members = [_upgraded(member, classic, context.topics, taken) for member in classic.members.values()]
     except CodecError as error:
         raise GroupIdNotFound(
             f"group {classic.group_id} stays classic: what a member says is malformed ({error})"
@@ -110,8 +82,8 @@ def _check_upgrade(classic: ClassicGroup, settings: Settings) -> None:
 def _upgraded(
     member: ClassicMember, classic: ClassicGroup, topics: TopicCatalogue, taken: set[tuple[bytes, int]]
 ) -> Member:
-    chosen = dict(member.protocols).get(classic.protocol_name or "", member.protocols[0][1])
-    subscription = read_subscription(chosen)
+    first = next(iter(member.protocols.values()), b"")
+    subscription = read_subscription(member.protocols.get(classic.protocol_name or "", first))
     assignment = read_assignment(member.assignment)
     if assignment.user_data:
         raise GroupIdNotFound(
@@ -121,11 +93,11 @@ def _upgraded(
     metadata = MemberMetadata(
         client_id=member.client_id,
         client_host=member.client_host,
-        instance_id=member.instance_id,
+        instance_id=member.group_instance_id,
         rack_id=subscription.rack_id,
         topic_names=frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        classic=ClassicProtocol(member.session_timeout_ms, member.protocols),
+        classic=ClassicProtocol(member.session_timeout_ms, tuple(member.protocols.items())),
     )
     current = CurrentAssignment(classic.generation, classic.generation, assigned=owned)
     return Member(member.member_id, metadata, current)
@@ -155,23 +127,28 @@ def _without_epochs(member: Member) -> PartitionsByTopic:
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[str], settings: Settings) -> bool:
-    """Whether those who stay when `leaving` are gone go on with the classic protocol."""
+    """Return whether the group is a classic one once `leaving` are gone."""
     staying = len(group.members) - len(leaving)
     return (
         settings.downgrades
-        and 0 < staying <= settings.classic_max_size
+        and 0 < staying <= settings.classic.max_size
         and group.only_classic_members(leaving)
     )
 
 
-def downgrade(group: ConsumerGroup, leaving: Collection[str], topics: TopicCatalogue) -> ClassicGroup:
-    """The classic group of those who stay: each with what it was meant to have, in the group's epoch."""
-    members = tuple(
-        _downgraded(member, member.metadata.classic, group.targets.get(member_id, {}), topics)
-        for member_id, member in group.members.items()
-        if member_id not in leaving and member.metadata.classic is not None
-    )
-    return ClassicGroup(group.group_id, group.epoch, CONSUMER_PROTOCOL_TYPE, None, members)
+def downgrade(group: ConsumerGroup, leaving: Collection[str], context: Context) -> ClassicGroup:
+    """Return the classic group of the members that stay.
+
+    Each has the partitions of its target assignment; the generation is the group's epoch.
+    """
+    classic = ClassicGroup(group.group_id, context.settings.classic)
+    for member_id, member in group.members.items():
+        if member_id not in leaving and member.metadata.classic is not None:
+            target = group.targets.get(member_id, {})
+            downgraded = _downgraded(member, member.metadata.classic, target, context.topics)
+            classic.add(downgraded, CONSUMER_PROTOCOL_TYPE)
+    classic.restore(group.epoch, CONSUMER_PROTOCOL_TYPE, classic.select_protocol())
+    return classic
 
 
 def _downgraded(
@@ -185,7 +162,7 @@ def _downgraded(
         member.metadata.client_host,
         classic.session_timeout_ms,
         member.metadata.rebalance_timeout_ms,
-        classic.protocols,
+        dict(classic.protocols),
         encoded_assignment(target, version, topics),
     )
 

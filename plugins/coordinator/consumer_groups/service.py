@@ -1,21 +1,24 @@
-"""Requests of members of the consumer protocol, and what tools ask about their groups."""
+"""The `ConsumerGroupService`: requests of members of the consumer protocol, and the description of groups."""
 
 from __future__ import annotations
 
 import trio
 
-from tidelog.kernel.errors import InvalidGroupId
+from tidelog.kernel.errors import GroupIdNotFound, InvalidGroupId, RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumerGroup,
     HeartbeatAnswer,
 )
+from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
+from tidelog.plugins.coordinator.consumer_groups.applying import apply
 from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.departures import leave
 from tidelog.plugins.coordinator.consumer_groups.describing import describe
 from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup, Shared
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.regexes import (
@@ -23,85 +26,124 @@ from tidelog.plugins.coordinator.consumer_groups.regexes import (
     matching_topics,
     regexes_to_resolve,
 )
-from tidelog.plugins.coordinator.consumer_groups.registry import Registry
+from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
 
 MATCHES_ON_THE_LOOP = 10_000
 """Names to match against expressions, about 10 ms, up to which a thread is not worth its while."""
 
 
 class ConsumerGroups:
-    """A `ConsumerGroupService` over a registry of groups."""
+    """A `ConsumerGroupService` over the registry of groups, which also restores them from the log."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._find_any = shared.registry.find
 
     async def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer:
-        """See `ConsumerGroupService`."""
-        registry = self._registry
-        checks.check_request(request, registry.around.settings.assignors)
-        registry.check_active(request.group_id)
+        """Join, stay in, or leave a group; what it changed is in the log when this returns."""
+        shared, group_id = self._shared, request.group_id
+        checks.check_request(request, shared.settings.assignors)
+        group = self._find_active(group_id)
+        if group is not None:
+            answer = group.unchanged(request)
+            if answer is not None:
+                return answer
         if request.member_epoch < JOIN_EPOCH:
-            decision = leave(registry.get(request.group_id), request, registry.context())
-            return await self._finish(request.group_id, decision)
-        context = registry.context(await self._resolve(request))
-        registry.check_active(request.group_id)
-        group = registry.find(request.group_id)
+            group = _existing(group, group_id)
+            return await group.finish(leave(group.state, request, shared.context()))
+        state = ConsumerGroup(group_id) if group is None else group.state
+        context = shared.context(await self._resolve(state, request))
+        group = self._find_active(group_id)
         if group is None and request.member_epoch == JOIN_EPOCH:
-            return await self._found(request, context)
-        return await self._finish(
-            request.group_id, heartbeats.heartbeat(registry.get(request.group_id), request, context)
-        )
+            return await self._create(request, context)
+        group = _existing(group, group_id)
+        return await group.finish(heartbeats.heartbeat(group.state, request, context))
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """See `ConsumerGroupService`."""
+        """Return the description of a group."""
         if not group_id:
             raise InvalidGroupId("the group id is empty")
-        self._registry.check_active(group_id)
-        around = self._registry.around
-        return describe(self._registry.get(group_id), around.settings, around.topics)
+        group = _existing(self._find_active(group_id), group_id)
+        return describe(group.state, self._shared.settings, self._shared.topics)
 
-    async def _found(self, request: ConsumerGroupHeartbeat, context: Context) -> HeartbeatAnswer:
-        """The first member of a group that is not there, or is a classic one that its members work in."""
-        registry = self._registry
-        group_id = request.group_id
-        classic = registry.around.classic.snapshot(group_id)
+    def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Apply a record that was read back.
+
+        Raises:
+            UnreadableRecord: it is malformed, or newer than this broker.
+        """
+        group_id, change = from_record(key, value)
+        registry = self._shared.registry
+        group = registry.find(group_id)
+        if not isinstance(group, LiveConsumerGroup):
+            if value is None:
+                return
+            if group is not None:
+                # Offsets that were read before have begun a simple group.
+                registry.remove(group, _changes_protocol(group_id))
+            group = LiveConsumerGroup(ConsumerGroup(group_id), partition, self._shared)
+            registry.put(group)
+        apply(group.state, change)
+        if group.state.removed:
+            registry.remove(group, UnknownMemberId(f"group {group_id!r} was removed"))
+
+    def _find_active(self, group_id: str) -> LiveConsumerGroup | None:
+        """Return the consumer group of that id, if there is one.
+
+        Raises:
+            BrokerError: as `StateLog.check_active`.
+        """
+        group = self._find_any(group_id)
+        if isinstance(group, LiveConsumerGroup):
+            self._shared.log.check_active(group.partition)
+            return group
+        self._shared.log.check_active(self._shared.partition_for(group_id))
+        return None
+
+    async def _create(self, request: ConsumerGroupHeartbeat, context: Context) -> HeartbeatAnswer:
+        """Add the first member of the consumer protocol; members of a classic group are taken over."""
+        shared, group_id = self._shared, request.group_id
+        previous = shared.registry.find(group_id)
         upgraded = Draft(ConsumerGroup(group_id))
-        if classic is not None and classic.members:
-            upgraded = upgrade(classic, context)
+        if isinstance(previous, LiveClassicGroup) and previous.group.members:
+            upgraded = upgrade(previous.group, context)
         answer, draft = heartbeats.heartbeat(upgraded.group, request, context)
         if draft is not None:
             draft.changes[:0] = upgraded.changes
-        result = registry.carry_out(draft or upgraded, registry.around.classic.tombstones(group_id))
-        registry.around.classic.displace(group_id)
-        for member in registry.get(group_id).members.values():
-            registry.timers.follow_session(group_id, member)
-        await registry.committed(group_id, result)
+        group = LiveConsumerGroup(upgraded.group, shared.partition_for(group_id), shared)
+        result = group.carry_out(draft or upgraded, () if previous is None else previous.tombstones())
+        if previous is not None:
+            shared.registry.remove(previous, _changes_protocol(group_id))
+        shared.registry.put(group)
+        group.resume()
+        await group.committed(result)
         return answer
 
-    async def _finish(self, group_id: str, decision: heartbeats.Decision) -> HeartbeatAnswer:
-        registry = self._registry
-        result = registry.carry_out(decision.draft) if decision.draft else None
-        group = registry.find(group_id)
-        member = group.members.get(decision.answer.member_id) if group else None
-        if member is not None:
-            registry.timers.follow_session(group_id, member)
-        await registry.committed(group_id, result)
-        return decision.answer
-
-    async def _resolve(self, request: ConsumerGroupHeartbeat) -> dict[str, frozenset[str]]:
-        """Look up what the group's regular expressions mean, as far as that is due.
+    async def _resolve(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeat
+    ) -> dict[str, frozenset[str]]:
+        """Return the topics that the group's regular expressions match, as far as they are due.
 
         Raises:
-            InvalidRegularExpression: the request's own cannot be read.
+            InvalidRegularExpression: the request's own is malformed.
         """
-        around = self._registry.around
-        group = self._registry.find(request.group_id) or ConsumerGroup(request.group_id)
-        wanted = regexes_to_resolve(group, request.topic_regex, self._registry.context())
+        shared = self._shared
+        wanted = regexes_to_resolve(group, request.topic_regex, shared.context())
         if not wanted:
             return {}
         if request.topic_regex in wanted:
             compile_regex(request.topic_regex)
-        names = list(around.topics.names())
+        names = list(shared.topics.names())
         if len(names) * len(wanted) <= MATCHES_ON_THE_LOOP:
             return matching_topics(wanted, names)
         return await trio.to_thread.run_sync(matching_topics, wanted, names)
+
+
+def _existing(group: LiveConsumerGroup | None, group_id: str) -> LiveConsumerGroup:
+    if group is None:
+        raise GroupIdNotFound(f"there is no consumer group {group_id!r}")
+    return group
+
+
+def _changes_protocol(group_id: str) -> RebalanceInProgress:
+    return RebalanceInProgress(f"group {group_id!r} changes its protocol")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings, new_member_id
 from tidelog.plugins.coordinator.consumer_groups import keys
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ class TopicCatalogue(Protocol):
 
 @attrs.frozen
 class Settings:
-    """Configuration of groups; durations in milliseconds. The first of the assignors is the default."""
+    """Configuration of groups; durations in milliseconds. The first of the assignors is the default.
+
+    `classic` are the settings of the classic groups that consumer groups become.
+    """
 
     assignors: Mapping[str, PartitionAssignor]
     session_timeout_ms: int = 45_000
@@ -55,7 +60,7 @@ class Settings:
     regex_refresh_interval_ms: int = 600_000
     upgrades: bool = True
     downgrades: bool = True
-    classic_max_size: int = 2**31 - 1
+    classic: GroupSettings = attrs.field(factory=partial(GroupSettings, new_member_id))
 
     @property
     def default_assignor(self) -> str:
@@ -63,9 +68,7 @@ class Settings:
         return next(iter(self.assignors))
 
 
-def settings_of(
-    config: Config, offered: Mapping[str, PartitionAssignor], *, classic_max_size: int = keys.INT_MAX
-) -> Settings:
+def settings_of(config: Config, offered: Mapping[str, PartitionAssignor], classic: GroupSettings) -> Settings:
     """The settings of a broker whose plugins offer these assignors.
 
     Raises:
@@ -82,5 +85,5 @@ def settings_of(
         regex_refresh_interval_ms=config[keys.REGEX_REFRESH_INTERVAL_MS],
         upgrades=policy in ("bidirectional", "upgrade"),
         downgrades=policy in ("bidirectional", "downgrade"),
-        classic_max_size=classic_max_size,
+        classic=classic,
     )

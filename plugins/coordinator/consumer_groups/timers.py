@@ -1,4 +1,4 @@
-"""The times that members of consumer groups have, on the coordinators' one heap of deadlines."""
+"""Timers of the members of a consumer group, on the coordinators' one heap of deadlines."""
 
 from __future__ import annotations
 
@@ -12,61 +12,70 @@ from tidelog.plugins.coordinator.deadlines import Deadlines
 
 
 class Timer(Enum):
-    """What a member has to do in time; the value is said of one that did not."""
+    """What a member has to do in time; the value is what the log says of one that did not."""
 
-    SESSION = "it was not heard of for its session timeout"
-    REVOKE = "it did not give partitions up within its rebalance timeout"
-    JOIN = "it did not join again within its rebalance timeout"
-    SYNC = "it did not ask for its partitions within its rebalance timeout"
+    SESSION = "no heartbeat within its session timeout"
+    REVOKE = "partitions not revoked within its rebalance timeout"
+    JOIN = "no JoinGroup within its rebalance timeout"
+    SYNC = "no SyncGroup within its rebalance timeout"
 
 
-Expired: TypeAlias = Callable[[str, str, Timer, int], None]
-"""Called with group id, member id, what was not done, and the epoch that it was to be done in."""
+Expired: TypeAlias = Callable[[str, Timer, int], None]
+"""Called with the member's id, its timer, and the member epoch in which the timer was started."""
 
 
 class Timers:
-    """Deadlines of members; `expired` is called once for each that passes.
+    """Timers of one group's members; `expired` is called once for each that expires.
 
     `session_timeout_ms` is for members of the consumer protocol; classic ones bring theirs.
     """
 
-    def __init__(self, deadlines: Deadlines, session_timeout_ms: int, expired: Expired) -> None:
+    def __init__(
+        self, deadlines: Deadlines, group_id: str, session_timeout_ms: int, expired: Expired
+    ) -> None:
         self._deadlines = deadlines
+        self._group_id = group_id
         self._session_timeout_ms = session_timeout_ms
         self._expired = expired
 
-    def start(self, group_id: str, member: Member, timer: Timer, duration_ms: int) -> None:
-        """Give a member that time from now, however much it had left."""
-        self._deadlines.schedule(*self._deadline(group_id, member, timer, duration_ms))
+    def start(self, member: Member, timer: Timer, duration_ms: int) -> None:
+        """Start a member's timer, or start it again."""
+        self._deadlines.schedule(*self._deadline(member, timer, duration_ms))
 
-    def start_unless_running(self, group_id: str, member: Member, timer: Timer, duration_ms: int) -> None:
-        """Give a member that time from now, unless its time is running already."""
-        self._deadlines.schedule_by(*self._deadline(group_id, member, timer, duration_ms))
+    def start_unless_running(self, member: Member, timer: Timer, duration_ms: int) -> None:
+        """Start a member's timer, unless it runs already."""
+        self._deadlines.schedule_by(*self._deadline(member, timer, duration_ms))
 
-    def stop(self, group_id: str, member_id: str, timer: Timer) -> None:
-        """It was done in time."""
-        self._deadlines.cancel((group_id, member_id, timer))
+    def stop(self, member_id: str, timer: Timer) -> None:
+        """Stop a member's timer."""
+        self._deadlines.cancel((self._group_id, member_id, timer))
 
-    def stop_all(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+    def stop_all(self, member_id: str) -> None:
+        """Stop all timers of a member that is removed."""
         for timer in Timer:
-            self.stop(group_id, member_id, timer)
+            self.stop(member_id, timer)
 
-    def follow_session(self, group_id: str, member: Member) -> None:
-        """A member of either protocol was heard of: its session begins anew."""
+    def restart_session(self, member: Member) -> None:
+        """Extend the session of a member of either protocol."""
         classic = member.metadata.classic
         duration_ms = classic.session_timeout_ms if classic else self._session_timeout_ms
-        self.start(group_id, member, Timer.SESSION, duration_ms)
+        deadlines, member_id = self._deadlines, member.member_id
+        deadlines.schedule(
+            (self._group_id, member_id, Timer.SESSION),
+            deadlines.now_ms() + duration_ms,
+            partial(self._expired, member_id, Timer.SESSION, member.current.epoch),
+        )
 
-    def follow_revocation(self, group_id: str, member: Member) -> None:
-        """A member's assignment has changed: it has its rebalance timeout to give up what is not its own."""
+    def follow_revocation(self, member: Member) -> None:
+        """Give a member whose assignment changed its rebalance timeout to revoke partitions, if it has to."""
         if member.current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
-            self.start(group_id, member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
+            self.start(member, Timer.REVOKE, member.metadata.rebalance_timeout_ms)
         else:
-            self.stop(group_id, member.member_id, Timer.REVOKE)
+            self.stop(member.member_id, Timer.REVOKE)
 
     def _deadline(
-        self, group_id: str, member: Member, timer: Timer, duration_ms: int
+        self, member: Member, timer: Timer, duration_ms: int
     ) -> tuple[tuple[str, str, Timer], int, Callable[[], None]]:
-        expired = partial(self._expired, group_id, member.member_id, timer, member.current.epoch)
-        return (group_id, member.member_id, timer), Deadlines.now_ms() + max(duration_ms, 0), expired
+        expired = partial(self._expired, member.member_id, timer, member.current.epoch)
+        key = (self._group_id, member.member_id, timer)
+        return key, self._deadlines.now_ms() + max(duration_ms, 0), expired

@@ -14,11 +14,13 @@ from typing import Final
 import trio
 
 from tidelog.kernel.clock import Clock
-from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.errors import BrokerError, UnknownMemberId
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.seams.topics import Topic
+from tidelog.plugins.coordinator.classic_groups.recording import tombstone_of
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
-from tidelog.plugins.coordinator.offsets.guard import CommitGuard, ExpiryRule
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import GroupOffsets
@@ -34,11 +36,11 @@ class OffsetExpiry:
     """Checks all groups from time to time, and writes one batch of tombstones for each that has expired."""
 
     def __init__(
-        self, log: StateLog, store: OffsetStore, guard: CommitGuard, clock: Clock, retention_ms: int
+        self, log: StateLog, store: OffsetStore, groups: GroupRegistry, clock: Clock, retention_ms: int
     ) -> None:
         self._log = log
         self._store = store
-        self._guard = guard
+        self._registry = groups
         self._clock = clock
         self._retention_ms = retention_ms
 
@@ -76,12 +78,14 @@ class OffsetExpiry:
     def _groups(self) -> Iterator[tuple[int, str, GroupOffsets]]:
         """Iterate over all groups, also those without offsets: their partition, id and offsets."""
         for partition in range(self._log.partition_count):
-            group_ids = (*self._guard.group_ids(partition), *self._store.table(partition).group_ids())
+            groups = (group.group_id for group in self._registry.of_partition(partition))
+            group_ids = (*groups, *self._store.table(partition).group_ids())
             for group_id in dict.fromkeys(group_ids):
                 yield partition, group_id, self._store.table(partition).find(group_id) or GroupOffsets()
 
     def _expire_group(self, partition: int, group_id: str, found: GroupOffsets, now_ms: int) -> int:
-        rule = self._guard.expiry(group_id)
+        group = self._registry.find(group_id)
+        rule = ExpiryRule() if group is None else group.expiry()
         if rule is None:
             return 0
         pending = self._store.table(partition).pending.places(group_id)
@@ -91,13 +95,17 @@ class OffsetExpiry:
             if (
                 self._has_expired(offset, rule, now_ms)
                 and place not in pending
-                and not self._guard.subscribes(group_id, place[0])
+                and not (group is not None and group.subscribes(place[0]))
             ):
                 places.append(place)
             else:
                 last = False
-        group = self._guard.tombstones(group_id) if last else None
-        return self._remove(partition, group_id, places, group)
+        tombstones: Sequence[StateRecord] | None = None
+        if last and group is None:
+            tombstones = [tombstone_of(group_id)]
+        elif last and group is not None and group.is_idle():
+            tombstones = group.tombstones()
+        return self._remove(partition, group_id, places, tombstones)
 
     def _has_expired(self, offset: CommittedOffset, rule: ExpiryRule, now_ms: int) -> bool:
         if offset.expire_timestamp_ms != NO_TIMESTAMP:
@@ -110,24 +118,24 @@ class OffsetExpiry:
         partition: int,
         group_id: str,
         places: Sequence[Place],
-        group: Sequence[StateRecord] | None = None,
+        group_tombstones: Sequence[StateRecord] | None = None,
     ) -> int:
-        """Remove offsets, and with its tombstones in `group` the group; return how many offsets went."""
+        """Remove offsets, and with its tombstones also the group; return how many offsets went."""
         changes = [OffsetChange(group_id, place, None) for place in places]
-        records = [*(change.to_record() for change in changes), *(group or ())]
-        if not records and group is None:
+        records = [*(change.to_record() for change in changes), *(group_tombstones or ())]
+        if not records:
             return 0
         try:
-            if records:
-                self._log.append(partition, records)
+            self._log.append(partition, records)
         except BrokerError as error:
             _log.warning("offsets of group %r stay for now: %s", group_id, error)
             return 0
         table = self._store.table(partition)
         for change in changes:
             change.apply(table)
-        if group is not None:
-            self._guard.forget(group_id)
+        group = self._registry.find(group_id)
+        if group_tombstones is not None and group is not None:
+            self._registry.remove(group, UnknownMemberId(f"group {group_id!r} has expired"))
         return len(places)
 
 

@@ -5,7 +5,7 @@ Source: Kafka's OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit; KIP
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from tidelog.kernel.errors import (
     BrokerError,
     GroupIdNotFound,
     GroupSubscribedToTopic,
+    IllegalGeneration,
     InvalidCommitOffsetSize,
     InvalidGroupId,
     MessageTooLarge,
@@ -36,8 +37,9 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.topics import Topics
+from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog
-from tidelog.plugins.coordinator.offsets.guard import CommitGuard
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
@@ -60,14 +62,20 @@ class Offsets:
         self,
         log: StateLog,
         store: OffsetStore,
-        guard: CommitGuard,
+        groups: GroupRegistry,
+        create_group: Callable[[str], object],
         topics: Topics,
         clock: Clock,
         settings: OffsetSettings,
     ) -> None:
+        """Serve the offsets in `store`.
+
+        `create_group` creates the group of a client that commits without being a member.
+        """
         self.store = store
         self._log = log
-        self._guard = guard
+        self._groups = groups
+        self._create_group = create_group
         self._topics = topics
         self._clock = clock
         self._settings = settings
@@ -103,7 +111,7 @@ class Offsets:
         group_id = request.group_id
         _, table = self._active(group_id)
         try:
-            self._guard.check_fetch(request)
+            self._groups.get(group_id).check_fetch(request)
         except GroupIdNotFound:
             offsets: Mapping[Place, CommittedOffset] = {}
         else:
@@ -128,8 +136,9 @@ class Offsets:
         if not group_id:
             raise InvalidGroupId("a group without an id has no offsets to delete")
         partition, table = self._active(group_id)
-        self._guard.check_delete(group_id)
-        errors = [self._refuse_deletion(group_id, topic) for topic, _ in partitions]
+        group = self._groups.get(group_id)
+        group.check_delete_offsets()
+        errors = [self._refuse_deletion(group, topic) for topic, _ in partitions]
         committed = table.committed(group_id)
         changes = [
             OffsetChange(group_id, place, None)
@@ -154,7 +163,7 @@ class Offsets:
         errors = [self._refuse_place(offset) for offset in request.offsets]
         if all(errors):
             return errors, []
-        self._guard.check_commit(request)
+        self._check_commit(request)
         now_ms = self._clock()
         expire_ms = _expiry_ms(now_ms, request.retention_time_ms)
         metadata_max = self._settings.metadata_max
@@ -176,17 +185,34 @@ class Offsets:
             changes.append(OffsetChange(request.group_id, (offset.topic, offset.partition), committed))
         return errors, changes
 
+    def _check_commit(self, request: OffsetCommit) -> None:
+        """Check that the client may commit; one that is no member creates the group that it commits for.
+
+        Raises:
+            GroupIdNotFound, IllegalGeneration: there is no such group, by `request.knows_epochs`.
+            BrokerError: as `Group.check_commit`.
+        """
+        group = self._groups.find(request.group_id)
+        if group is not None:
+            group.check_commit(request)
+        elif request.generation < 0:
+            self._create_group(request.group_id)
+        elif request.knows_epochs:
+            raise GroupIdNotFound(f"Group {request.group_id} not found.")
+        else:
+            raise IllegalGeneration(f"there is no group {request.group_id!r}, so it has no generation")
+
     def _refuse_place(self, offset: OffsetToCommit) -> BrokerError | None:
         topic = self._topics.find(offset.topic)
         if topic is None or not 0 <= offset.partition < len(topic.partitions):
             return UnknownTopicOrPartition(f"there is no {offset.topic}-{offset.partition} to commit")
         return None
 
-    def _refuse_deletion(self, group_id: str, topic: str) -> BrokerError | None:
+    def _refuse_deletion(self, group: Group, topic: str) -> BrokerError | None:
         if self._topics.find(topic) is None:
             return UnknownTopicOrPartition(f"there is no topic {topic!r}")
-        if self._guard.subscribes(group_id, topic):
-            return GroupSubscribedToTopic(f"group {group_id!r} is subscribed to {topic!r}")
+        if group.subscribes(topic):
+            return GroupSubscribedToTopic(f"group {group.group_id!r} is subscribed to {topic!r}")
         return None
 
     def _append(

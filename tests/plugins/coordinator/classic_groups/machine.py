@@ -17,13 +17,13 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, GroupSettings
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.images import GroupImage, Write
 from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.leaving import leave
-from tidelog.plugins.coordinator.classic_groups.replies import Durable
-from tidelog.plugins.coordinator.classic_groups.sessions import heartbeat, time_passed
+from tidelog.plugins.coordinator.classic_groups.sessions import heartbeat, leave, time_passed
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
+from tidelog.plugins.coordinator.groups.replies import Durable
 
 T = TypeVar("T")
 

@@ -22,12 +22,13 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
-from tidelog.plugins.coordinator.classic_groups.directory import GroupDirectory
-from tidelog.plugins.coordinator.classic_groups.driver import GroupDriver
-from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
-from tidelog.plugins.coordinator.classic_groups.guard import GroupGuard
-from tidelog.plugins.coordinator.classic_groups.service import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.live import ClassicContext, LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.deadlines import Deadlines
+from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
 from tidelog.plugins.coordinator.log.state_log import LogReader
@@ -114,10 +115,20 @@ class World:
     log: FakeLog
     offsets: FakeOffsets
     deadlines: Deadlines
-    driver: GroupDriver
-    groups: ClassicGroups
-    guard: GroupGuard
+    registry: GroupRegistry
+    classic: ClassicGroups
+    groups: Groups
     clock: FakeClock
+
+    def group(self, group_id: str = "g") -> Group:
+        """The group of that id."""
+        return self.registry.get(group_id)
+
+    def classic_group(self, group_id: str = "g") -> LiveClassicGroup:
+        """The classic group of that id."""
+        group = self.registry.get(group_id)
+        assert isinstance(group, LiveClassicGroup)
+        return group
 
     async def join(
         self,
@@ -167,11 +178,12 @@ def new_world() -> World:
     """A coordinator that nobody drives yet."""
     numbers = itertools.count(1)
     settings = GroupSettings(lambda prefix: f"{prefix}-{next(numbers)}")
-    directory, deadlines, log, offsets = GroupDirectory(), Deadlines(), FakeLog(), FakeOffsets()
+    registry, deadlines, log, offsets = GroupRegistry(), Deadlines(), FakeLog(), FakeOffsets()
     clock = FakeClock()
-    driver = GroupDriver(directory, log, partition_for, offsets, deadlines, settings, clock)
-    guard = GroupGuard(directory, settings, partition_for, deadlines.now_ms)
-    return World(log, offsets, deadlines, driver, ClassicGroups(driver), guard, clock)
+    context = ClassicContext(registry, log, deadlines, settings, clock, offsets.holds)
+    classic = ClassicGroups(context, partition_for)
+    groups = Groups(registry, log, partition_for, classic.for_join, offsets)
+    return World(log, offsets, deadlines, registry, classic, groups, clock)
 
 
 @asynccontextmanager

@@ -31,6 +31,21 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert scene.group.state is ConsumerGroupState.STABLE
 
 
+def test_changes_nothing_is_true_of_a_heartbeat_that_says_nothing_new() -> None:
+    scene = Scene(FakeTopics(t=3))
+    answer = scene.join("a", "t")
+    same: list[dict[str, object]] = [{}, {"owned": answer.assignment}, {"topic_names": frozenset("t")}]
+    for rest in same:
+        scene.heartbeat("a", 1, **rest)
+    assert scene.answered_at_once == 3
+    other: list[dict[str, object]] = [{"topic_names": frozenset("tu")}, {"rack_id": "r"}, {"client_id": "c"}]
+    for rest in other:
+        scene.heartbeat("a", scene.group.epoch, **rest)
+    scene.topics.put("t", 4)
+    scene.heartbeat("a", scene.group.epoch)
+    assert scene.answered_at_once == 3
+
+
 def test_a_partition_moves_only_after_its_owner_gave_it_up() -> None:
     scene = Scene(FakeTopics(t=2))
     scene.join("a", "t")

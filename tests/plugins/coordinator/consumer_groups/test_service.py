@@ -31,11 +31,9 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.testing.broker import new_broker
-from tidelog.plugins.coordinator.classic_groups.migration import MigratingGroups
-from tidelog.plugins.coordinator.consumer_groups.classic_service import ClassicMembers
-from tidelog.plugins.coordinator.consumer_groups.guard import ConsumerGroupGuard
-from tidelog.plugins.coordinator.consumer_groups.registry import Registry, Surroundings
+from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
 
 GROUP = "g"
 SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
@@ -48,7 +46,7 @@ class ConsumerWorld:
 
     classic: World
     topics: FakeTopics
-    registry: Registry
+    shared: Shared
     service: ConsumerGroups
 
     async def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
@@ -88,21 +86,17 @@ class ConsumerWorld:
 def new_consumer_world() -> ConsumerWorld:
     """Groups that nobody drives yet."""
     world, topics = new_world(), FakeTopics(t=2)
-    registry = Registry(
-        Surroundings(
-            world.log,
-            partition_for,
-            SETTINGS,
-            topics,
-            world.deadlines,
-            world.clock,
-            MigratingGroups(world.driver),
-        )
+    shared = Shared(
+        world.registry,
+        world.log,
+        partition_for,
+        SETTINGS,
+        topics,
+        world.deadlines,
+        world.clock,
+        world.classic,
     )
-    guard = ConsumerGroupGuard(registry)
-    world.groups.know(ClassicMembers(registry), guard)
-    world.guard.consumer_groups = guard
-    return ConsumerWorld(world, topics, registry, ConsumerGroups(registry))
+    return ConsumerWorld(world, topics, shared, ConsumerGroups(shared))
 
 
 @pytest.fixture
@@ -189,19 +183,18 @@ async def test_a_restart_gives_members_their_whole_time_again(
 ) -> None:
     await world.join("a")
     again = new_consumer_world()
-    again.classic.deadlines = world.classic.deadlines
-    restarted = Registry(
-        attrs.evolve(again.registry.around, deadlines=world.classic.deadlines, topics=world.topics)
+    registry = again.classic.registry
+    restarted = ConsumerGroups(
+        attrs.evolve(again.shared, deadlines=world.classic.deadlines, topics=world.topics)
     )
     for partition, batch in world.classic.log.batches:
         for record in batch:
             restarted.replay(partition, record.key, record.value)
-    world.registry.forget(partition_for(GROUP))
-    service = ConsumerGroups(restarted)
+    world.classic.registry.forget_partition(partition_for(GROUP))
     await trio.sleep(40)
-    assert len(list(restarted.settle(partition_for(GROUP)))) == 1
+    assert len(list(registry.settle(partition_for(GROUP)))) == 1
     await trio.sleep(44)
-    answer = await service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+    answer = await restarted.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
     assert (answer.member_epoch, answer.assignment) == (1, None)
 
 
@@ -242,22 +235,24 @@ async def test_a_group_is_deleted_once_it_is_empty(world: ConsumerWorld) -> None
 
 async def test_committed_offsets_ask_the_group(world: ConsumerWorld) -> None:
     await world.join("a")
-    guard = world.classic.guard
-    guard.check_commit(OffsetCommit(GROUP, [], 1, "a"))
+    group = world.classic.group(GROUP)
+    group.check_commit(OffsetCommit(GROUP, [], 1, "a"))
     with pytest.raises(UnknownMemberId):
-        guard.check_commit(OffsetCommit(GROUP, [], 1, "b"))
-    assert guard.subscribes(GROUP, "t")
-    assert not guard.subscribes(GROUP, "u")
-    assert guard.tombstones(GROUP) is None
-    assert list(guard.group_ids(partition_for(GROUP))) == [GROUP]
+        group.check_commit(OffsetCommit(GROUP, [], 1, "b"))
+    assert group.subscribes("t")
+    assert not group.subscribes("u")
+    assert not group.is_idle()
+    assert group.expiry() == ExpiryRule()
+    assert world.classic.registry.of_partition(partition_for(GROUP)) == [group]
     await world.heartbeat("a", -1)
-    assert guard.tombstones(GROUP)
-    guard.forget(GROUP)
+    assert group.is_idle()
+    assert group.tombstones()
+    world.classic.registry.remove(group, UnknownMemberId("expired"))
     assert world.types == []
 
 
 async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(world: ConsumerWorld) -> None:
-    world.classic.guard.check_commit(OffsetCommit(GROUP, []))
+    world.classic.classic.create(GROUP)
     assert world.types == ["classic"]
     await world.join("a")
     assert world.types == ["consumer"]
@@ -314,7 +309,7 @@ async def test_a_group_is_of_one_kind_whoever_comes_while_a_classic_member_waits
     replayed = new_consumer_world()
     for partition, records in world.classic.log.batches:
         for record in records:
-            replay = replayed.classic.driver.replay if record.key[:2] == b"\0\2" else replayed.registry.replay
+            replay = replayed.classic.classic.replay if record.key[:2] == b"\0\2" else replayed.service.replay
             replay(partition, record.key, record.value)
     assert replayed.types == ["consumer"]
     assert replayed.members == world.members

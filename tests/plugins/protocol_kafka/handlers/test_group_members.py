@@ -85,7 +85,7 @@ async def test_version_0_has_one_timeout_for_both(client: Client, broker: Broker
     request = join_request(session_ms=12_000)
     request.rebalance_timeout_ms = -1
     joined = await join(client, 0, request)
-    entry = broker.coordinator.groups._directory.get("g")  # type: ignore[attr-defined]  # pyright: ignore
+    entry = broker.coordinator.groups._registry.find("g")  # type: ignore[attr-defined]  # pyright: ignore
     assert entry.group.members[joined.member_id].rebalance_timeout_ms == 12_000
 
 

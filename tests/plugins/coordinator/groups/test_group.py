@@ -1,12 +1,12 @@
-"""What committed offsets ask of groups: who may commit, what expires, what may be deleted."""
+"""What committed offsets ask of a classic `Group`: who may commit, what expires, what may be deleted."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.plugins.coordinator.classic_groups.machine import SESSION_MS
 from tests.plugins.coordinator.classic_groups.world import World, partition_for, running_world
@@ -21,10 +21,9 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups import entry
+from tidelog.plugins.coordinator.classic_groups import live
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.offsets.guard import ExpiryRule
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolSubscription,
     read_subscription,
@@ -54,7 +53,7 @@ async def group_in(world: World, state: GroupState) -> Joined:
 
 def refusal(world: World, commit: OffsetCommit) -> type[BrokerError] | None:
     try:
-        world.guard.check_commit(commit)
+        world.group().check_commit(commit)
     except BrokerError as error:
         return type(error)
     return None
@@ -105,24 +104,14 @@ async def test_who_may_commit(
     assert refusal(world, commit) is error
 
 
-@pytest.mark.parametrize(("knows_epochs", "error"), [(True, GroupIdNotFound), (False, IllegalGeneration)])
-async def test_members_of_a_group_that_is_not_there(
-    autojump_clock: MockClock, world: World, knows_epochs: bool, error: type[BrokerError]
-) -> None:
-    assert refusal(world, OffsetCommit("g", [], 3, "m", knows_epochs=knows_epochs)) is error
-    assert world.groups.list() == []
-
-
-async def test_clients_without_a_group_begin_a_simple_one(autojump_clock: MockClock, world: World) -> None:
+async def test_a_group_without_members_is_a_simple_one(autojump_clock: MockClock, world: World) -> None:
+    group = world.classic.create("g")
     assert refusal(world, OffsetCommit("g", [])) is None
     assert world.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
-    assert world.guard.group_ids(partition_for("g")) == ["g"]
-    assert world.guard.expiry("g") == ExpiryRule()
-    assert world.guard.tombstones("g") == [(group_metadata_key("g"), None)]
-    world.guard.begin_simple("g")
-    world.guard.forget("g")
-    assert world.groups.list() == []
-    assert world.guard.tombstones("g") == [(group_metadata_key("g"), None)]
+    assert world.registry.of_partition(partition_for("g")) == [group]
+    assert group.expiry() == ExpiryRule()
+    assert group.is_idle()
+    assert group.tombstones() == [(group_metadata_key("g"), None)]
 
 
 async def test_commits_keep_a_session_alive(autojump_clock: MockClock, world: World) -> None:
@@ -140,7 +129,7 @@ async def test_what_members_read(
     autojump_clock: MockClock, world: World, state: GroupState, topic: str, reads: bool
 ) -> None:
     await group_in(world, state)
-    assert world.guard.subscribes("g", topic) == reads
+    assert world.group().subscribes(topic) == reads
 
 
 async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
@@ -152,13 +141,13 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
         read.append(metadata)
         return read_subscription(metadata)
 
-    monkeypatch.setattr(entry, "read_subscription", counting)
+    monkeypatch.setattr(live, "read_subscription", counting)
     joined = await group_in(world, STABLE)
-    assert [world.guard.subscribes("g", topic) for topic in ("read", "other") * 500] == [True, False] * 500
+    assert [world.group().subscribes(topic) for topic in ("read", "other") * 500] == [True, False] * 500
     assert len(read) == 1
     other = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["other"]), 0)
     await world.sync(await world.join(member_id=joined.member_id, instance="i", metadata=other))
-    assert [world.guard.subscribes("g", topic) for topic in ("read", "other")] == [False, True]
+    assert [world.group().subscribes(topic) for topic in ("read", "other")] == [False, True]
     assert len(read) == 2
 
 
@@ -167,102 +156,40 @@ async def test_subscriptions_that_cannot_be_read_may_be_for_anything(
 ) -> None:
     joined = await world.join(metadata=b"\0")
     await world.sync(joined)
-    assert world.guard.subscribes("g", "topic")
-    assert world.guard.expiry("g") is None
-    assert not world.guard.subscribes("none", "topic")
+    assert world.group().subscribes("topic")
+    assert world.group().expiry() is None
 
 
 async def test_retention_counts_from_when_the_last_member_went(
     autojump_clock: MockClock, world: World
 ) -> None:
     joined = await group_in(world, COMPLETING)
-    assert world.guard.expiry("g") is None
+    assert world.group().expiry() is None
     await world.sync(joined)
-    assert world.guard.expiry("g") == ExpiryRule()
-    assert world.guard.tombstones("g") is None
+    assert world.group().expiry() == ExpiryRule()
+    assert not world.group().is_idle()
     world.clock.advance(5_000)
     await world.groups.leave("g", [LeavingMember(joined.member_id)])
-    assert world.guard.expiry("g") == ExpiryRule(world.clock())
-    assert world.guard.expiry("none") == ExpiryRule()
+    assert world.group().expiry() == ExpiryRule(world.clock())
 
 
 async def test_an_empty_group_leaves_a_tombstone(autojump_clock: MockClock, world: World) -> None:
     await group_in(world, EMPTY)
-    tombstones = world.guard.tombstones("g")
-    assert tombstones is not None
-    [tombstone] = tombstones
+    assert world.group().is_idle()
+    [tombstone] = world.group().tombstones()
     assert tombstone.value is None
     assert {key for _, ((key, _),) in world.log.batches} == {tombstone.key}
 
 
-async def test_offsets_of_strangers_are_not_deleted(autojump_clock: MockClock, world: World) -> None:
-    with pytest.raises(GroupIdNotFound):
-        world.guard.check_delete("g")
-    with pytest.raises(GroupIdNotFound):
-        world.guard.check_fetch(OffsetFetch("g", None))
-    await group_in(world, STABLE)
-    world.guard.check_delete("g")
-    world.guard.check_fetch(OffsetFetch("g", None))
-    entry = world.driver.directory.get("g")
-    assert entry is not None
-    entry.group.protocol_type = "connect"
-    with pytest.raises(NonEmptyGroup):
-        world.guard.check_delete("g")
-
-
-class OtherGroups:
-    """Groups of another protocol: one, `other`, whose answers are recognizable."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id == "other"
-
-    def listed(self) -> Sequence[ListedGroup]:
-        return [ListedGroup("other", "consumer", "Reconciling", "consumer")]
-
-    def check_commit(self, commit: OffsetCommit) -> None:
-        self.asked.append("commit")
-
-    def check_fetch(self, fetch: OffsetFetch) -> None:
-        self.asked.append("fetch")
-
-    def check_delete(self, group_id: str) -> None:
-        self.asked.append("delete")
-
-    def subscribes(self, group_id: str, topic: str) -> bool:
-        return True
-
-    def begin_simple(self, group_id: str) -> None:
-        raise AssertionError("never for a group that is there")
-
-    def group_ids(self, partition: int) -> Sequence[str]:
-        return ["other"]
-
-    def expiry(self, group_id: str) -> ExpiryRule | None:
-        return ExpiryRule(7)
-
-    def tombstones(self, group_id: str) -> Sequence[StateRecord] | None:
-        return [StateRecord(b"other", None)]
-
-    def forget(self, group_id: str) -> None:
-        self.asked.append("forget")
-
-
-async def test_groups_of_the_other_protocol_are_asked_themselves(
+async def test_check_delete_offsets_refuses_members_of_unknown_subscriptions(
     autojump_clock: MockClock, world: World
 ) -> None:
-    others = world.guard.consumer_groups = OtherGroups()
+    with pytest.raises(GroupIdNotFound):
+        world.group()
     await group_in(world, STABLE)
-    assert refusal(world, OffsetCommit("other", [], 3, "m")) is None
-    world.guard.check_fetch(OffsetFetch("other", None))
-    world.guard.check_delete("other")
-    world.guard.begin_simple("other")
-    world.guard.forget("other")
-    assert others.asked == ["commit", "fetch", "delete", "forget"]
-    assert world.guard.subscribes("other", "anything")
-    assert world.guard.expiry("other") == ExpiryRule(7)
-    assert world.guard.tombstones("other") == [StateRecord(b"other", None)]
-    assert world.guard.group_ids(partition_for("g")) == ["g", "other"]
-    await wait_all_tasks_blocked()
+    group = world.classic_group()
+    group.check_delete_offsets()
+    group.check_fetch(OffsetFetch("g", None))
+    group.group.protocol_type = "connect"
+    with pytest.raises(NonEmptyGroup):
+        group.check_delete_offsets()

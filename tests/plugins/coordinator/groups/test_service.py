@@ -173,8 +173,7 @@ class TestTheLog:
         replay(world, later)
         described = later.groups.describe("g")
         assert (described.state, described.protocol_type, described.members) == ("Empty", "consumer", [])
-        entry = later.driver.directory.get("g")
-        assert entry is not None
+        entry = later.classic_group()
         assert (entry.group.generation, entry.state_timestamp_ms) == (2, world.clock())
 
     async def test_each_group_is_in_its_partition(self, autojump_clock: MockClock, world: World) -> None:
@@ -231,7 +230,7 @@ class TestTheLog:
         later = new_world()
         for bad_key, bad_value in ((key, b"\0\x09" + value[2:]), (key[:4], value)):
             with pytest.raises(UnreadableRecord):
-                later.driver.replay(0, bad_key, bad_value)
+                later.classic.replay(0, bad_key, bad_value)
         assert later.groups.list() == []
 
     async def test_a_partition_that_is_gone_takes_its_groups_along(
@@ -242,7 +241,7 @@ class TestTheLog:
         async with trio.open_nursery() as nursery:
             waiting = Waiting(nursery, world.join("g"))
             await wait_all_tasks_blocked()
-            world.driver.forget_partition(partition_for("g"))
+            world.registry.forget_partition(partition_for("g"))
         assert isinstance(waiting.outcome, NotCoordinator)
         assert [group.group_id for group in world.groups.list()] == ["h"]
 
@@ -251,9 +250,9 @@ def replay(before: World, after: World) -> None:
     """What one wrote is read back by the other."""
     for partition, records in before.log.batches:
         for key, value in records:
-            after.driver.replay(partition, key, value)
+            after.classic.replay(partition, key, value)
     for partition in range(after.log.partition_count):
-        for _ in after.driver.settle(partition):
+        for _ in after.registry.settle(partition):
             pass
 
 
@@ -291,7 +290,7 @@ async def test_a_stop_answers_everybody(autojump_clock: MockClock, world: World)
         syncing = Waiting(nursery, world.join("h"))
         joining = Waiting(nursery, world.join("g"))
         await wait_all_tasks_blocked()
-        world.driver.close()
+        world.registry.close()
     assert isinstance(joining.outcome, NotCoordinator)
     assert isinstance(syncing.outcome, NotCoordinator)
     with pytest.raises(NotCoordinator):

@@ -1,20 +1,36 @@
-"""Classic groups put together from the configuration."""
+"""Settings of classic groups, from the configuration."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import attrs
+
 from tidelog.plugins.coordinator.classic_groups import keys
-from tidelog.plugins.coordinator.classic_groups.group import GroupSettings
 from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
 
 
+@attrs.frozen
+class GroupSettings:
+    """What the configuration says about classic groups; times in milliseconds.
+
+    `new_member_id` makes a unique id that begins with what it is given.
+    """
+
+    new_member_id: Callable[[str], str]
+    initial_rebalance_delay_ms: int = 3000
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+
+
 def group_settings(config: Config) -> GroupSettings:
-    """What the configuration says about classic groups."""
+    """Return the settings that the configuration gives."""
     return GroupSettings(
         new_member_id,
         initial_rebalance_delay_ms=config[keys.GROUP_INITIAL_REBALANCE_DELAY_MS],

@@ -1,19 +1,31 @@
-"""An answer that a task waits for."""
+"""Replies to requests that wait for other members, or for the disk."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import trio
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.plugins.coordinator.classic_groups.replies import Durable
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+Durable: TypeAlias = Callable[[], Awaitable[None]]
+"""Waits until what was written for a reply may be acknowledged; raises the BrokerError that prevents it."""
+
+
+class Reply(Protocol[T_contra]):
+    """What a state machine knows of a request that waits."""
+
+    def set(self, outcome: T_contra | BrokerError, durable: Durable | None = None) -> None:
+        """Answer, once; with `durable` not before that returned."""
+        ...
 
 
 class WaitingReply(Generic[T]):
-    """A `Reply` with somebody behind it, who may have left by the time it is set."""
+    """A `Reply` that a task waits for; the task may have been cancelled by the time that it is set."""
 
     __slots__ = ("_answered", "_durable", "_outcome")
 
@@ -23,16 +35,16 @@ class WaitingReply(Generic[T]):
         self._durable: Durable | None = None
 
     def set(self, outcome: T | BrokerError, durable: Durable | None = None) -> None:
-        """See `Reply`."""
+        """Answer, once; with `durable` not before that returned."""
         self._outcome = outcome
         self._durable = durable
         self._answered.set()
 
     def nowait(self) -> T | None:
-        """The answer if it can be given at once.
+        """Return the reply if it can be given at once, else None.
 
         Raises:
-            BrokerError: that is the answer.
+            BrokerError: the reply is that error.
         """
         if self._durable is not None or self._outcome is None:
             return None
@@ -41,10 +53,10 @@ class WaitingReply(Generic[T]):
         return self._outcome
 
     async def wait(self) -> T:
-        """The answer.
+        """Return the reply, once it may be given.
 
         Raises:
-            BrokerError: that is the answer, or what keeps it from being given.
+            BrokerError: the reply is that error, or what was written for it cannot be acknowledged.
         """
         await self._answered.wait()
         if self._durable is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.plugins.coordinator.classic_groups.assembly import new_member_id
+from tidelog.plugins.coordinator.classic_groups.settings import new_member_id
 from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
 
 UUID_CHARACTERS = 37

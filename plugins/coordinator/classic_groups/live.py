@@ -1,0 +1,361 @@
+"""A classic group in the registry: its state machine, its record in the log, and its timer."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+
+from tidelog.kernel.errors import (
+    BatchTooLarge,
+    BrokerError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    MessageTooLarge,
+    NonEmptyGroup,
+    NotCoordinator,
+    RebalanceInProgress,
+    StorageError,
+    UnknownMemberId,
+)
+from tidelog.kernel.seams.coordination.groups import (
+    DescribedGroup,
+    DescribedMember,
+    Joined,
+    JoinRequest,
+    LeaveOutcome,
+    LeavingMember,
+    ListedGroup,
+    Synced,
+    SyncRequest,
+)
+from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.images import Write
+from tidelog.plugins.coordinator.classic_groups.joining import join
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.recording import record_of, tombstone_of
+from tidelog.plugins.coordinator.classic_groups.sessions import (
+    begin_sessions,
+    heartbeat,
+    leave,
+    retire,
+    time_passed,
+)
+from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.classic_groups.syncing import sync
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+
+if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
+    from tidelog.plugins.coordinator.deadlines import Deadlines
+    from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+    from tidelog.plugins.coordinator.log import StateLog
+
+_log = logging.getLogger(__name__)
+
+LOADING_RETRY_MS = 1_000
+"""How soon a timer fires again that fired before the group's partition was active."""
+MAX_REASON_CHARACTERS = 255
+"""How much of a client's reason to join or leave is logged; clients do not send more either (KIP-800)."""
+
+
+@attrs.frozen
+class ClassicContext:
+    """What all classic groups share; `has_offsets` returns whether a group has committed any."""
+
+    registry: GroupRegistry
+    log: StateLog
+    deadlines: Deadlines
+    settings: GroupSettings
+    clock: Clock
+    has_offsets: Callable[[str], bool]
+
+
+class _Subscribed(NamedTuple):
+    """What the members of a generation subscribe to; `topics` is None if that cannot be read."""
+
+    generation: int
+    protocol_name: str
+    topics: frozenset[str] | None
+
+
+class LiveClassicGroup:
+    """A `Group` of the classic protocol.
+
+    Attributes:
+        group: the state machine
+        state_timestamp_ms: since when (by the wall clock) the group is in the state that its record has, None
+            if that is not known or there is no record
+    """
+
+    def __init__(
+        self,
+        group: ClassicGroup,
+        partition: int,
+        context: ClassicContext,
+        state_timestamp_ms: int | None = None,
+    ) -> None:
+        self.group_id = group.group_id
+        self.partition = partition
+        self.group = group
+        self.state_timestamp_ms = state_timestamp_ms
+        self._context = context
+        self._now_ms = context.deadlines.now_ms
+        self._subscribed: _Subscribed | None = None
+
+    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+        """Join; the answer comes when the generation begins."""
+        _log.debug("%s joins group %r: %s", _name(request), self.group_id, _reason(request.reason))
+        reply = WaitingReply[Joined]()
+        try:
+            self._carry_out(join(self.group, request, reply, self._now_ms()))
+        finally:
+            self._update_timer()
+        return reply.nowait() or reply.wait()
+
+    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+        """Return the member's assignment, once the leader has sent it."""
+        reply = WaitingReply[Synced]()
+        self._carry_out(sync(self.group, request, reply, self._now_ms()))
+        self._update_timer()
+        return reply.nowait() or reply.wait()
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+        """Extend a member's session."""
+        group = self.group
+        alarm_ms = group.alarm_ms
+        try:
+            heartbeat(group, member_id, generation, group_instance_id, self._now_ms())
+        finally:
+            if group.alarm_ms < alarm_ms:
+                self._update_timer()
+
+    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+        """Remove members; answered when that may be acknowledged."""
+        for member in members:
+            who = member.member_id or member.group_instance_id
+            _log.debug("%s leaves group %r: %s", who, self.group_id, _reason(member.reason))
+        outcomes, write = leave(self.group, members, self._now_ms())
+        durable = self._carry_out(write)
+        self._update_timer()
+        if durable is not None:
+            await durable()
+        return outcomes
+
+    def describe(self) -> DescribedGroup:
+        """Return the description of the group; metadata of members is only meaningful in a stable group."""
+        group = self.group
+        stable = group.state is GroupState.STABLE
+        return DescribedGroup(
+            group.group_id,
+            group.state.value,
+            group.protocol_type or "",
+            group.protocol_name or "" if stable else "",
+            [
+                _described(member, group.metadata_of(member) if stable else b"")
+                for member in group.members.values()
+            ],
+        )
+
+    def listed(self) -> ListedGroup:
+        """Return the group's entry of the list of groups."""
+        group = self.group
+        return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, "classic")
+
+    def check_commit(self, commit: OffsetCommit) -> None:
+        """Check that the client may commit offsets; the commit of a member extends its session."""
+        group = self.group
+        if group.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+        if commit.generation < 0 and self.is_empty():
+            return
+        if commit.generation < 0 and not commit.member_id and commit.group_instance_id is None:
+            # Clients older than KIP-447 do not send their member id when they commit in a transaction.
+            if commit.is_transactional:
+                return
+            raise UnknownMemberId(f"group {group.group_id!r} has members; others cannot commit for it")
+        member = group.check_member(commit.member_id, commit.group_instance_id, commit.generation)
+        if group.state is GroupState.COMPLETING_REBALANCE and not commit.is_transactional:
+            raise RebalanceInProgress(f"group {group.group_id!r} is beginning a generation")
+        alarm_ms = group.alarm_ms
+        group.begin_session(member, self._now_ms())
+        if group.alarm_ms < alarm_ms:
+            self._update_timer()
+
+    def check_fetch(self, fetch: OffsetFetch) -> None:
+        """Accept any client: there is no check for the offsets of classic groups."""
+
+    def check_delete_offsets(self) -> None:
+        """Check that offsets may be deleted: the subscriptions of members of other types are unknown."""
+        group = self.group
+        if group.state is GroupState.DEAD:
+            raise GroupIdNotFound(f"group {group.group_id!r} has just been removed")
+        if not self.is_empty() and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise NonEmptyGroup(f"group {group.group_id!r} has members")
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a member subscribes to the topic; one with a malformed subscription might."""
+        if self.group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        topics = self._subscribed_topics()
+        return topics is None or topic in topics
+
+    def expiry(self) -> ExpiryRule | None:
+        """Return how the group's offsets expire now (KIP-211), None if they do not."""
+        group = self.group
+        if group.protocol_type is None:
+            return ExpiryRule()
+        if self.is_empty():
+            return ExpiryRule(self.state_timestamp_ms)
+        if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            return None if self._subscribed_topics() is None else ExpiryRule()
+        return None
+
+    def is_empty(self) -> bool:
+        """Return whether the group has no members; some may be about to join."""
+        return self.group.state is GroupState.EMPTY
+
+    def is_idle(self) -> bool:
+        """Return whether the group has no members, and none is about to join."""
+        return self.is_empty() and not self.group.pending
+
+    def tombstones(self) -> Sequence[StateRecord]:
+        """Return the tombstone of the group.
+
+        There is one also for a group without a record: to Kafka the records of its offsets create a group,
+        which their own tombstones do not remove.
+        """
+        return [tombstone_of(self.group_id)]
+
+    def resume(self, *, rebalance: bool = False) -> None:
+        """Start the sessions of all members.
+
+        A group that is in the log stays even without members and offsets, until it expires: only then is
+        its tombstone written.
+        """
+        self._carry_out(begin_sessions(self.group, self._now_ms(), rebalance=rebalance))
+        self._schedule()
+
+    def close(self, reason: BrokerError) -> None:
+        """Cancel the timer, and answer every request that waits with `reason`."""
+        retire(self.group, reason)
+        self._context.deadlines.cancel(self._timer_key)
+
+    def _carry_out(self, write: Write | None) -> Durable | None:
+        """Append what the state machine wants written; the result is to be awaited before any answer."""
+        if write is None:
+            return None
+        log, now_ms = self._context.log, self._context.clock()
+        try:
+            result = log.append(self.partition, [record_of(write.image, now_ms)])
+        except BrokerError as error:
+            _log.warning("group %.100r could not be written: %s", self.group_id, error)
+            write.failed(_error_for_members(error))
+            return None
+        _log.debug("group %r: generation %d", self.group_id, write.image.generation)
+        self.state_timestamp_ms = now_ms
+        durable = partial(log.committed, self.partition, result) if result.flush_due else None
+        write.written(durable)
+        return durable
+
+    def _update_timer(self) -> None:
+        """Schedule the timer; remove a group that never had a generation and now has nothing at all."""
+        self._schedule()
+        if (
+            self.group.alarm_ms == math.inf
+            and not self.group.generation
+            and self.is_idle()
+            and not self._context.has_offsets(self.group_id)
+        ):
+            self._context.registry.remove(self, UnknownMemberId(f"there is no group {self.group_id!r}"))
+
+    def _schedule(self) -> None:
+        alarm_ms = self.group.alarm_ms
+        if alarm_ms != math.inf:
+            self._context.deadlines.schedule_by(self._timer_key, int(alarm_ms), self._fire)
+
+    @property
+    def _timer_key(self) -> tuple[str, str]:
+        return "classic group", self.group_id
+
+    def _fire(self) -> None:
+        """Handle every deadline of the group that has passed."""
+        context = self._context
+        if context.registry.closed or context.registry.find(self.group_id) is not self:
+            return
+        try:
+            context.log.check_active(self.partition)
+        except CoordinatorLoadInProgress:
+            # No heartbeat can be received yet, and nothing be written.
+            context.deadlines.schedule(self._timer_key, self._now_ms() + LOADING_RETRY_MS, self._fire)
+            return
+        self._carry_out(time_passed(self.group, self._now_ms()))
+        self._update_timer()
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        """Return what the members subscribe to, None if that is unknown.
+
+        As in Kafka it is computed once a generation: a request may name many topics.
+        """
+        group, known = self.group, self._subscribed
+        if not group.members:
+            return frozenset()
+        if group.protocol_name is None:
+            return None
+        if known is None or known[:2] != (group.generation, group.protocol_name):
+            known = _Subscribed(group.generation, group.protocol_name, _topics_of(group))
+            self._subscribed = known
+        return known.topics
+
+
+def _topics_of(group: ClassicGroup) -> frozenset[str] | None:
+    try:
+        return frozenset(
+            topic
+            for member in group.members.values()
+            for topic in read_subscription(group.metadata_of(member)).topics
+        )
+    except CodecError:
+        return None
+
+
+def _described(member: Member, metadata: bytes) -> DescribedMember:
+    return DescribedMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        metadata,
+        member.assignment,
+    )
+
+
+def _error_for_members(error: BrokerError) -> BrokerError:
+    """Return the error that members get for a failed append, as in Kafka.
+
+    It is either one that has them find the coordinator again, or one that is not retriable.
+    """
+    if isinstance(error, StorageError):
+        return NotCoordinator(str(error))
+    if isinstance(error, MessageTooLarge | BatchTooLarge):
+        return BrokerError(f"the group does not fit into a record: {error}")
+    return error
+
+
+def _name(request: JoinRequest) -> str:
+    return request.member_id or request.group_instance_id or f"a new member of client {request.client_id!r}"
+
+
+def _reason(given: str | None) -> str:
+    return given[:MAX_REASON_CHARACTERS] if given else "no reason given"

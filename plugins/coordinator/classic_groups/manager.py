@@ -1,0 +1,96 @@
+"""Classic groups come into being: for a member that joins, for offsets without members, out of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.live import ClassicContext, LiveClassicGroup
+from tidelog.plugins.coordinator.classic_groups.recording import record_of, restored
+from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.records.group_metadata import (
+    read_group_metadata_key,
+    read_group_metadata_value,
+)
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+
+
+class ClassicGroups:
+    """Creates classic groups and restores them; `partition_for` returns the partition of a group's state."""
+
+    def __init__(self, context: ClassicContext, partition_for: Callable[[str], int]) -> None:
+        self.context = context
+        self._partition_for = partition_for
+
+    def for_join(self, request: JoinRequest) -> Group:
+        """Return the group that a member joins: a new classic one for a new member, if there is none.
+
+        Raises:
+            NotCoordinator, CoordinatorLoadInProgress: as `StateLog.check_active`.
+            InvalidSessionTimeout: the session timeout is out of bounds.
+            UnknownMemberId: the member was in a group that is gone.
+        """
+        context, group_id = self.context, request.group_id
+        context.registry.check_open()
+        partition = self._partition_for(group_id)
+        context.log.check_active(partition)
+        low, high = context.settings.min_session_timeout_ms, context.settings.max_session_timeout_ms
+        if not low <= request.session_timeout_ms <= high:
+            raise InvalidSessionTimeout(
+                f"a session timeout of {request.session_timeout_ms} ms is not within {low} to {high} ms"
+            )
+        group = context.registry.find(group_id)
+        if group is not None:
+            return group
+        if request.member_id != NO_MEMBER_ID:
+            raise UnknownMemberId(f"there is no group {group_id!r}")
+        return self.create(group_id)
+
+    def begin_simple(self, group_id: str) -> None:
+        """Create a group that only has offsets, unless that id has a group."""
+        if self.context.registry.find(group_id) is None:
+            self.create(group_id)
+
+    def create(self, group_id: str) -> Group:
+        """Create a group without members."""
+        created = LiveClassicGroup(
+            ClassicGroup(group_id, self.context.settings), self._partition_for(group_id), self.context
+        )
+        self.context.registry.put(created)
+        return created
+
+    def records(self, group: ClassicGroup) -> list[StateRecord]:
+        """Return the records of a group that begins as a classic one with these members."""
+        return [record_of(group.image(), self.context.clock())]
+
+    def adopt(self, group: ClassicGroup) -> None:
+        """Replace the group of that id, and let its members rejoin; its records are in the log."""
+        context, group_id = self.context, group.group_id
+        adopted = LiveClassicGroup(group, self._partition_for(group_id), context, context.clock())
+        context.registry.put(adopted)
+        adopted.resume(rebalance=True)
+
+    def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Apply a record that was read back.
+
+        Raises:
+            UnreadableRecord: it is malformed, or newer than this broker.
+        """
+        try:
+            group_id = read_group_metadata_key(key)
+            read = None if value is None else read_group_metadata_value(value)
+        except CodecError as error:
+            raise UnreadableRecord(str(error)) from None
+        registry = self.context.registry
+        if read is not None:
+            group = restored(group_id, read, self.context.settings)
+            since_ms = read.current_state_timestamp if read.current_state_timestamp >= 0 else None
+            registry.put(LiveClassicGroup(group, partition, self.context, since_ms))
+            return
+        removed = registry.find(group_id)
+        if isinstance(removed, LiveClassicGroup):
+            registry.remove(removed, UnknownMemberId(f"group {group_id!r} was removed"))

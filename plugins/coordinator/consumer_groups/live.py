@@ -1,0 +1,289 @@
+"""A consumer group in the registry: its state, the one way in which that changes, and its members' timers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tidelog.kernel.errors import (
+    BrokerError,
+    FencedInstanceId,
+    GroupIdNotFound,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tidelog.kernel.seams.coordination.groups import (
+    DescribedGroup,
+    Joined,
+    JoinRequest,
+    LeaveOutcome,
+    LeavingMember,
+    ListedGroup,
+    Synced,
+    SyncRequest,
+)
+from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
+from tidelog.plugins.coordinator.consumer_groups.changes import CurrentSet, MemberRemoved
+from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
+from tidelog.plugins.coordinator.consumer_groups.context import Context
+from tidelog.plugins.coordinator.consumer_groups.departures import depart
+from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
+from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade, removal
+from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+
+if TYPE_CHECKING:
+    from tidelog.kernel.clock import Clock
+    from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
+    from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
+    from tidelog.kernel.seams.partition import AppendResult
+    from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
+    from tidelog.plugins.coordinator.consumer_groups.changes import Change
+    from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+    from tidelog.plugins.coordinator.consumer_groups.member import Member
+    from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
+    from tidelog.plugins.coordinator.deadlines import Deadlines
+    from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+    from tidelog.plugins.coordinator.log import StateLog
+
+_log = logging.getLogger(__name__)
+
+RETRY_MS = 1_000
+"""How soon the removal of a member is tried again whose records the log refused."""
+
+
+@attrs.frozen
+class Shared:
+    """What all consumer groups share; `classic` creates the groups that some of them become."""
+
+    registry: GroupRegistry
+    log: StateLog
+    partition_for: Callable[[str], int]
+    settings: Settings
+    topics: TopicCatalogue
+    deadlines: Deadlines
+    clock: Clock
+    classic: ClassicGroups
+
+    def context(self, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
+        """Return what a decision is made with, now."""
+        return Context(self.settings, self.topics, self.clock(), resolved or {})
+
+
+class LiveConsumerGroup:
+    """A `Group` of the consumer protocol; `state` is replaced whenever changes are in the log."""
+
+    def __init__(self, state: ConsumerGroup, partition: int, shared: Shared) -> None:
+        self.group_id = state.group_id
+        self.partition = partition
+        self.state = state
+        self._shared = shared
+        self._timers = Timers(
+            shared.deadlines, state.group_id, shared.settings.session_timeout_ms, self._expired
+        )
+
+    def unchanged(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | None:
+        """Answer a heartbeat that changes nothing but the member's session; None for any other."""
+        shared = self._shared
+        member = self.state.members.get(request.member_id)
+        if member is None or not changes_nothing(self.state, member, request, shared.topics):
+            return None
+        self._timers.restart_session(member)
+        return answer_to(request, member, member.current, shared.settings.heartbeat_interval_ms)
+
+    async def finish(self, decision: Decision) -> HeartbeatAnswer:
+        """Carry out what was decided about a heartbeat; answered when that may be acknowledged."""
+        result = self.carry_out(decision.draft) if decision.draft else None
+        member = self.state.members.get(decision.answer.member_id)
+        if member is not None:
+            self._timers.restart_session(member)
+        await self.committed(result)
+        return decision.answer
+
+    def carry_out(self, draft: Draft, before: Sequence[StateRecord] = ()) -> AppendResult | None:
+        """Append what a draft changed, `before` in the same batch, and only then apply it.
+
+        Raises:
+            BrokerError: the log refused; everything is as it was.
+        """
+        shared, classic = self._shared, draft.becomes_classic
+        records = [*before, *(to_record(self.group_id, change) for change in draft.changes)]
+        if classic is not None:
+            records += shared.classic.records(classic)
+        result = shared.log.append(self.partition, records) if records else None
+        if draft.group.removed:
+            shared.registry.remove(self, UnknownMemberId(f"group {self.group_id!r} was removed"))
+        self.state = draft.group
+        self._update_timers(draft.changes)
+        if classic is not None:
+            shared.classic.adopt(classic)
+        return result
+
+    async def committed(self, result: AppendResult | None) -> None:
+        """Wait until what was appended may be acknowledged."""
+        if result is not None and result.flush_due:
+            await self._shared.log.committed(self.partition, result)
+
+    def join(self, request: JoinRequest) -> Awaitable[Joined]:
+        """Join as a member of the classic protocol; an empty group becomes a classic one for that."""
+        return self._join(request)
+
+    async def _join(self, request: JoinRequest) -> Joined:
+        if await self._make_classic(request):
+            # That waited for the disk: it may be a consumer group again by now, or its log be gone.
+            joined = self._shared.classic.for_join(request).join(request)
+            return joined if isinstance(joined, Joined) else await joined
+        answer, draft = classic_members.join(self.state, request, self._shared.context())
+        result = self.carry_out(draft)
+        member = self.state.members[answer.member_id]
+        self._timers.stop(member.member_id, Timer.JOIN)
+        self._timers.restart_session(member)
+        self._timers.start(member, Timer.SYNC, request.rebalance_timeout_ms)
+        await self.committed(result)
+        return answer
+
+    async def _make_classic(self, request: JoinRequest) -> bool:
+        """Return whether the group is one of the classic protocol now, or none: the join goes there.
+
+        That happens when it is empty, or when the member replaces the last static member that speaks the
+        consumer protocol.
+
+        Raises:
+            BrokerError: the log refused.
+        """
+        state, shared = self.state, self._shared
+        if not state.members:
+            draft = Draft(state)
+            for change in removal(state):
+                draft.apply(change)
+        else:
+            instance_id = request.group_instance_id
+            holder = state.static_member(instance_id) if instance_id and not request.member_id else None
+            if (
+                holder is None
+                or holder.is_classic
+                or not may_downgrade(state, [holder.member_id], shared.settings)
+            ):
+                return False
+            draft = depart(state, [holder.member_id], shared.context())
+        await self.committed(self.carry_out(draft))
+        return True
+
+    def sync(self, request: SyncRequest) -> Synced:
+        """Return the partitions of a member that speaks the classic protocol."""
+        member, _ = classic_members.classic_member(self.state, request.member_id, request.group_instance_id)
+        with self._timing_rejoin(member):
+            answer = classic_members.sync(self.state, request, self._shared.topics)
+        self._timers.stop(member.member_id, Timer.SYNC)
+        self._timers.restart_session(member)
+        return answer
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+        """Extend the session of a member that speaks the classic protocol."""
+        member, _ = classic_members.classic_member(self.state, member_id, group_instance_id)
+        with self._timing_rejoin(member):
+            classic_members.check_generation(member, generation)
+            self._timers.restart_session(member)
+            classic_members.check_settled(self.state, member)
+
+    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+        """Remove members, which may speak either protocol."""
+        leaving: list[str] = []
+        outcomes: list[LeaveOutcome] = []
+        for identity in members:
+            try:
+                leaving.append(checks.leaving_member(self.state, identity).member_id)
+                outcomes.append(LeaveOutcome(identity))
+            except (UnknownMemberId, FencedInstanceId) as error:
+                outcomes.append(LeaveOutcome(identity, error))
+        if leaving:
+            draft = depart(self.state, dict.fromkeys(leaving), self._shared.context())
+            await self.committed(self.carry_out(draft))
+        return outcomes
+
+    def describe(self) -> DescribedGroup:
+        """Refuse: DescribeGroups is for classic groups."""
+        raise GroupIdNotFound(f"group {self.group_id!r} is not a classic group")
+
+    def listed(self) -> ListedGroup:
+        """Return the group's entry of the list of groups."""
+        return ListedGroup(self.group_id, CONSUMER_PROTOCOL_TYPE, self.state.state, "consumer")
+
+    def check_commit(self, commit: OffsetCommit) -> None:
+        """Check that the client may commit offsets."""
+        check_commit(self.state, commit, self._shared.topics)
+
+    def check_fetch(self, fetch: OffsetFetch) -> None:
+        """Check that the client may fetch offsets."""
+        check_fetch(self.state, fetch)
+
+    def check_delete_offsets(self) -> None:
+        """Accept: it is always known what members subscribe to."""
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a member subscribes to the topic."""
+        state = self.state
+        return any(topic in state.subscribed_names(member) for member in state.members.values())
+
+    def expiry(self) -> ExpiryRule:
+        """Let each offset expire by its own age, as long as no member subscribes to its topic."""
+        return ExpiryRule()
+
+    def is_empty(self) -> bool:
+        """Return whether the group has no members."""
+        return not self.state.members
+
+    def is_idle(self) -> bool:
+        """Return whether the group has no members."""
+        return not self.state.members
+
+    def tombstones(self) -> Sequence[StateRecord]:
+        """Return the tombstones of all records of the group."""
+        return [to_record(self.group_id, change) for change in removal(self.state)]
+
+    def resume(self) -> None:
+        """Start the timers of all members."""
+        for member in self.state.members.values():
+            self._timers.restart_session(member)
+            self._timers.follow_revocation(member)
+
+    def close(self, reason: BrokerError) -> None:
+        """Stop the timers of all members; no request waits here."""
+        for member_id in self.state.members:
+            self._timers.stop_all(member_id)
+
+    def _update_timers(self, changes: Sequence[Change]) -> None:
+        members = self.state.members
+        for change in changes:
+            if isinstance(change, MemberRemoved):
+                self._timers.stop_all(change.member_id)
+            elif isinstance(change, CurrentSet) and change.member_id in members:
+                self._timers.follow_revocation(members[change.member_id])
+
+    @contextmanager
+    def _timing_rejoin(self, member: Member) -> Generator[None]:
+        """Give a member that has to rejoin its rebalance timeout for that."""
+        try:
+            yield
+        except RebalanceInProgress:
+            self._timers.start_unless_running(member, Timer.JOIN, member.metadata.rebalance_timeout_ms)
+            raise
+
+    def _expired(self, member_id: str, timer: Timer, epoch: int) -> None:
+        member = self.state.members.get(member_id)
+        if member is None or (timer is Timer.REVOKE and member.current.epoch != epoch):
+            return
+        _log.info("group %s: member %s is removed: %s", self.group_id, member_id, timer.value)
+        try:
+            self.carry_out(depart(self.state, [member_id], self._shared.context()))
+        except BrokerError as error:
+            _log.warning("group %s: member %s cannot be removed yet: %s", self.group_id, member_id, error)
+            self._timers.start(member, timer, RETRY_MS)

@@ -1,0 +1,131 @@
+"""The interface of a group, whatever its protocol: what services, tools and committed offsets ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.kernel.errors import BrokerError
+    from tidelog.kernel.seams.coordination.groups import (
+        DescribedGroup,
+        Joined,
+        JoinRequest,
+        LeaveOutcome,
+        LeavingMember,
+        ListedGroup,
+        Synced,
+        SyncRequest,
+    )
+    from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
+    from tidelog.plugins.coordinator.log import StateRecord
+
+
+class ExpiryRule(NamedTuple):
+    """From when on the retention time of a group's offsets counts (KIP-211), in milliseconds since the epoch.
+
+    `since_ms` is when the group lost its last member; None: each offset counts from its own commit.
+    """
+
+    since_ms: int | None = None
+
+
+class Group(Protocol):
+    """A group in the registry. Everything but `leave` and a join that has to wait is synchronous.
+
+    The partition of the log that holds the group's state is active whenever a request comes here; the caller
+    has checked that.
+    """
+
+    @property
+    def group_id(self) -> str:
+        """The id of the group."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition of the log that holds the group's state."""
+        ...
+
+    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+        """Add a member of the classic protocol, or let one rejoin; see `GroupService.join`."""
+        ...
+
+    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+        """Return a member's assignment of the classic protocol; see `GroupService.sync`."""
+        ...
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
+        """Extend the session of a member of the classic protocol; see `GroupService.heartbeat`."""
+        ...
+
+    async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+        """Remove members; see `GroupService.leave`."""
+        ...
+
+    def describe(self) -> DescribedGroup:
+        """Return the description of a classic group.
+
+        Raises:
+            GroupIdNotFound: the group is of another type.
+        """
+        ...
+
+    def listed(self) -> ListedGroup:
+        """Return the group's entry of the list of groups."""
+        ...
+
+    def check_commit(self, commit: OffsetCommit) -> None:
+        """Check that the client may commit offsets; the commit of a classic member extends its session.
+
+        Raises:
+            BrokerError: UnknownMemberId, IllegalGeneration, RebalanceInProgress, FencedInstanceId,
+                StaleMemberEpoch, UnsupportedVersion, CoordinatorNotAvailable.
+        """
+        ...
+
+    def check_fetch(self, fetch: OffsetFetch) -> None:
+        """Check that the client may fetch the committed offsets.
+
+        Raises:
+            UnknownMemberId, StaleMemberEpoch, IllegalGeneration: the client claims to be a member in another
+                epoch than the one of that member.
+        """
+        ...
+
+    def check_delete_offsets(self) -> None:
+        """Check that committed offsets may be deleted at all.
+
+        Raises:
+            GroupIdNotFound: the group has been removed.
+            NonEmptyGroup: the group has members whose subscriptions are unknown.
+        """
+        ...
+
+    def subscribes(self, topic: str) -> bool:
+        """Return whether a member subscribes to the topic: its offsets are neither deleted nor expire."""
+        ...
+
+    def expiry(self) -> ExpiryRule | None:
+        """Return how the group's offsets expire now, None if they do not."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Return whether the group has no members; some may be about to join."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Return whether the group has no members, and none is about to join."""
+        ...
+
+    def tombstones(self) -> Sequence[StateRecord]:
+        """Return the records that remove the group from the log, its offsets excepted."""
+        ...
+
+    def resume(self) -> None:
+        """Start the sessions of all members: the group was read back, and its partition becomes active."""
+        ...
+
+    def close(self, reason: BrokerError) -> None:
+        """Cancel all timers, and answer every request that waits with `reason`."""
+        ...

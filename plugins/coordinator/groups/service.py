@@ -1,0 +1,172 @@
+"""The `GroupService`: requests of classic members and of tools go to their group, whatever its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Protocol
+
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorLoadInProgress,
+    InvalidGroupId,
+    NonEmptyGroup,
+    NotCoordinator,
+    UnknownMemberId,
+)
+from tidelog.kernel.seams.coordination.groups import (
+    DescribedGroup,
+    Joined,
+    JoinRequest,
+    LeaveOutcome,
+    LeavingMember,
+    ListedGroup,
+    Synced,
+    SyncRequest,
+)
+from tidelog.plugins.coordinator.groups.group import Group
+from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.log import StateLog, StateRecord
+
+
+class GroupOffsets(Protocol):
+    """What DeleteGroups needs of committed offsets."""
+
+    def tombstones(self, group_id: str) -> Sequence[StateRecord]:
+        """Return the records that remove all offsets of a group."""
+        ...
+
+    def forget(self, group_id: str) -> None:
+        """Drop all offsets of a group: their tombstones are in the log."""
+        ...
+
+
+class Groups:
+    """A `GroupService` over the registry; `for_join` returns the group that a join goes to."""
+
+    def __init__(
+        self,
+        registry: GroupRegistry,
+        log: StateLog,
+        partition_for: Callable[[str], int],
+        for_join: Callable[[JoinRequest], Group],
+        offsets: GroupOffsets,
+    ) -> None:
+        self._registry = registry
+        self._log = log
+        self._partition_for = partition_for
+        self._for_join = for_join
+        self._offsets = offsets
+
+    def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
+        """Join; the answer comes when the generation begins."""
+        _check_group_id(request.group_id)
+        return self._for_join(request).join(request)
+
+    def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
+        """Return the member's assignment, once it is known."""
+        self._check_active(request.group_id)
+        group = self._registry.find(request.group_id)
+        if group is None:
+            raise _no_group(request.group_id)
+        return group.sync(request)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, generation: int, group_instance_id: str | None = None
+    ) -> None:
+        """Extend a member's session. While the group is being loaded every heartbeat is accepted."""
+        registry = self._registry
+        group = registry.find(group_id)
+        try:
+            if group is None or registry.closed:
+                self._check_active(group_id)
+            else:
+                self._log.check_active(group.partition)
+        except CoordinatorLoadInProgress:
+            return
+        if group is None:
+            raise _no_group(group_id)
+        group.heartbeat(member_id, generation, group_instance_id)
+
+    async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
+        """Remove members, at once; one outcome for each, in order."""
+        self._check_active(group_id)
+        group = self._registry.find(group_id)
+        if group is None:
+            error = _no_group(group_id)
+            return [LeaveOutcome(member, error) for member in members]
+        return await group.leave(members)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Return the description of a classic group."""
+        self._check_partition(self._partition_for(group_id))
+        return self._registry.get(group_id).describe()
+
+    def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
+        """Return the groups in one of these states and of one of these types; none named means any."""
+        for partition in range(self._log.partition_count):
+            try:
+                self._check_partition(partition)
+            except NotCoordinator:
+                continue
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.strip().lower() for kind in types}
+        return [
+            listed
+            for listed in (group.listed() for group in self._registry)
+            if (not wanted_states or listed.state.lower() in wanted_states)
+            and (not wanted_types or listed.group_type in wanted_types)
+        ]
+
+    async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:
+        """Delete groups and their offsets; all tombstones are written before any of them is waited for."""
+        begun = [_outcome(partial(self._delete, group_id)) for group_id in group_ids]
+        return [await _finished(outcome) for outcome in begun]
+
+    def _delete(self, group_id: str) -> Durable | None:
+        partition = self._partition_for(group_id)
+        self._check_partition(partition)
+        offsets = self._offsets.tombstones(group_id)
+        group = self._registry.get(group_id)
+        if not group.is_empty():
+            raise NonEmptyGroup(f"group {group_id!r} has members")
+        result = self._log.append(partition, [*offsets, *group.tombstones()])
+        self._offsets.forget(group_id)
+        self._registry.remove(group, UnknownMemberId(f"group {group_id!r} was deleted"))
+        return partial(self._log.committed, partition, result) if result.flush_due else None
+
+    def _check_active(self, group_id: str) -> None:
+        _check_group_id(group_id)
+        self._check_partition(self._partition_for(group_id))
+
+    def _check_partition(self, partition: int) -> None:
+        """Check that the groups of a partition may be used; raises as `StateLog.check_active`."""
+        self._registry.check_open()
+        self._log.check_active(partition)
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise InvalidGroupId("the group id is empty")
+
+
+def _no_group(group_id: str) -> UnknownMemberId:
+    return UnknownMemberId(f"there is no group {group_id!r}")
+
+
+def _outcome(delete: Callable[[], Durable | None]) -> Durable | BrokerError | None:
+    try:
+        return delete()
+    except BrokerError as error:
+        return error
+
+
+async def _finished(outcome: Durable | BrokerError | None) -> BrokerError | None:
+    if outcome is None or isinstance(outcome, BrokerError):
+        return outcome
+    try:
+        await outcome()
+    except BrokerError as error:
+        return error
+    return None
