@@ -21,13 +21,13 @@ from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.log_image import NEVER, LogImage, PendingEntry
 from tidelog.plugins.coordinator.log.misplaced import name_head
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
+from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPE as CLASSIC_GROUP
-from tidelog.plugins.coordinator.transactions.markers import OFFSETS_TOPIC
-from tidelog.plugins.coordinator.transactions.unfinished import Outcome
+from tidelog.plugins.coordinator.transactions.relocation import Outcome
 
 if TYPE_CHECKING:
-    from tidelog.plugins.coordinator.transactions.unfinished import UnfinishedTransactions
+    from tidelog.plugins.coordinator.transactions.relocation import UnfinishedTransactions
 
 REMOVAL_ORDER: Final = (
     key_types.CURRENT,

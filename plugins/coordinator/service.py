@@ -28,8 +28,9 @@ from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as CLASSIC_KEY_TYPES
 from tidelog.plugins.coordinator.replay import GroupReplay
-from tidelog.plugins.coordinator.transactions.assembly import transactions_for
-from tidelog.plugins.coordinator.transactions.tasks import periodic_tasks
+from tidelog.plugins.coordinator.transactions.context import TransactionContext
+from tidelog.plugins.coordinator.transactions.markers import Markers
+from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
@@ -82,13 +83,10 @@ class CoordinatorService:
             group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         self.replay = self._new_replay(classic)
-        self.transactions = transactions_for(
-            broker,
+        self.transactions = Transactions(
             transaction_log,
-            group_log,
-            store,
-            partition_for=self.partition_for_transactional_id,
-            partition_for_group=self.partition_for_group,
+            Markers(broker.topics, group_log, store),
+            TransactionContext.of(broker, self.partition_for_transactional_id, self.partition_for_group),
         )
 
     def _new_replay(self, classic: ClassicGroups) -> GroupReplay:
@@ -112,9 +110,10 @@ class CoordinatorService:
     def begin(self) -> None:
         """Begin to read back what is remembered, and the work that is done now and then."""
         self._broker.tasks.start(LifespanTask("group-deadlines", self._deadlines.run_for))
-        self.group_log.open(self.replay, GroupRelocation(self.partition_for_group, self.transactions))
+        relocation = GroupRelocation(self.partition_for_group, self.transactions.superseded)
+        self.group_log.open(self.replay, relocation)
         self.transactions.open()
-        for task in periodic_tasks(self.transactions, self._broker.config):
+        for task in self.transactions.periodic_tasks(self._broker.config):
             self._broker.tasks.start(task)
         interval_ms = self._broker.config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS]
         self._broker.tasks.start(
@@ -134,8 +133,8 @@ class CoordinatorService:
     async def expire(self) -> None:
         """See `Coordinator`."""
         await self._expiry.expire()
-        await self.transactions.abort_overdue()
-        await self.transactions.remove_expired()
+        await self.transactions.timeouts.abort_overdue()
+        await self.transactions.timeouts.remove_expired()
 
     async def prepare_groups(self) -> None:
         """See `Coordinator`."""

@@ -21,10 +21,16 @@ from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
-from tidelog.plugins.coordinator.records import consumer_groups, group_metadata, transactions
+from tidelog.plugins.coordinator.records import consumer_groups, group_metadata
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+)
+from tidelog.plugins.coordinator.transactions.records import (
+    STATUS_AT,
+    TransactionChange,
+    TransactionLogKey,
+    TransactionLogValue,
 )
 from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
@@ -87,8 +93,8 @@ SCHEMAS: Final = [
     _kafka_class(GROUP, consumer_groups.ConsumerGroupTargetAssignmentMemberValue),
     _kafka_class(GROUP, consumer_groups.ConsumerGroupCurrentMemberAssignmentValue),
     _kafka_class(GROUP, consumer_groups.ConsumerGroupRegularExpressionValue),
-    _kafka_class(TRANSACTION, transactions.TransactionLogKey),
-    _kafka_class(TRANSACTION, transactions.TransactionLogValue),
+    _kafka_class(TRANSACTION, TransactionLogKey),
+    _kafka_class(TRANSACTION, TransactionLogValue),
     _kafka_class(MESSAGE, ConsumerProtocolSubscription),
     _kafka_class(MESSAGE, ConsumerProtocolAssignment),
     *(_kafka_class(METADATA, kind.message) for kind in RECORD_TYPES),
@@ -173,22 +179,27 @@ def test_committed_offsets_are_written_again() -> None:
 def test_transactions_are_written_again() -> None:
     states: set[TransactionState] = set()
     for version in (0, 1):
-        for value in _values(transactions.TransactionLogValue, version):
-            if value[transactions.STATUS_AT] not in TransactionState.__members__.values():
+        for value in _values(TransactionLogValue, version):
+            if value[STATUS_AT] not in TransactionState.__members__.values():
                 continue
-            found = transactions.decode_value("t", value)
-            states.add(found.state)
-            raw, _ = decoder(transactions.TransactionLogValue, version)(value, 2)
-            again = transactions.encode_value(found, version)
+            change = TransactionChange.from_record(b"\0\0\0\1t", value)
+            assert change.transaction is not None
+            states.add(change.transaction.state)
+            raw, _ = decoder(TransactionLogValue, version)(value, 2)
+            written = change.value()
+            assert written is not None
+            again = version.to_bytes(2) + encode(written.message, version)
             # Kafka has a field for the next epoch, and neither broker ever writes it; an id that is empty
             # has no partitions, and the samples have duplicates.
             if raw.next_producer_epoch == -1 and raw.transaction_status and _is_plain(raw):
                 assert again == value
-            assert transactions.decode_value("t", again).state is found.state
+            read = TransactionChange.from_record(b"\0\0\0\1t", again).transaction
+            assert read is not None
+            assert read.state is change.transaction.state
     assert states >= {TransactionState.EMPTY, TransactionState.ONGOING}
 
 
-def _is_plain(value: transactions.TransactionLogValue) -> bool:
+def _is_plain(value: TransactionLogValue) -> bool:
     topics = [topic.topic for topic in value.transaction_partitions or ()]
     return (
         value.transaction_partitions is not None
@@ -230,5 +241,5 @@ def test_no_type_of_record_is_missing() -> None:
     known = {*OFFSET_KEY_TYPES, *group_metadata.KEY_TYPES, *CONSUMER_GROUP_KEY_TYPES}
     assert {int(number) for number in of_groups} == known | LEFT_ALONE.keys()
     assert LEFT_ALONE.items() <= {int(number): name for number, name in of_groups.items()}.items()
-    assert of_transactions == {str(transactions.KEY_VERSION): "TRANSACTION_LOG"}
+    assert of_transactions == {str(TransactionChange.key_type): "TRANSACTION_LOG"}
     assert of_metadata == {str(kind.api_key): kind.name for kind in RECORD_TYPES}

@@ -1,4 +1,4 @@
-"""The markers that end a transaction, in every partition that has part in it."""
+"""The markers that end a transaction, in every partition that it includes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tidelog.kernel.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
+from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction
@@ -24,21 +25,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 MARKERS_PER_SLICE: Final = 32
-"""Written before others get their turn."""
+"""How many markers are written before other tasks run."""
 
 
 class PendingOffsets(Protocol):
-    """The offsets that transactions commit, as far as markers need to know of them."""
+    """What markers need of the offsets that are committed in transactions."""
 
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
-        """Let a producer's pending offsets in that partition count, or forget them."""
+        """Commit or drop the offsets that are pending in a producer's transaction in that partition."""
         ...
 
 
 class Markers:
-    """Writes markers; where one may not be acknowledged at once, `flush` waits for the disk."""
+    """Writes markers, and waits for the disk where one may not be acknowledged at once."""
 
     def __init__(self, topics: Topics, group_log: StateLog, offsets: PendingOffsets) -> None:
         self._topics = topics
@@ -48,7 +48,7 @@ class Markers:
     async def write(
         self, end: EndOfTransaction, partitions: Collection[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """End a transaction in these partitions; those that could not be written to are given back.
+        """End a transaction in these partitions; return those that could not be written to.
 
         A partition that is gone, or that a newer marker has reached, needs none.
         """
@@ -83,10 +83,10 @@ class Markers:
             await partition.wait_flushed(offset)
 
     def _append(self, place: TopicPartition, end: EndOfTransaction) -> tuple[Partition, int] | None:
-        """Where to wait for the disk, None if there is nothing to wait for."""
+        """Append a marker; return the partition and the offset to wait for, None if it is durable."""
         of_offsets = place.topic == OFFSETS_TOPIC
         if of_offsets:
-            # A log that is still being read back would miss the marker.
+            # A log that is still being loaded would miss the marker.
             self._group_log.check_active(place.partition)
         due = self._append_to_log(place, end)
         if of_offsets:

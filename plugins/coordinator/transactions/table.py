@@ -1,7 +1,7 @@
-"""The transactions in memory, as the log tells them: by partition of the log and transactional id.
+"""The transactions in memory, by partition of the log and transactional id.
 
-What is read back of the log is only looked at where it matters: records of one id follow each other in great
-numbers, and most ids that are at rest are never asked for again before they expire.
+What is loaded from the log is decoded only where it matters: one id has many records, and most ids whose last
+transaction has ended are not used again before they expire.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tidelog.kernel.errors import CorruptBatch
-from tidelog.plugins.coordinator.records.transactions import (
-    STATUS_AT,
-    decode_key,
-    decode_value,
-    encode_key,
-)
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.transactions.records import STATUS_AT, TYPE, TransactionChange
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
@@ -34,105 +29,131 @@ class Held(NamedTuple):
 
 
 class TransactionTable:
-    """All transactional ids, with the open transactions at hand by producer id and the decided ones by name.
+    """All transactional ids, with indexes of the open transactions and of the decided ones.
 
-    A producer id has at most one open transaction, since an id belongs to one transactional id.
+    Attributes:
+        ongoing: the open transaction of a producer id, which has one transactional id
+        prepared: transactional ids with a decision that is being carried out, and their partition
     """
 
     def __init__(self) -> None:
         self.ongoing: dict[int, Held] = {}
         self.prepared: dict[str, int] = {}
-        self._partitions: dict[int, dict[str, Transaction]] = {}
-        self._unread: dict[int, dict[bytes, bytes]] = {}
+        self._partitions: dict[int, PartitionTransactions] = {}
 
-    def __iter__(self) -> Iterator[Held]:
-        """All of them; the table may change between one and the next."""
-        unread = [(partition, key) for partition, records in self._unread.items() for key in records]
-        for partition, transactions in tuple(self._partitions.items()):
-            for transaction in tuple(transactions.values()):
-                yield Held(partition, transaction)
-        for partition, key in unread:
-            found = self._read(partition, key)
-            if found is not None:
-                yield Held(partition, found)
-
-    def load(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Remember the newest value of a key that was read back; None takes it away."""
-        unread = self._unread.setdefault(partition, {})
-        if value is None:
-            unread.pop(key, None)
-        else:
-            unread[key] = value
-
-    def loaded(self, partition: int) -> None:
-        """The partition was read to its end: what is open or decided is needed now."""
-        for key, value in tuple(self._unread.get(partition, {}).items()):
-            if len(value) <= STATUS_AT or value[STATUS_AT] in _NEEDED_AT_ONCE:
-                self._read(partition, key)
-
-    def get(self, partition: int, transactional_id: str) -> Transaction | None:
-        """The transaction of an id, None for an unknown one."""
-        found = self._partitions.get(partition, {}).get(transactional_id)
-        if found is None and self._unread.get(partition):
-            return self._read(partition, encode_key(transactional_id))
+    def partition(self, number: int) -> PartitionTransactions:
+        """Return the transactional ids in a partition of the log."""
+        found = self._partitions.get(number)
+        if found is None:
+            found = self._partitions[number] = PartitionTransactions(number, self.ongoing, self.prepared)
         return found
 
+    def __iter__(self) -> Iterator[Held]:
+        """Iterate over all transactions; the table may change between one and the next."""
+        for number, partition in tuple(self._partitions.items()):
+            for transaction in partition:
+                yield Held(number, transaction)
+
     def unfinished(self, producer_id: int) -> Held | None:
-        """The transaction of a producer that is open or decided, None if it has none."""
+        """Return the transaction of a producer that is open or decided, None if it has none."""
         held = self.ongoing.get(producer_id)
         if held is not None:
             return held
-        for transactional_id, partition in self.prepared.items():
-            transaction = self._partitions[partition][transactional_id]
-            if transaction.producer_id == producer_id:
-                return Held(partition, transaction)
+        for transactional_id, number in self.prepared.items():
+            transaction = self._partitions[number].get(transactional_id)
+            if transaction is not None and transaction.producer_id == producer_id:
+                return Held(number, transaction)
         return None
 
-    def put(self, partition: int, transaction: Transaction) -> None:
-        """What is in the log from now on."""
+    def forget(self, number: int) -> None:
+        """Drop the transactions of a partition that was deleted."""
+        partition = self._partitions.pop(number, None)
+        if partition is not None:
+            partition.clear()
+
+
+class PartitionTransactions:
+    """The transactional ids in one partition of the log; it keeps the indexes of the table up to date."""
+
+    def __init__(self, number: int, ongoing: dict[int, Held], prepared: dict[str, int]) -> None:
+        self._number = number
+        self._ongoing = ongoing
+        self._prepared = prepared
+        self._transactions: dict[str, Transaction] = {}
+        self._unread: dict[bytes, bytes] = {}
+
+    def __iter__(self) -> Iterator[Transaction]:
+        """Iterate over all transactions as of now."""
+        unread = tuple(self._unread)
+        yield from tuple(self._transactions.values())
+        for key in unread:
+            found = self._read(key)
+            if found is not None:
+                yield found
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """Return the transaction of an id, None for an unknown id."""
+        found = self._transactions.get(transactional_id)
+        if found is None and self._unread:
+            return self._read(TransactionChange(transactional_id, None).to_record().key)
+        return found
+
+    def put(self, transaction: Transaction) -> None:
+        """Set the transaction of its transactional id."""
         transactional_id = transaction.transactional_id
-        transactions = self._partitions.setdefault(partition, {})
-        self._let_go(transactions.get(transactional_id))
-        transactions[transactional_id] = transaction
+        self._unindex(self._transactions.get(transactional_id))
+        self._transactions[transactional_id] = transaction
         if transaction.state is ONGOING:
-            self.ongoing[transaction.producer_id] = Held(partition, transaction)
+            self._ongoing[transaction.producer_id] = Held(self._number, transaction)
         elif transaction.state in PREPARED:
-            self.prepared[transactional_id] = partition
+            self._prepared[transactional_id] = self._number
 
-    def remove(self, partition: int, transactional_id: str) -> None:
-        """The id is forgotten."""
-        self._let_go(self._partitions.get(partition, {}).pop(transactional_id, None))
+    def remove(self, transactional_id: str) -> None:
+        """Remove a transactional id."""
+        self._unindex(self._transactions.pop(transactional_id, None))
 
-    def forget(self, partition: int) -> None:
-        """The log's partition is gone with all that it told."""
-        self._unread.pop(partition, None)
-        for transaction in self._partitions.pop(partition, {}).values():
-            self._let_go(transaction)
+    def clear(self) -> None:
+        """Remove all transactional ids."""
+        self._unread.clear()
+        for transactional_id in tuple(self._transactions):
+            self.remove(transactional_id)
 
-    def _read(self, partition: int, key: bytes) -> Transaction | None:
-        """Decode what was read back. What is malformed or newer than this broker is logged and left out."""
-        value = self._unread.get(partition, {}).pop(key, None)
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record that is read back, without decoding it."""
         if value is None:
+            self._unread.pop(key, None)
+        else:
+            self._unread[key] = value
+
+    def end_loading(self) -> None:
+        """Decode what is open or decided; the partition was read to its end."""
+        for key, value in tuple(self._unread.items()):
+            if len(value) <= STATUS_AT or value[STATUS_AT] in _NEEDED_AT_ONCE:
+                self._read(key)
+
+    def _read(self, key: bytes) -> Transaction | None:
+        """Decode what was loaded. What is malformed or newer than this broker is logged and left out."""
+        value = self._unread.pop(key, None)
+        if value is None or (len(key) >= len(TYPE) and not key.startswith(TYPE)):
+            # Keys of other types belong to later brokers.
             return None
         try:
-            transactional_id = decode_key(key)
-            found = None if transactional_id is None else decode_value(transactional_id, value)
-        except CorruptBatch as error:
+            change = TransactionChange.from_record(key, value)
+        except UnreadableRecord as error:
             _log.error(
                 "a record of __transaction_state-%d cannot be read and is left out (key %s): %s",
-                partition,
+                self._number,
                 key[:_SHOWN_BYTES].hex(),
                 error,
             )
             return None
-        if found is not None:
-            self.put(partition, found)
-        return found
+        change.apply(self)
+        return change.transaction
 
-    def _let_go(self, transaction: Transaction | None) -> None:
+    def _unindex(self, transaction: Transaction | None) -> None:
         if transaction is None:
             return
         if transaction.state is ONGOING:
-            self.ongoing.pop(transaction.producer_id, None)
+            self._ongoing.pop(transaction.producer_id, None)
         elif transaction.state in PREPARED:
-            self.prepared.pop(transaction.transactional_id, None)
+            self._prepared.pop(transaction.transactional_id, None)

@@ -1,4 +1,4 @@
-"""What a coordinator knows of one transactional id."""
+"""The state of one transactional id."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import attrs
 
 from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
+    EndOfTransaction,
     ProducerIdentity,
     TransactionDescription,
     TransactionState,
@@ -19,20 +20,20 @@ NO_EPOCH: Final = -1
 NO_TIME: Final = -1
 MAX_EPOCH: Final = 0x7FFF
 LAST_EPOCH_GIVEN_OUT: Final = MAX_EPOCH - 1
-"""The epoch above it is kept for fencing the producer that has this one."""
+"""The epoch above it is reserved for fencing the producer that has this one."""
 
 
 @attrs.frozen
 class Transaction:
-    """A transactional id, its producer and its newest transaction; changes make a new one.
+    """A transactional id, its producer and its latest transaction; each change makes a new object.
 
     Attributes:
-        producer_id, producer_epoch: what batches and markers of this transaction bear
+        producer_id, producer_epoch: those of the batches and markers of this transaction
         previous_producer_id: that of the state before this one
-        next_producer_id: what the producer goes by after this transaction, -1 unless epochs run out
-        last_producer_epoch: what a producer that lost an answer may still say it has; not in the log
+        next_producer_id: the producer's id after this transaction, -1 unless epochs run out
+        last_producer_epoch: the epoch that a producer whose response was lost may still have; not in the log
         start_ms, last_update_ms: milliseconds since the epoch; -1 for no transaction begun
-        client_version: the transaction version that the client works by
+        client_version: the transaction version that the client uses
     """
 
     transactional_id: str
@@ -50,16 +51,21 @@ class Transaction:
 
     @property
     def producer(self) -> ProducerIdentity:
-        """Who may write in this transaction."""
+        """The only producer that may write in this transaction."""
         return ProducerIdentity(self.producer_id, self.producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to give out."""
+        """Whether the producer id has no epoch left to assign."""
         return self.producer_epoch >= LAST_EPOCH_GIVEN_OUT
 
+    def end_marker(self, coordinator_epoch: int) -> EndOfTransaction:
+        """Return what the markers of a decided transaction contain."""
+        commit = self.state is TransactionState.PREPARE_COMMIT
+        return EndOfTransaction(self.producer, commit, coordinator_epoch, self.client_version)
+
     def describe(self) -> TransactionDescription:
-        """What others are told."""
+        """Return what clients may know of it."""
         return TransactionDescription(
             self.transactional_id, self.state, self.producer, self.timeout_ms, self.start_ms, self.partitions
         )

@@ -47,8 +47,8 @@ from tidelog.plugins.coordinator.records.group_metadata import (
 from tidelog.plugins.coordinator.records.group_metadata import (
     MemberMetadata as ClassicMember,
 )
-from tidelog.plugins.coordinator.records.transactions import encode_key, encode_value
 from tidelog.plugins.coordinator.transactions import machine
+from tidelog.plugins.coordinator.transactions.records import TransactionChange
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -204,7 +204,7 @@ def decide(
     )
     decided = machine.end(begun, producer, commit=commit, version=2, now_ms=now_ms)
     assert decided is not None
-    record = StateRecord(encode_key(name), encode_value(decided))
+    record = TransactionChange.to(decided).to_record()
     write(broker, TRANSACTIONS, masked_hash(name) % COUNT, [record], now_ms)
 
 
@@ -230,7 +230,9 @@ async def fill(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             producer = await begin(broker, COMPLETE, PENDING, 1)
             await transactions.end(COMPLETE, producer, commit=True)
             await transactions.init_producer_id(GONE, LONG_MS)
-            write(broker, TRANSACTIONS, masked_hash(GONE) % COUNT, [StateRecord(encode_key(GONE), None)])
+            write(
+                broker, TRANSACTIONS, masked_hash(GONE) % COUNT, [TransactionChange(GONE, None).to_record()]
+            )
             producer = await begin(broker, PREPARED, DECIDED, 1)
             decide(broker, PREPARED, DECIDED, producer, 1, commit=True)
             producer = await begin(broker, ABORTING, COMMITTED, 2)

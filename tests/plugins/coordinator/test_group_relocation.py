@@ -25,7 +25,7 @@ from tidelog.plugins.coordinator.records.group_metadata import (
     group_metadata_key,
     group_metadata_value,
 )
-from tidelog.plugins.coordinator.transactions.unfinished import Outcome
+from tidelog.plugins.coordinator.transactions.relocation import Outcome
 
 SOURCE, TARGET = 1, 2
 GROUP = "group"

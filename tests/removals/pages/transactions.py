@@ -40,16 +40,16 @@ REMOVALS: Final = (
     ),
     Removal(
         "The decision is in the log before anything follows from it, and what a crash leaves undone is",
-        f"{_COORDINATOR}/transactions/service.py",
-        "        await self._record(partition, decided)\n        await self._complete",
-        "        self.table.put(partition, decided)\n        await self._complete",
+        f"{_COORDINATOR}/transactions/completion.py",
+        "        await self._state.record(partition, decided)\n        await self.complete",
+        "        self._state.table.partition(partition).put(decided)\n        await self.complete",
         f"{_COORDINATOR}/transactions/test_service.py::test_a_crash_at_every_write_of_an_end",
     ),
     Removal(
         "The decision is in the log before anything follows from it, and what a crash leaves undone is",
-        f"{_COORDINATOR}/transactions/service.py",
-        "            await self._complete(partition, transactional_id)\n        await self._orphans",
-        "            pass\n        await self._orphans",
+        f"{_COORDINATOR}/transactions/completion.py",
+        "prepared.items()):\n            await self.complete(partition, transactional_id)",
+        "prepared.items()):\n            pass",
         f"{_COORDINATOR}/transactions/test_service.py::test_a_crash_at_every_write_of_an_end",
     ),
     Removal(
@@ -82,10 +82,9 @@ REMOVALS: Final = (
     ),
     Removal(
         "What is promised to survive the loss of power is answered only when it is on disk",
-        f"{_COORDINATOR}/transactions/service.py",
-        "        self.table.put(partition, transaction)\n"
-        "        await self._log.committed(partition, result)",
-        "        self.table.put(partition, transaction)",
+        f"{_COORDINATOR}/transactions/state_manager.py",
+        "            change.apply(transactions)\n        await self.log.committed(partition, result)",
+        "            change.apply(transactions)",
         f"{_COORDINATOR}/transactions/test_service.py::test_nobody_is_answered_before_it_is_on_disk",
     ),
     Removal(
@@ -97,8 +96,8 @@ REMOVALS: Final = (
     ),
     Removal(
         "What is open for longer than `transaction.timeout.ms` is aborted and its producer fenced",
-        f"{_COORDINATOR}/transactions/service.py",
-        "await self._fence(partition, transaction)\n                except",
+        f"{_COORDINATOR}/transactions/timeouts.py",
+        "await self._completion.fence(partition, transaction)\n                except",
         "pass\n                except",
         f"{_COORDINATOR}/transactions/test_service.py::test_what_is_open_for_too_long_is_aborted",
     ),
@@ -119,7 +118,7 @@ REMOVALS: Final = (
     Removal(
         "A timeout has to be within `transaction.max.timeout.ms`",
         f"{_COORDINATOR}/transactions/service.py",
-        "if not 0 < timeout_ms <= self._settings.max_timeout_ms:",
+        "if not 0 < timeout_ms <= self._context.max_timeout_ms:",
         "if timeout_ms is None:",
         f"{_COORDINATOR}/transactions/test_service.py::test_timeouts_out_of_range",
     ),

@@ -22,12 +22,9 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic, Topics
 from tidelog.plugins.coordinator.log import LoadedBatch, LogReader, StateRecord
+from tidelog.plugins.coordinator.transactions.context import TransactionContext
 from tidelog.plugins.coordinator.transactions.markers import Markers
-from tidelog.plugins.coordinator.transactions.service import (
-    Surroundings,
-    Transactions,
-    TransactionSettings,
-)
+from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
@@ -166,8 +163,15 @@ class Scene:
         self.transactions = Transactions(
             self.log,
             Markers(cast("Topics", finder), self.log, NoOffsets()),
-            Surroundings(self.clock, self.allocate, lambda _: 0, lambda _: 0, lambda _: self.epoch),
-            TransactionSettings(max_timeout_ms=900_000, id_expiration_ms=EXPIRATION_MS),
+            TransactionContext(
+                clock=self.clock,
+                allocate=self.allocate,
+                partition_for=lambda _: 0,
+                partition_for_group=lambda _: 0,
+                coordinator_epoch=lambda _: self.epoch,
+                max_timeout_ms=900_000,
+                id_expiration_ms=EXPIRATION_MS,
+            ),
         )
         self.transactions.open()
 
@@ -181,7 +185,7 @@ class Scene:
             for partition in self.partitions
         ]
         self.start()
-        await self.transactions.complete_prepared()
+        await self.transactions.complete()
 
     async def allocate(self) -> int:
         """A producer id."""

@@ -170,7 +170,7 @@ class Producers(RuleBasedStateMachine):
     def time_passes(self, ms: int, crash: int | None) -> None:
         """Transactions that are open for too long are aborted."""
         self.scene.clock.advance(ms)
-        self.try_to(self.scene.transactions.abort_overdue, crash)
+        self.try_to(self.scene.transactions.timeouts.abort_overdue, crash)
 
     @rule()
     def crash_and_start(self) -> None:
@@ -196,7 +196,7 @@ class Producers(RuleBasedStateMachine):
 
     @invariant()
     def nothing_holds_readers_back_but_what_is_open(self) -> None:
-        transactions = [held.transaction for held in self.scene.transactions.table]
+        transactions = [held.transaction for held in self.scene.transactions.state.table]
         assert not any(transaction.state in PREPARED for transaction in transactions)
         open_in = {
             place
@@ -213,12 +213,10 @@ class Producers(RuleBasedStateMachine):
         again = Scene()
         again.log.batches = self.scene.log.batches
         again.start()
-        known = {
-            held.transaction.transactional_id: held.transaction for held in self.scene.transactions.table
-        }
-        for held in again.transactions.table:
-            kept = attrs.evolve(known[held.transaction.transactional_id], last_producer_epoch=-1)
-            assert held.transaction == kept
+        known = {held.transaction.transactional_id: held for held in self.scene.transactions.state.table}
+        for _, loaded in again.transactions.state.table:
+            held = known[loaded.transactional_id]
+            assert loaded == attrs.evolve(held.transaction, last_producer_epoch=-1)
 
 
 Producers.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)

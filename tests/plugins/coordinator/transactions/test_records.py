@@ -1,4 +1,4 @@
-"""Records of the transaction log: Kafka's bytes, both ways."""
+"""`TransactionChange`: Kafka's bytes, both ways."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.records.transactions import (
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.transactions.records import TransactionChange, TransactionLogValue
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
+from tidelog.plugins.protocol_kafka.codecs import encode
 
 ID = st.integers(0, 2**63 - 1)
 EPOCH = st.integers(0, 2**15 - 1)
@@ -39,17 +35,34 @@ TRANSACTIONS = st.builds(
 )
 
 
+def value_of(transaction: Transaction, version: int = 1) -> bytes:
+    """The value that is written, or that a broker with that version would write."""
+    value = TransactionChange.to(transaction).value()
+    assert value is not None
+    assert isinstance(value.message, TransactionLogValue)
+    return version.to_bytes(2) + encode(value.message, version)
+
+
+def read(value: bytes, transactional_id: str = "tx") -> Transaction | None:
+    """The transaction of a value."""
+    return TransactionChange.from_record(
+        TransactionChange(transactional_id, None).to_record().key, value
+    ).transaction
+
+
 @given(st.text(max_size=20))
-def test_a_key_comes_back(transactional_id: str) -> None:
-    assert decode_key(encode_key(transactional_id)) == transactional_id
+def test_from_record_reads_a_tombstone(transactional_id: str) -> None:
+    tombstone = TransactionChange(transactional_id, None)
+    assert TransactionChange.from_record(*tombstone.to_record()) == tombstone
 
 
 @given(TRANSACTIONS)
-def test_a_transaction_comes_back(transaction: Transaction) -> None:
-    assert decode_value("orders", encode_value(transaction)) == transaction
+def test_from_record_reads_what_to_record_wrote(transaction: Transaction) -> None:
+    change = TransactionChange.to(transaction)
+    assert TransactionChange.from_record(*change.to_record()) == change
 
 
-def test_the_bytes_are_those_of_kafka() -> None:
+def test_to_record_writes_the_bytes_of_kafka() -> None:
     transaction = Transaction(
         "tx",
         5,
@@ -61,8 +74,10 @@ def test_the_bytes_are_those_of_kafka() -> None:
         last_update_ms=2,
         client_version=2,
     )
-    assert encode_key("tx") == b"\0\0\0\x02tx"
-    assert encode_value(transaction) == (
+    key, value = TransactionChange.to(transaction).to_record()
+    assert key == b"\0\0\0\x02tx"
+    assert value == value_of(transaction)
+    assert value == (
         b"\0\x01"
         b"\0\0\0\0\0\0\0\x05"
         b"\0\x03"
@@ -73,7 +88,7 @@ def test_the_bytes_are_those_of_kafka() -> None:
         b"\0\0\0\0\0\0\0\x01"
         b"\x01\x02\x02\0\x02"
     )
-    assert encode_value(transaction, 0) == (
+    assert value_of(transaction, 0) == (
         b"\0\0"
         b"\0\0\0\0\0\0\0\x05"
         b"\0\x03"
@@ -87,32 +102,28 @@ def test_the_bytes_are_those_of_kafka() -> None:
 
 def test_an_empty_transaction_has_no_list_of_partitions() -> None:
     empty = Transaction("tx", 5, 0, 60_000, TransactionState.EMPTY, last_update_ms=7)
-    assert b"\0\0\xea\x60\0\0" in encode_value(empty)
-    assert decode_value("tx", encode_value(empty)) == empty
+    assert b"\0\0\xea\x60\0\0" in value_of(empty)
+    assert read(value_of(empty)) == empty
 
 
-def test_a_key_that_is_newer_than_this_broker_is_passed_over() -> None:
-    assert decode_key(b"\0\x01whatever") is None
-
-
-def test_a_value_that_is_newer_than_this_broker_is_refused_by_its_version() -> None:
-    with pytest.raises(CorruptBatch, match="'tx' has version 2; this broker knows versions up to 1"):
-        decode_value("tx", b"\0\x02whatever")
+def test_from_record_refuses_a_newer_value_by_its_version() -> None:
+    with pytest.raises(UnreadableRecord, match="TransactionLogValue v2: this broker knows versions 0 to 1"):
+        read(b"\0\x02whatever")
 
 
 def test_more_behind_a_value_is_for_later_brokers() -> None:
-    value = encode_value(Transaction("tx", 5, 0, 60_000, TransactionState.EMPTY, last_update_ms=7))
+    value = value_of(Transaction("tx", 5, 0, 60_000, TransactionState.EMPTY, last_update_ms=7))
     later = value[:-1] + b"\1\x09\2ab"
-    assert decode_value("tx", later + b"more") == decode_value("tx", value)
+    assert read(later + b"more") == read(value)
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\0\0\x05abc"])
-def test_a_broken_key(key: bytes) -> None:
-    with pytest.raises(CorruptBatch):
-        decode_key(key)
+def test_from_record_refuses_a_malformed_key(key: bytes) -> None:
+    with pytest.raises(UnreadableRecord):
+        TransactionChange.from_record(key, None)
 
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\0\x01abc", b"\0\0" + bytes(14) + b"\x63" + bytes(20)])
-def test_a_broken_value(value: bytes) -> None:
-    with pytest.raises(CorruptBatch):
-        decode_value("tx", value)
+def test_from_record_refuses_a_malformed_value(value: bytes) -> None:
+    with pytest.raises(UnreadableRecord):
+        read(value)

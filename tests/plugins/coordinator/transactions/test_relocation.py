@@ -27,9 +27,9 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.coordination.transactions import TransactionState
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
-from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
+from tidelog.plugins.coordinator.log import LoadedBatch
 from tidelog.plugins.coordinator.log.log_image import LogImage
-from tidelog.plugins.coordinator.records.transactions import encode_key, encode_value
+from tidelog.plugins.coordinator.transactions.records import TransactionChange
 from tidelog.plugins.coordinator.transactions.relocation import TransactionRelocation
 from tidelog.plugins.coordinator.transactions.table import Held
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
@@ -53,8 +53,8 @@ def known(producer_id: int, state: TransactionState) -> Transaction:
 def image(transaction: Transaction | None, timestamp_ms: int) -> LogImage:
     """Return an image with that transaction, or with a tombstone."""
     image = LogImage()
-    value = None if transaction is None else encode_value(transaction)
-    image.apply(LoadedBatch(0, [(encode_key(NAME), value)], timestamp_ms=timestamp_ms))
+    record = TransactionChange(NAME, transaction).to_record()
+    image.apply(LoadedBatch(0, [record], timestamp_ms=timestamp_ms))
     return image
 
 
@@ -78,20 +78,23 @@ def image(transaction: Transaction | None, timestamp_ms: int) -> LogImage:
 async def test_which_of_two_stays(
     ours: Transaction, theirs: Transaction | None, ours_is_newer: bool, outcome: str
 ) -> None:
-    orphans: list[Held] = []
-    policy = TransactionRelocation(lambda _: TARGET, orphans.append)
+    superseded: list[Held] = []
+    policy = TransactionRelocation(lambda _: TARGET, superseded.append)
     times = (NEWER_MS, OLDER_MS) if ours_is_newer else (OLDER_MS, NEWER_MS)
     move = await policy.plan(SOURCE, image(ours, times[0]), TARGET, image(theirs, times[1]))
     copied = [(each.timestamp_ms, list(each.records)) for each in move.copies]
-    expected = [(times[0], [StateRecord(encode_key(NAME), encode_value(ours))])]
+    expected = [(times[0], [TransactionChange.to(ours).to_record()])]
     assert copied == (expected if outcome == "moved" else [])
-    assert list(move.removed) == ([] if outcome == "completed" else [encode_key(NAME)])
-    assert orphans == ([Held(SOURCE, ours)] if outcome == "completed" else [])
+    assert list(move.removed) == (
+        [] if outcome == "completed" else [TransactionChange(NAME, None).to_record().key]
+    )
+    assert superseded == ([Held(SOURCE, ours)] if outcome == "completed" else [])
 
 
 def is_known_in(broker: Broker, partition: int) -> bool:
     """Whether a partition has a value for the id of the open transaction."""
-    return any(key == encode_key(OPEN) for key, _, _ in image_of(broker, TRANSACTIONS, partition).live())
+    open_key = TransactionChange(OPEN, None).to_record().key
+    return any(key == open_key for key, _, _ in image_of(broker, TRANSACTIONS, partition).live())
 
 
 async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
@@ -104,7 +107,7 @@ async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
     newer = Transaction(OPEN, 4000, 0, 60_000, EMPTY, last_update_ms=1)
     with misplacing.earlier_version(monkeypatch):
         async with running_broker(settings(data)) as broker:
-            record = StateRecord(encode_key(OPEN), encode_value(newer))
+            record = TransactionChange.to(newer).to_record()
             write(broker, TRANSACTIONS, home, [record], broker.clock() + HALF_AN_HOUR_MS)
     for _ in range(2):
         async with running_broker(settings(data)) as broker:

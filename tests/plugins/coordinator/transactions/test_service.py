@@ -135,10 +135,10 @@ async def test_an_open_transaction_outlives_a_crash(scene: Scene) -> None:
 async def test_what_is_open_for_too_long_is_aborted(scene: Scene) -> None:
     producer = await begun(scene)
     scene.clock.advance(TIMEOUT_MS)
-    await scene.transactions.abort_overdue()
+    await scene.transactions.timeouts.abort_overdue()
     assert scene.transactions.describe("orders").state is TransactionState.ONGOING
     scene.clock.advance(1)
-    await scene.transactions.abort_overdue()
+    await scene.transactions.timeouts.abort_overdue()
     assert scene.transactions.describe("orders").state is TransactionState.COMPLETE_ABORT
     with pytest.raises(ProducerFenced):
         await scene.transactions.add_partitions("orders", producer, (HERE,))
@@ -190,10 +190,10 @@ async def test_a_partition_that_refuses_its_marker_gets_it_later(scene: Scene) -
     end_offset = scene.partitions[HERE.partition].log_end_offset
     with pytest.raises(ConcurrentTransactions):
         await scene.transactions.add_partitions("orders", ProducerIdentity(*producer), (HERE,))
-    await scene.transactions.complete_prepared()
+    await scene.transactions.complete()
     assert scene.partitions[HERE.partition].log_end_offset == end_offset, "its marker is not repeated"
     scene.partitions[THERE.partition].offline = None
-    await scene.transactions.complete_prepared()
+    await scene.transactions.complete()
     assert scene.transactions.describe("orders").state is TransactionState.COMPLETE_COMMIT
     assert scene.committed() == [[b"1"], [b"2"], []]
 
@@ -211,7 +211,7 @@ async def test_what_the_log_refuses_has_not_happened(scene: Scene) -> None:
     scene.log.close()
     with pytest.raises(NotCoordinator):
         await scene.transactions.end("orders", producer, commit=True, version=2)
-    scene.log.open(scene.transactions)
+    scene.log.open(scene.transactions.state)
     assert scene.transactions.describe("orders").state is TransactionState.ONGOING
     assert scene.committed() == [[], [], []]
 
@@ -220,10 +220,10 @@ async def test_ids_that_nobody_uses_are_forgotten(scene: Scene) -> None:
     await scene.transactions.init_producer_id("unused", TIMEOUT_MS)
     await begun(scene)
     scene.clock.advance(EXPIRATION_MS - 1)
-    await scene.transactions.remove_expired()
+    await scene.transactions.timeouts.remove_expired()
     assert len(await scene.transactions.list(TransactionFilter())) == 2
     scene.clock.advance(1)
-    await scene.transactions.remove_expired()
+    await scene.transactions.timeouts.remove_expired()
     await scene.recover()
     assert [found.transactional_id for found in await scene.transactions.list(TransactionFilter())] == [
         "orders"
