@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import click
 
     from tidelog.kernel.config import ConfigKey
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
@@ -29,6 +32,11 @@ PROJECT = "tidelog"
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def tidelog_hookspecs() -> Iterable[ModuleType]:  # type: ignore[empty-body]
+    """Modules that declare hooks of the plugin's own, which other plugins may implement."""
 
 
 @hookspec
@@ -47,7 +55,7 @@ def tidelog_index_formats() -> Iterable[IndexFormat]:  # type: ignore[empty-body
 
 
 @hookspec
-def tidelog_wire_codecs() -> Iterable[WireCodec]:  # type: ignore[empty-body]
+def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:  # type: ignore[empty-body]
     """Wire protocols that a listener can speak."""
 
 

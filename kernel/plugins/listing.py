@@ -70,7 +70,7 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
     offers: dict[str, list[Offer]] = {candidate.name: [] for candidate in plugins.candidates}
     added: dict[str, list[str]] = {candidate.name: [] for candidate in plugins.candidates}
     for hook, seam in _NAMED_SEAMS.items():
-        for plugin, items in plugins.ask(hook):
+        for plugin, items in plugins.offered(hook):
             offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
     for hook, seam in _NAMELESS_SEAMS.items():
         for plugin in plugins.implementers(hook):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import cast
 
 import pluggy
 
@@ -30,10 +32,19 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(builtin, name=builtin.NAME)
-    for name, candidate in candidates.items():
-        if name not in blocked:
-            _register(manager, candidate)
-    return Plugins(manager, tuple(candidates.values()), blocked)
+    wanted = [candidate for name, candidate in candidates.items() if name not in blocked]
+    for candidate in wanted:
+        _register(manager, candidate)
+    plugins = Plugins(manager, tuple(candidates.values()), blocked)
+    by_module = {manager.get_plugin(candidate.name): candidate for candidate in wanted}
+    try:
+        _add_hookspecs(manager, plugins)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        raise _misfit(by_module[error.plugin], error) from error
+    for module, candidate in by_module.items():
+        _refuse_without_hooks(manager, module, candidate)
+    return plugins
 
 
 def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins]:
@@ -60,14 +71,25 @@ def load_wanted_plugins(sources: Sources) -> Plugins:
 
 
 def _register(manager: pluggy.PluginManager, candidate: Candidate) -> None:
-    module = candidate.load()
     try:
-        manager.register(module, name=candidate.name)
-        manager.check_pending()
+        manager.register(candidate.load(), name=candidate.name)
     except (pluggy.PluginValidationError, ValueError) as error:
-        raise PluginError(
-            f"The plugin {candidate} does not fit the hooks of this version: {_first_line(error)}"
-        ) from error
+        raise _misfit(candidate, error) from error
+
+
+def _add_hookspecs(manager: pluggy.PluginManager, plugins: Plugins) -> None:
+    """Add the hooks that plugins declare themselves."""
+    for plugin, modules in plugins.ask("tidelog_hookspecs"):
+        for module in modules:
+            try:
+                manager.add_hookspecs(cast("ModuleType", module))
+            except ValueError as error:
+                raise PluginError(
+                    f"The plugin {plugin} hands over {module!r}, which declares no hook."
+                ) from error
+
+
+def _refuse_without_hooks(manager: pluggy.PluginManager, module: object, candidate: Candidate) -> None:
     if not manager.get_hookcallers(module):
         raise PluginError(
             f"The plugin {candidate} implements no hook. Its hooks have to be functions in the module "
@@ -75,5 +97,7 @@ def _register(manager: pluggy.PluginManager, candidate: Candidate) -> None:
         )
 
 
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _misfit(candidate: Candidate, reason: object) -> PluginError:
+    return PluginError(
+        f"The plugin {candidate} does not fit the hooks of this version: {' '.join(str(reason).split())}"
+    )

@@ -164,6 +164,11 @@ class Plugins:
                     f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}"
                 ) from error
 
+    def offered(self, hook: str) -> Iterator[tuple[str, list[object]]]:
+        """As `ask`, for a hook that takes no argument, or the plugins."""
+        takes_plugins = hook == "tidelog_wire_codecs"
+        return self.ask(hook, plugins=self) if takes_plugins else self.ask(hook)
+
     def implementers(self, hook: str) -> list[str]:
         """Names of the plugins that implement a hook, in the order of loading."""
         return [item.plugin_name for item in self._callees(hook)]
@@ -188,7 +193,7 @@ class Plugins:
     def _by_name(self, seam: str, hook: str) -> dict[str, object]:
         found: dict[str, object] = {}
         owners: dict[str, str] = {}
-        for plugin, handed_over in self.ask(hook):
+        for plugin, handed_over in self.offered(hook):
             for item in handed_over:
                 name = getattr(item, "name", None)
                 if not isinstance(name, str):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.events import Events
+    from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.kernel.seams.topics import Topics
 
@@ -38,6 +39,11 @@ class BrokerContext(Protocol):
     @property
     def events(self) -> Events:
         """What happens to topics, partitions and configuration."""
+        ...
+
+    @property
+    def plugins(self) -> PluginHooks:
+        """The hooks of all plugins, to ask for those that a plugin declares itself."""
         ...
 
     def request_stop(self) -> None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.hookspecs import hookimpl
-from tidelog.kernel.seams.wire import WireCodec
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.plugins import PluginHooks
+    from tidelog.kernel.seams.wire import WireCodec
 
 
 @hookimpl
-def tidelog_wire_codecs() -> Iterable[WireCodec]:
+def tidelog_hookspecs() -> Iterable[ModuleType]:
+    """The hook by which other plugins add APIs."""
+    from tidelog.plugins.protocol_kafka import hookspecs
+
+    return [hookspecs]
+
+
+@hookimpl
+def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
     """The codec `kafka`."""
     from tidelog.plugins.protocol_kafka.codec import KafkaCodec
 
-    return [KafkaCodec()]
+    return [KafkaCodec(plugins)]

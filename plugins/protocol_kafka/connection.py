@@ -27,7 +27,7 @@ from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import MAX_MESSAGE_BYTES, RequestContext
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
-from tidelog.plugins.protocol_kafka.routes import ROUTES, Route
+from tidelog.plugins.protocol_kafka.routes import Route, Routes
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.wire import WireContext
@@ -44,8 +44,9 @@ CORRELATION_ID_BYTES = 4
 class KafkaConnection:
     """Protocol state of one client."""
 
-    def __init__(self, broker: WireContext, peer: Peer) -> None:
-        self._context = RequestContext(broker, peer)
+    def __init__(self, broker: WireContext, peer: Peer, routes: Routes) -> None:
+        self._routes = routes
+        self._context = RequestContext(broker, peer, routes.served)
         self._buffer = ReceiveBuffer(broker.config[keys.SOCKET_REQUEST_MAX_BYTES])
 
     def receive_buffer(self) -> memoryview:
@@ -70,10 +71,10 @@ class KafkaConnection:
 
     def _serve(self, frame: memoryview) -> Parts | Awaitable[Parts]:
         try:
-            header = parse_request_header(frame)
+            header = parse_request_header(frame, self._routes.first_flexible)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
-        route = ROUTES[header.api_key, header.api_version]
+        route = self._routes[header.api_key, header.api_version]
         try:
             # As in Kafka, nobody minds bytes behind the request.
             request, _ = route.decode(frame, header.body_position)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -17,16 +18,26 @@ MAX_MESSAGE_CHARACTERS = 1000
 """What a peer sent may be part of a message, and a string of the protocol holds 32,767 bytes."""
 
 
+class ServedVersions(NamedTuple):
+    """The versions of one API that are served."""
+
+    key: int
+    min_version: int
+    max_version: int
+
+
 @attrs.define
 class RequestContext:
     """The broker, the peer, and of the request under way its client id and its version of the API.
 
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
-    needs of `client_id` and `api_version` and finds it unchanged afterwards.
+    needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
+    announces.
     """
 
     broker: WireContext
     peer: Peer
+    served: Sequence[ServedVersions] = ()
     client_id: str | None = None
     api_version: int = 0
     message_bytes_left: int = MAX_MESSAGE_BYTES

@@ -1,20 +1,25 @@
 """Which APIs are served, in which versions, and by which handler.
 
 Handlers and their messages are imported at the first request of their API, so that a broker starts without
-them. ApiVersions is answered from this table: what is not in it is not claimed.
+them. ApiVersions is answered from this table and from the APIs that other plugins add: what is in neither is
+not claimed.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tidelog.kernel.seams.storage import Region
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import small_decoder, small_encoder
-from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.context import RequestContext, ServedVersions
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
+from tidelog.plugins.protocol_kafka.messages.header import FIRST_FLEXIBLE, NEVER
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.apis import KafkaApi
 
 NO_TAGGED_FIELDS = b"\0"
 HANDLERS = "tidelog.plugins.protocol_kafka.handlers"
@@ -104,21 +109,50 @@ class Route(NamedTuple):
 class Routes(dict[tuple[int, int], Route]):
     """Routes by API key and version, each found when it is first asked for and kept if it is served.
 
-    All connections share `ROUTES`. Raises what `find_route` raises.
+    All connections of a codec share one. Raises what `find_route` raises.
     """
 
+    def __init__(self, added: Iterable[KafkaApi] = ()) -> None:
+        """`added` are the APIs that other plugins serve."""
+        super().__init__()
+        self._added = {api.key: api for api in added}
+        spans = [(api.key, api.versions) for api in self._added.values()]
+        self.served = (
+            *(ServedVersions(api.key, api.min_version, api.max_version) for api in SERVED.values()),
+            *(ServedVersions(key, versions.low, versions.high) for key, versions in spans),
+        )
+        self.first_flexible: Mapping[int, int] = {
+            **FIRST_FLEXIBLE,
+            **{key: NEVER if span.flexible is None else span.flexible for key, span in spans},
+        }
+
     def __missing__(self, asked: tuple[int, int]) -> Route:
-        route = find_route(*asked)
+        added = self._added.get(asked[0])
+        route = find_route(*asked) if added is None else _added_route(added, asked[1])
         if route.version == asked[1]:
             self[asked] = route
         return route
 
 
-ROUTES = Routes()
+def _added_route(api: KafkaApi, version: int) -> Route:
+    span = api.versions
+    if not span.covers(version):
+        raise _not_served(api.name, version, span.low, span.high)
+    return Route(
+        api.name,
+        version,
+        small_decoder(api.request, version),
+        api.handle,
+        api.response,
+        small_encoder(api.response, version),
+        NO_TAGGED_FIELDS if span.is_flexible(version) else b"",
+        api.abandonable,
+        api.request,
+    )
 
 
 def find_route(api_key: int, version: int) -> Route:
-    """The route of a request.
+    """Return the route of a request of one of Kafka's APIs.
 
     Raises:
         ProtocolViolation: the API or its version is not served; as in Kafka the connection is closed,
@@ -131,12 +165,15 @@ def find_route(api_key: int, version: int) -> Route:
     if not served.min_version <= version <= served.max_version:
         if api is API_VERSIONS:
             return _unsupported_api_versions(api, served)
-        raise ProtocolViolation(
-            f"version {version} of {api.name} is not served here, "
-            f"versions {served.min_version} to {served.max_version} are"
-        )
+        raise _not_served(api.name, version, served.min_version, served.max_version)
     decode, handle = small_decoder(api.request_class, version), _handler(served.module, "handle")
     return _route(api, version, decode, handle, abandonable=served.abandonable)
+
+
+def _not_served(name: str, version: int, lowest: int, highest: int) -> ProtocolViolation:
+    return ProtocolViolation(
+        f"version {version} of {name} is not served here, versions {lowest} to {highest} are"
+    )
 
 
 def _unsupported_api_versions(api: Api, served: Served) -> Route:

@@ -47,6 +47,13 @@ def examples_of(page: str) -> list[Example]:
     return found
 
 
+def example_of_hook(hook: str) -> str:
+    """The plugin that docs/hooks.md shows for a hook."""
+    section = (DOCS / "hooks.md").read_text().partition(f"\n## `{hook}(")[2].partition("\n## ")[0]
+    (source,) = [block["text"] for block in _BLOCK.finditer(section)]
+    return source
+
+
 def run_example(example: Example, folder: Path) -> None:
     """Do what the page says, in `folder`; the output has to match where the page shows any."""
     if example.file_name is not None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+import trio
 from click.testing import CliRunner
 
 from tests.deadlines import DEADLINE_S
-from tests.docs.examples import examples_of
+from tests.docs.examples import example_of_hook
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
 from tidelog.kernel.seams.coordination.offsets import (
@@ -24,11 +27,18 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
+from tidelog.plugins.protocol_kafka.codecs import decode, encode
+from tidelog.plugins.protocol_kafka.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
 
 Example = Callable[[str], str]
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -37,8 +47,7 @@ def example(tmp_path: Path) -> Generator[Example]:
     with import_folder(tmp_path) as folder:
 
         def make(hook: str) -> str:
-            (source,) = [block.text for block in examples_of("hooks.md") if f"def {hook}(" in block.text]
-            folder.module(f"example_{hook}", source)
+            folder.module(f"example_{hook}", example_of_hook(hook))
             return f"example_{hook}"
 
         yield make
@@ -134,26 +143,67 @@ async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCapt
     caplog.set_level(logging.INFO)
     plugin = example("tidelog_background_tasks")
     async with running_broker({"plugins": plugin}) as broker:
-        await broker.topics.ensure("t")
         task = broker.plugins.background_tasks(broker)[-1]
-        assert isinstance(task, PeriodicTask)
-        assert (task.name, task.interval_ms, task.jitter_ms) == ("count-topics", 60_000, 1_000)
-        await task.run()
-        assert broker.tasks.statistics()["count-topics"].failures == 0
-    ready, *counted, ended = [record for record in caplog.records if record.name == plugin]
-    assert ready.message == "the broker is about to serve"
-    assert vars(counted[-1])["topics"] == 1
-    assert ended.message == "the broker has served its last request"
+        assert (task.name, type(task)) == ("closing-time", LifespanTask)
+        assert plugin not in {record.name for record in caplog.records}
+        assert broker.tasks.statistics()["closing-time"].runs == 0
+    assert [record.message for record in caplog.records if record.name == plugin] == [
+        "the last request is answered"
+    ]
+    assert broker.tasks.statistics()["closing-time"].failures == 0
 
 
 async def test_tidelog_event_listeners(example: Example) -> None:
     plugin = example("tidelog_event_listeners")
     async with running_broker({"plugins": plugin}) as broker:
-        names: set[str] = sys.modules[plugin].inventory.names
         for name in ("a", "b"):
             await broker.topics.ensure(name)
         await broker.topics.delete("a")
-        assert names == {"b"}
+        assert sys.modules[plugin].names == {"b"}
+
+
+def ask_api(connection: socket.socket, key: int, version: int, request: object, answer: type[T]) -> T:
+    """A request of an API whose versions from 1 on are flexible, and its answer."""
+    tags = b"\0" if version else b""
+    frame = struct.pack(">hhih", key, version, 7, -1) + tags + encode(request, version)
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+    (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+    response = connection.recv(size, socket.MSG_WAITALL)
+    assert response[: 4 + len(tags)] == struct.pack(">i", 7) + tags
+    return decode(answer, version, response[4 + len(tags) :])
+
+
+def test_tidelog_kafka_apis(example: Example) -> None:
+    plugin = example("tidelog_kafka_apis")
+    with broker_in_thread({"plugins": plugin}) as running:
+        trio.from_thread.run(running.broker.topics.ensure, "t", trio_token=running.token)
+        (partition,) = running.broker.topics.get("t").partitions
+        trio.from_thread.run_sync(partition.append, make_batch([b"a", b"b"]), trio_token=running.token)
+        module = sys.modules[plugin]
+        host, _, port = running.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=DEADLINE_S) as connection:
+            served = ask_api(connection, 18, 0, ApiVersionsRequest(), ApiVersionsResponse)
+            assert ApiVersion(api_key=20_000, min_version=0, max_version=1) in served.api_keys
+            for version in (0, 1):
+                for topic, code, records in (("t", 0, 2), ("u", 3, -1)):
+                    request = module.TideLevelRequest(topic=topic)
+                    answer = ask_api(connection, 20_000, version, request, module.TideLevelResponse)
+                    assert (answer.error_code, answer.records) == (code, records)
+
+
+def test_tidelog_hookspecs(example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    plugin = example("tidelog_hookspecs")
+    tmp_path.joinpath("polite.py").write_text(
+        "from tidelog.kernel import hookimpl\n"
+        "@hookimpl\n"
+        "def tidelog_greetings():\n"
+        "    return ['good morning']\n"
+    )
+    with broker_in_thread({"plugins": f"polite,{plugin}"}):
+        assert "polite says good morning" in caplog.messages
+    with pytest.raises(PluginError, match=r"The plugin polite .* unknown hook 'tidelog_greetings'"):
+        configure({"plugins": "polite"})
 
 
 def test_tidelog_commands(example: Example) -> None:

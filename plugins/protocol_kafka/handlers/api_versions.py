@@ -18,7 +18,6 @@ from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersionsResponse,
 )
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.protocol_kafka.routes import SERVED
 
 SOFTWARE_SINCE = 3
 TARGET_SINCE = 5
@@ -37,7 +36,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     features = served_features(context.broker)
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=_served(),
+        api_keys=_served(context),
         supported_features=supported(features, version),
         finalized_features_epoch=FINALIZED_EPOCH if features else NO_EPOCH,
         finalized_features=finalized(features),
@@ -46,13 +45,13 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 
 def handle_unsupported_version(context: RequestContext, request: None) -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is not served: try again with one of these (KIP-511)."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served(context))
 
 
-def _served() -> list[ApiVersion]:
+def _served(context: RequestContext) -> list[ApiVersion]:
     return [
         ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
-        for api in SERVED.values()
+        for api in context.served
     ]
 
 

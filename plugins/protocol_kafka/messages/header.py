@@ -11,6 +11,7 @@ Source: the protocol guide; KIP-482; KIP-511.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -21,10 +22,11 @@ from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 _REQUEST: Final = struct.Struct(">hhih")
 _RESPONSE: Final = struct.Struct(">i")
-_NEVER: Final = 0x8000
-_FIRST_FLEXIBLE: Final = {
-    key: _NEVER if api.versions.flexible is None else api.versions.flexible for key, api in APIS.items()
+NEVER: Final = 0x8000
+FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
+    key: NEVER if api.versions.flexible is None else api.versions.flexible for key, api in APIS.items()
 }
+"""API key → the first version whose headers have tagged fields."""
 
 
 @attrs.define(weakref_slot=False)
@@ -41,8 +43,10 @@ class RequestHeader:
     body_position: int
 
 
-def parse_request_header(frame: bytes | memoryview) -> RequestHeader:
-    """The header at the start of a request (without its size).
+def parse_request_header(
+    frame: bytes | memoryview, first_flexible: Mapping[int, int] = FIRST_FLEXIBLE
+) -> RequestHeader:
+    """Return the header at the start of a request (without its size); `first_flexible` is by API key.
 
     Raises:
         DecodeError: the frame ends too early, or the client id is broken.
@@ -54,7 +58,7 @@ def parse_request_header(frame: bytes | memoryview) -> RequestHeader:
         if length >= 0:
             position += length
             client_id = bytes(frame[10:position]).decode()
-        if version >= _FIRST_FLEXIBLE.get(key, _NEVER):
+        if version >= first_flexible.get(key, NEVER):
             position = skip_tagged_fields(frame, position + 1, frame[position], len(frame))
     except (struct.error, IndexError, Malformed, UnicodeDecodeError) as fault:
         raise _broken("RequestHeader", fault) from None

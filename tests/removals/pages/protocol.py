@@ -20,8 +20,8 @@ REMOVALS: Final = (
     Removal(
         "ApiVersions tells the table above",
         f"{_HANDLERS}/api_versions.py",
-        "for api in SERVED.values()",
-        "for api in [*SERVED.values()][1:]",
+        "for api in context.served",
+        "for api in context.served[1:]",
         f"{_HANDLERS}/test_api_versions.py::test_every_version_tells_what_is_served",
     ),
     Removal(

@@ -14,7 +14,7 @@ from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 from tidelog.plugins.protocol_kafka.messages.api import Api
 from tidelog.plugins.protocol_kafka.messages.frames import encode_request
 from tidelog.plugins.protocol_kafka.messages.header import parse_response_header
-from tidelog.plugins.protocol_kafka.routes import SERVED
+from tidelog.plugins.protocol_kafka.routes import SERVED, Routes
 
 PEER = Peer("127.0.0.1", 4711, "PLAINTEXT")
 CORRELATION_ID = 77
@@ -48,7 +48,7 @@ class Client:
 
     def __init__(self, broker: Broker, peer: Peer = PEER) -> None:
         self.broker = broker
-        self.wire = KafkaConnection(broker, peer)
+        self.wire = KafkaConnection(broker, peer, Routes())
 
     def receive(self, data: bytes) -> None:
         """These bytes come from the socket."""

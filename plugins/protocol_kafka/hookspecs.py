@@ -1,0 +1,16 @@
+"""The hooks that this plugin declares, which other plugins may implement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookspec
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.apis import KafkaApi
+
+
+@hookspec
+def tidelog_kafka_apis() -> Iterable[KafkaApi]:  # type: ignore[empty-body]
+    """API keys of the Kafka protocol that the plugin serves, with their messages."""

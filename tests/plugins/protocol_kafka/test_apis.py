@@ -1,0 +1,80 @@
+"""APIs that other plugins add: what is refused, and how they are routed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.errors import PluginError
+from tidelog.kernel.seams.wire import ProtocolViolation
+from tidelog.plugins.protocol_kafka.apis import KafkaApi, RequestContext, checked_apis
+from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int16, int32, struct
+from tidelog.plugins.protocol_kafka.routes import NO_TAGGED_FIELDS, SERVED, Routes
+
+
+@struct(VersionSpan(1, 2, flexible=2))
+class EchoRequest:
+    number: int = int32()
+
+
+@struct(VersionSpan(1, 2, flexible=2))
+class EchoResponse:
+    error_code: int = int16()
+    number: int = int32()
+
+
+@struct(VersionSpan(0, 2, flexible=2))
+class OtherResponse:
+    error_code: int = int16()
+
+
+def handle(context: RequestContext, request: EchoRequest) -> EchoResponse:
+    return EchoResponse(error_code=0, number=request.number)
+
+
+def echo(key: int = 20_000) -> KafkaApi:
+    return KafkaApi(key, "Echo", EchoRequest, EchoResponse, handle)
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (1, "API key 1 is that of Kafka's Fetch"),
+        (-1, "API key -1 is not between 0 and 32767"),
+        (2**15, "API key 32768 is not between 0 and 32767"),
+    ],
+)
+def test_kafka_api_refuses_a_key_that_no_plugin_can_have(key: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        echo(key)
+
+
+def test_kafka_api_refuses_messages_of_different_versions() -> None:
+    with pytest.raises(ValueError, match="the request and the response of Echo have different versions"):
+        KafkaApi(20_000, "Echo", EchoRequest, OtherResponse, handle)
+
+
+def test_kafka_api_refuses_a_class_that_is_no_message() -> None:
+    with pytest.raises(TypeError, match="str is not a message"):
+        KafkaApi(20_000, "Echo", str, EchoResponse, handle)
+
+
+def test_checked_apis_refuses_one_key_of_two_plugins() -> None:
+    assert [api.key for api in checked_apis([("one", [echo(20_001), echo()])])] == [20_001, 20_000]
+    with pytest.raises(PluginError, match="The plugins one and two both serve API key 20000; block one of"):
+        checked_apis([("one", [echo()]), ("two", [echo()])])
+
+
+def test_checked_apis_refuses_what_is_no_api() -> None:
+    with pytest.raises(PluginError, match="The plugin one hands over 5, which is no API of the protocol"):
+        checked_apis([("one", [5])])
+
+
+def test_routes_serve_an_added_api_in_the_versions_of_its_messages() -> None:
+    routes = Routes([echo()])
+    assert routes.served[-1] == (20_000, 1, 2)
+    assert len(routes.served) == len(SERVED) + 1
+    assert [routes[20_000, version].header_tags for version in (1, 2)] == [b"", NO_TAGGED_FIELDS]
+    assert routes.first_flexible[20_000] == 2
+    for version in (-1, 0, 3):
+        with pytest.raises(ProtocolViolation, match="of Echo is not served here, versions 1 to 2 are"):
+            _ = routes[20_000, version]
