@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.config import Config
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey, declared_keys
 from tidelog.kernel.config.listeners import (
     Listener,
     ServedListener,
@@ -63,6 +63,7 @@ __all__ = [
     "checked_topic_config",
     "choice",
     "comma_list",
+    "declared_keys",
     "double",
     "format_address",
     "integer",

@@ -9,7 +9,7 @@ from tidelog.kernel.config import checks, keys
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
-from tidelog.kernel.config.resolve import refuse, resolve
+from tidelog.kernel.config.resolve import has_effect, refuse, resolve
 from tidelog.kernel.config.sources import (
     DEFAULT_ORIGIN,
     Layer,
@@ -106,6 +106,10 @@ class Config:
     def is_set(self, key: ConfigKey[object]) -> bool:
         """Whether some source sets the key, be it to its default."""
         return self._origins[key.name] is not DEFAULT_ORIGIN
+
+    def has_effect(self, key: ConfigKey[object]) -> bool:
+        """Return whether a broker key counts, as the key that it needs (`only_with`) is set so."""
+        return has_effect(key, self._values)
 
     def served_listeners(self) -> tuple[ServedListener, ...]:
         """The listeners to open, each with its codec and the address to tell clients."""

@@ -45,7 +45,8 @@ value that asks for nothing is taken all the same. A plugin that brings the part
 def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
     """The whole page, for the kernel's keys and those that plugins, by name, add."""
     sections = [_INTRODUCTION]
-    by_owner = [("the kernel", KERNEL_KEYS), *((f"`{plugin}`", tuple(keys)) for plugin, keys in added)]
+    of_plugins = ((f"`{plugin}`", keys) for plugin, keys in added)
+    by_owner = _by_first_owner([("the kernel", KERNEL_KEYS), *of_plugins])
     for scope, title in (("broker", "Broker keys"), ("topic", "Topic keys")):
         for owner, keys in by_owner:
             rows = [_row(key) for key in sorted(keys, key=str) if key.scope == scope]
@@ -55,6 +56,19 @@ def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
     sections.append(_WITHOUT_MEANING + "".join(_accepted(here)))
     sections.append(_WITHOUT_PART + "".join(_refused(here)))
     return "\n".join(sections)
+
+
+def _by_first_owner(
+    by_owner: Iterable[tuple[str, Iterable[ConfigKey[object]]]],
+) -> list[tuple[str, list[ConfigKey[object]]]]:
+    """Leave a key that several plugins hand over to the first of them."""
+    seen: set[tuple[Scope, str]] = set()
+    found: list[tuple[str, list[ConfigKey[object]]]] = []
+    for owner, keys in by_owner:
+        own = [key for key in keys if (key.scope, key.name) not in seen]
+        seen.update((key.scope, key.name) for key in own)
+        found.append((owner, own))
+    return found
 
 
 _HEADS = {

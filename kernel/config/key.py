@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple
+from types import ModuleType
+from typing import Generic, NamedTuple, cast
 
 import attrs
 
@@ -22,9 +23,10 @@ class ConfigKey(Generic[T_co]):
 
     `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
-    `only_with` names another key and the value without which this key has no effect, so that setting it in
-    vain is told to the user. `dynamic`: a broker key that may also be set while the broker runs.
-    `not_yet` says what of its effect this broker has no part for yet; it is told to whoever sets the key.
+    `only_with` names another key and the value without which this key has no effect: whoever sets it in vain
+    is warned. `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as
+    `tidelog plugins` lists it, whose implementation the value names. `not_yet` says which effect of it this
+    broker has no part for yet: whoever sets the key is warned.
     """
 
     name: str
@@ -36,6 +38,7 @@ class ConfigKey(Generic[T_co]):
     broker_defaults: tuple[BrokerDefault, ...] = ()
     only_with: tuple[str, str] | None = None
     dynamic: bool = False
+    chooses: str = ""
     not_yet: str = ""
 
     @property
@@ -50,6 +53,12 @@ class ConfigKey(Generic[T_co]):
 
     def __str__(self) -> str:
         return self.name
+
+
+def declared_keys(*modules: ModuleType) -> tuple[ConfigKey[object], ...]:
+    """Return every key that is a global of one of the modules, in their order: for `tidelog_config_keys`."""
+    values = (value for module in modules for value in vars(module).values())
+    return tuple(cast("ConfigKey[object]", value) for value in values if isinstance(value, ConfigKey))
 
 
 ENVIRONMENT_PREFIX = "TIDELOG_"

@@ -48,6 +48,10 @@ class ConfigKeys:
         names = (key.name, *key.aliases)
         return key, next(name for name in names if environment_variable(name) == variable)
 
+    def dynamic_names(self) -> frozenset[str]:
+        """Return the names of the broker keys that may be set while the broker runs."""
+        return frozenset(key.name for key in self.of_scope("broker") if key.dynamic)
+
     def nearest(self, name: str, scope: Scope) -> str | None:
         """The valid name that is most like a wrong one, None when none is like it."""
         return nearest_name(name, self._by_scope[scope])

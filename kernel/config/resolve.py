@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
 
 import attrs
 
@@ -62,6 +62,11 @@ def early_value(sources: Sources, key: ConfigKey[T]) -> T:
                 except ValueError:
                     return key.default
     return key.default
+
+
+def has_effect(key: ConfigKey[object], values: Mapping[str, object]) -> bool:
+    """Return whether the broker's values, by name, are such that `key` counts."""
+    return key.only_with is None or str(values[key.only_with[0]]) == key.only_with[1]
 
 
 def refuse(problems: Sequence[str]) -> None:
@@ -138,13 +143,11 @@ def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
     for key in keys.of_scope("broker"):
         if key.not_yet and found.origins[key.name] is not DEFAULT_ORIGIN:
             warnings.append(f"{key.name} ({found.origins[key.name]}) is kept, but {key.not_yet}.")
-        if key.only_with is None or found.origins[key.name] is DEFAULT_ORIGIN:
+        if found.origins[key.name] is DEFAULT_ORIGIN or has_effect(key, found.values):
             continue
-        name, needed = key.only_with
-        actual = str(found.values[name])
-        if actual != needed:
-            warnings.append(
-                f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, and "
-                f"{name} is {actual}."
-            )
+        name, needed = cast("tuple[str, str]", key.only_with)
+        warnings.append(
+            f"{key.name} ({found.origins[key.name]}) does nothing: it counts with {name} = {needed}, and "
+            f"{name} is {found.values[name]}."
+        )
     return warnings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tidelog.kernel.config import Config, keys
+from tidelog.kernel.config import Config
 from tidelog.kernel.plugins.discovery import Candidate
 from tidelog.kernel.plugins.loaded import Plugins
 
@@ -20,6 +20,7 @@ _NAMELESS_SEAMS = {
     "tidelog_background_tasks": "background tasks",
     "tidelog_event_listeners": "event listeners",
 }
+_ALWAYS_ACTIVE = frozenset({"partition assignor", "command"})
 
 
 @attrs.frozen
@@ -85,18 +86,12 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
 
 
 def _offer(seam: str, name: str, config: Config) -> Offer:
-    match seam:
-        case "storage":
-            active = name == config[keys.STORAGE]
-        case "index format":
-            active = name == config[keys.LOG_INDEX_FORMAT] and config[keys.STORAGE] == "file"
-        case "wire codec":
-            active = name in {listener.codec for listener in config.served_listeners()}
-        case "coordinator":
-            active = name == config[keys.COORDINATOR]
-        case _:
-            active = True
-    return Offer(seam, name, active)
+    if seam in _ALWAYS_ACTIVE:
+        return Offer(seam, name, active=True)
+    if seam == "wire codec":
+        return Offer(seam, name, name in {listener.codec for listener in config.served_listeners()})
+    choosing = (key for key in config.keys.of_scope("broker") if key.chooses == seam)
+    return Offer(seam, name, any(config[key] == name and config.has_effect(key) for key in choosing))
 
 
 def _describe(candidate: Candidate, blocked: bool, offers: list[Offer], added: list[str]) -> InstalledPlugin:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config.key import ConfigKey
+    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
 
@@ -30,8 +30,12 @@ def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:
 
 
 @hookimpl
-def tidelog_config_keys() -> Iterable[ConfigKey[Any]]:
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """How offsets are kept."""
+    from tidelog.kernel.config import declared_keys
     from tidelog.plugins.coordinator import keys
+    from tidelog.plugins.coordinator.classic_groups import keys as group_keys
+    from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
+    from tidelog.plugins.coordinator.transactions import keys as transaction_keys
 
-    return keys.ALL
+    return declared_keys(keys, group_keys, consumer_group_keys, transaction_keys)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.kernel.config import ConfigKey, integer, long
-from tidelog.plugins.coordinator.classic_groups import keys as group_keys
-from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
-from tidelog.plugins.coordinator.transactions import keys as transaction_keys
 
 _CLASSIC = ("coordinator", "classic")
 
@@ -81,20 +76,4 @@ TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = ConfigKey(
     default=5 * 1024 * 1024,
     documentation="How much of `__transaction_state` is read at once while the broker starts, in bytes.",
     only_with=_CLASSIC,
-)
-
-ALL: tuple[ConfigKey[Any], ...] = (
-    OFFSETS_TOPIC_NUM_PARTITIONS,
-    OFFSETS_TOPIC_SEGMENT_BYTES,
-    OFFSETS_TOPIC_COMPRESSION_CODEC,
-    OFFSETS_LOAD_BUFFER_SIZE,
-    OFFSET_METADATA_MAX_BYTES,
-    OFFSETS_RETENTION_MINUTES,
-    OFFSETS_RETENTION_CHECK_INTERVAL_MS,
-    TRANSACTION_STATE_LOG_NUM_PARTITIONS,
-    TRANSACTION_STATE_LOG_SEGMENT_BYTES,
-    TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE,
-    *group_keys.ALL,
-    *consumer_group_keys.ALL,
-    *transaction_keys.ALL,
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.wire import WireCodec
 
@@ -27,3 +28,12 @@ def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
     from tidelog.plugins.protocol_kafka.codec import KafkaCodec
 
     return [KafkaCodec(plugins)]
+
+
+@hookimpl
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
+    """How large requests and answers may be, and what clients may do to topics."""
+    from tidelog.kernel.config import declared_keys
+    from tidelog.plugins.protocol_kafka import keys
+
+    return declared_keys(keys)

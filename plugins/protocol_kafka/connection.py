@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import trio
 
-from tidelog.kernel.config import keys
+from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.storage import FileRegion, Region
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation
+from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.codecs import (
     DecodeError,
     TooManyElements,
@@ -45,9 +46,16 @@ class KafkaConnection:
     """Protocol state of one client."""
 
     def __init__(self, broker: WireContext, peer: Peer, routes: Routes) -> None:
+        config = broker.config
         self._routes = routes
-        self._context = RequestContext(broker, peer, routes.served)
-        self._buffer = ReceiveBuffer(broker.config[keys.SOCKET_REQUEST_MAX_BYTES])
+        self._context = RequestContext(
+            broker,
+            peer,
+            config[keys.FETCH_MAX_BYTES],
+            config[kernel_keys.CONNECTIONS_MAX_IDLE_MS],
+            routes.served,
+        )
+        self._buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES])
 
     def receive_buffer(self) -> memoryview:
         """Writable room for the next bytes of the peer."""

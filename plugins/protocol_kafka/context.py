@@ -30,6 +30,9 @@ class ServedVersions(NamedTuple):
 class RequestContext:
     """The broker, the peer, and of the request under way its client id and its version of the API.
 
+    `fetch_max_bytes` and `max_idle_ms` are what fetches go by of `fetch.max.bytes` and
+    `connections.max.idle.ms`, looked up once for each connection.
+
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces.
@@ -37,6 +40,8 @@ class RequestContext:
 
     broker: WireContext
     peer: Peer
+    fetch_max_bytes: int
+    max_idle_ms: int
     served: Sequence[ServedVersions] = ()
     client_id: str | None = None
     api_version: int = 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config.key import ConfigKey
+    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.storage import StorageBackend
 
@@ -30,8 +30,11 @@ def tidelog_index_formats() -> Iterable[IndexFormat]:
 
 
 @hookimpl
-def tidelog_config_keys() -> Iterable[ConfigKey[Any]]:
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Where the data is and how it is brought back."""
+    from tidelog.kernel.config import declared_keys
+    from tidelog.kernel.seams.storage import keys as segment_keys
     from tidelog.plugins.storage_file import keys
+    from tidelog.plugins.storage_file.kraft import keys as metadata_keys
 
-    return keys.ALL
+    return declared_keys(keys, segment_keys, metadata_keys)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tidelog.kernel.config import (
+    BrokerDefault,
+    ConfigKey,
+    boolean,
+    comma_list,
+    integer,
+    long,
+    nullable,
+    string,
+)
 
-from tidelog.kernel.config import ConfigKey, comma_list, integer, long, nullable
-from tidelog.plugins.storage_file.kraft import keys as metadata_keys
+_MS_PER_HOUR = 3_600_000
 
 LOG_DIR = ConfigKey(
     name="log.dir",
@@ -73,13 +81,111 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = ConfigKey(
     only_with=("storage", "file"),
 )
 
-ALL: tuple[ConfigKey[Any], ...] = (
-    LOG_DIR,
-    LOG_DIRS,
-    NUM_RECOVERY_THREADS_PER_DATA_DIR,
-    LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS,
-    LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS,
-    LOG_DIR_FAILURE_TIMEOUT_MS,
-    REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS,
-    *metadata_keys.ALL,
+# Segments and their indexes.
+
+LOG_ROLL_JITTER_MS = ConfigKey(
+    name="log.roll.jitter.ms",
+    type=nullable(long(0)),
+    default=None,
+    dynamic=True,
+    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
+    "all roll at once. Unset: `log.roll.jitter.hours`.",
+)
+LOG_ROLL_JITTER_HOURS = ConfigKey(
+    name="log.roll.jitter.hours",
+    type=integer(0),
+    default=0,
+    documentation="At most this much is taken off that age at random, in hours, unless "
+    "`log.roll.jitter.ms` is set.",
+)
+SEGMENT_JITTER_MS = ConfigKey(
+    name="segment.jitter.ms",
+    type=long(0),
+    default=0,
+    scope="topic",
+    broker_defaults=(
+        BrokerDefault(LOG_ROLL_JITTER_MS),
+        BrokerDefault(LOG_ROLL_JITTER_HOURS, _MS_PER_HOUR),
+    ),
+    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
+    "all roll at once.",
+)
+LOG_INDEX_SIZE_MAX_BYTES = ConfigKey(
+    name="log.index.size.max.bytes",
+    type=integer(4),
+    default=10485760,
+    dynamic=True,
+    documentation="The largest offset index of a segment, in bytes; a full index starts a new segment.",
+)
+SEGMENT_INDEX_BYTES = ConfigKey(
+    name="segment.index.bytes",
+    type=integer(4),
+    default=10485760,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_INDEX_SIZE_MAX_BYTES),),
+    documentation="The largest offset index of a segment, in bytes; a full index starts a new segment.",
+)
+LOG_INDEX_INTERVAL_BYTES = ConfigKey(
+    name="log.index.interval.bytes",
+    type=integer(0),
+    default=4096,
+    dynamic=True,
+    documentation="Bytes of log between two entries of its indexes.",
+)
+INDEX_INTERVAL_BYTES = ConfigKey(
+    name="index.interval.bytes",
+    type=integer(0),
+    default=4096,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_INDEX_INTERVAL_BYTES),),
+    documentation="Bytes of log between two entries of its indexes.",
+)
+LOG_INDEX_FORMAT = ConfigKey(
+    name="log.index.format",
+    type=string(non_empty=True),
+    default="sparse",
+    chooses="index format",
+    documentation="How segments find offsets and times, by default: `sparse` with Kafka's `.index` and "
+    "`.timeindex`, `memory` with nothing on disk, so that every start reads the headers of all batches. "
+    "Tidelog's own key, not one of Kafka's.",
+    only_with=("storage", "file"),
+)
+INDEX_FORMAT = ConfigKey(
+    name="index.format",
+    type=string(non_empty=True),
+    default="sparse",
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_INDEX_FORMAT),),
+    documentation="How the topic's segments find offsets and times, see `log.index.format`. A change takes "
+    "effect at the next start, and nothing is lost by it. Tidelog's own key, not one of Kafka's.",
+)
+LOG_PREALLOCATE = ConfigKey(
+    name="log.preallocate",
+    type=boolean(),
+    default=False,
+    dynamic=True,
+    documentation="Whether a new segment takes its full size on disk at once.",
+)
+PREALLOCATE = ConfigKey(
+    name="preallocate",
+    type=boolean(),
+    default=False,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_PREALLOCATE),),
+    documentation="Whether a new segment takes its full size on disk at once.",
+)
+LOG_SEGMENT_DELETE_DELAY_MS = ConfigKey(
+    name="log.segment.delete.delay.ms",
+    type=long(0),
+    default=60000,
+    dynamic=True,
+    documentation="How long the files of a deleted segment or topic stay on disk, in milliseconds.",
+)
+FILE_DELETE_DELAY_MS = ConfigKey(
+    name="file.delete.delay.ms",
+    type=long(0),
+    default=60000,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_SEGMENT_DELETE_DELAY_MS),),
+    documentation="How long the files of a deleted segment stay on disk, in milliseconds.",
 )

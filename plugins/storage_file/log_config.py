@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from tidelog.kernel.config import TopicConfig, keys
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
+from tidelog.plugins.storage_file import keys
 
 
 @attrs.frozen
@@ -28,8 +30,8 @@ class LogConfig:
         """Return the values for a topic with this configuration."""
         return cls(
             config,
-            config[keys.SEGMENT_BYTES],
-            config[keys.SEGMENT_MS],
+            config[SEGMENT_BYTES],
+            config[SEGMENT_MS],
             config[keys.SEGMENT_JITTER_MS],
             config[keys.SEGMENT_INDEX_BYTES],
             config[keys.INDEX_INTERVAL_BYTES],

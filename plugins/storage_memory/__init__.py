@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.storage import StorageBackend
 
 
@@ -17,3 +18,12 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:
     from tidelog.plugins.storage_memory.backend import MemoryBackend
 
     return (MemoryBackend(),)
+
+
+@hookimpl
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
+    """When a segment is full."""
+    from tidelog.kernel.config import declared_keys
+    from tidelog.kernel.seams.storage import keys
+
+    return declared_keys(keys)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
 from tidelog.kernel.seams.storage import (
@@ -18,6 +17,7 @@ from tidelog.kernel.seams.storage import (
     SegmentView,
     StaleDraft,
 )
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -250,7 +250,7 @@ class MemoryPartitionStore:
 
     def configure(self, config: TopicConfig) -> None:
         """See `PartitionStore.configure`."""
-        self._segment_bytes, self._segment_ms = config[keys.SEGMENT_BYTES], config[keys.SEGMENT_MS]
+        self._segment_bytes, self._segment_ms = config[SEGMENT_BYTES], config[SEGMENT_MS]
 
     def truncate_to(self, offset: int) -> None:
         """See `PartitionStore.truncate_to`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.kernel.config import ConfigKey, integer
 from tidelog.kernel.config.types import INT_MAX
 
@@ -32,11 +30,4 @@ GROUP_MAX_SIZE = ConfigKey(
     type=integer(1),
     default=INT_MAX,
     documentation="How many members a classic group may have; further ones are refused.",
-)
-
-ALL: tuple[ConfigKey[Any], ...] = (
-    GROUP_MIN_SESSION_TIMEOUT_MS,
-    GROUP_MAX_SESSION_TIMEOUT_MS,
-    GROUP_INITIAL_REBALANCE_DELAY_MS,
-    GROUP_MAX_SIZE,
 )

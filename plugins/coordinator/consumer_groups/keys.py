@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.kernel.config import ConfigKey, choice, comma_list, integer
 from tidelog.kernel.errors import ConfigError
@@ -97,22 +97,6 @@ REGEX_REFRESH_INTERVAL_MS = ConfigKey(
     default=600_000,
     documentation="How often the regular expressions that groups subscribe to are evaluated anew, in "
     "milliseconds, besides after topics were created.",
-)
-
-ALL: tuple[ConfigKey[Any], ...] = (
-    SESSION_TIMEOUT_MS,
-    MIN_SESSION_TIMEOUT_MS,
-    MAX_SESSION_TIMEOUT_MS,
-    HEARTBEAT_INTERVAL_MS,
-    MIN_HEARTBEAT_INTERVAL_MS,
-    MAX_HEARTBEAT_INTERVAL_MS,
-    MAX_SIZE,
-    ASSIGNORS,
-    MIGRATION_POLICY,
-    ASSIGNMENT_INTERVAL_MS,
-    MIN_ASSIGNMENT_INTERVAL_MS,
-    MAX_ASSIGNMENT_INTERVAL_MS,
-    REGEX_REFRESH_INTERVAL_MS,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tidelog.kernel.config import ConfigKey, boolean, integer
 
@@ -36,12 +36,4 @@ PARTITION_VERIFICATION_ENABLE: Final = ConfigKey(
     default=True,
     documentation="Whether a transactional batch is refused unless its partition was added to the "
     "transaction.",
-)
-
-ALL: Final[tuple[ConfigKey[Any], ...]] = (
-    TRANSACTION_MAX_TIMEOUT_MS,
-    TRANSACTIONAL_ID_EXPIRATION_MS,
-    ABORT_TIMED_OUT_INTERVAL_MS,
-    REMOVE_EXPIRED_INTERVAL_MS,
-    PARTITION_VERIFICATION_ENABLE,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, InvalidRequest, TopicDeletionDisabled
 from tidelog.kernel.pace import Pace
+from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code

@@ -11,7 +11,6 @@ from functools import partial
 
 import trio
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
@@ -114,8 +113,8 @@ class _Read:
     def __init__(self, context: RequestContext, request: FetchRequest, *, is_large: bool) -> None:
         self._is_large = is_large
         self._topics = context.broker.topics
-        self._config = context.broker.config
-        self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])
+        self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)
+        self._max_idle_ms = context.max_idle_ms
         self._version = context.api_version
         if self._version < BATCHES_SINCE:
             self._max_bytes = min(self._max_bytes, MAX_CONVERTED_BYTES)
@@ -146,7 +145,7 @@ class _Read:
     @property
     def max_wait_seconds(self) -> float:
         """How long to wait: what is asked for, and no longer than a connection may idle, as it would end."""
-        idle_ms = self._config[keys.CONNECTIONS_MAX_IDLE_MS]
+        idle_ms = self._max_idle_ms
         wait_ms = self._request.max_wait_ms
         return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidRequest,
@@ -15,6 +14,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.topics import INTERNAL_TOPICS, check_topic_name
+from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,

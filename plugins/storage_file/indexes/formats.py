@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
 from tidelog.kernel.seams.indexes import IndexFormat, all_suffixes
+from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.indexes.sparse_index import SPARSE
 
 if TYPE_CHECKING:

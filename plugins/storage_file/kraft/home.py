@@ -76,6 +76,7 @@ class MetadataHome:
             self.directory.id_bytes,
             cluster_id,
             tuple(directory.id_bytes for directory in self._partitions_in),
+            context.config.keys.dynamic_names(),
         )
         adopted = AdoptedTopics(place.root)
         opened = open_metadata(place, self._open_store, context.now_ms)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelog.kernel.config import ConfigKey, integer, long, nullable, string
 
 METADATA_LOG_DIR = ConfigKey(
@@ -63,14 +61,4 @@ METADATA_MAX_RETENTION_MS = ConfigKey(
         "milliseconds. The newest snapshot always stays. -1: no limit."
     ),
     only_with=("storage", "file"),
-)
-
-ALL: tuple[ConfigKey[Any], ...] = (
-    METADATA_LOG_DIR,
-    METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS,
-    METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS,
-    METADATA_LOG_SEGMENT_BYTES,
-    METADATA_LOG_SEGMENT_MS,
-    METADATA_MAX_RETENTION_BYTES,
-    METADATA_MAX_RETENTION_MS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ class MetadataPlace(NamedTuple):
     """Where the metadata log lies and whose it is: `root` is the log directory that has it.
 
     `directory_id` is the id of `root`, `log_directory_ids` are those of all directories with partitions.
+    `dynamic_keys` are the names of the broker keys that can be changed while it runs.
     """
 
     root: Path
@@ -41,6 +42,7 @@ class MetadataPlace(NamedTuple):
     directory_id: bytes
     cluster_id: str
     log_directory_ids: tuple[bytes, ...]
+    dynamic_keys: frozenset[str]
 
     @property
     def directory(self) -> Path:
@@ -126,7 +128,7 @@ def _read(place: MetadataPlace, log: MetadataLog, snapshots: list[SnapshotId]) -
     log.last_timestamp = replay.last_timestamp
     quorum = read_quorum_state(place.directory)
     check_takeover(place.directory, replay, quorum, place.node_id, place.directory_id)
-    _tell_of_strangers(place.directory, replay)
+    _tell_of_strangers(place.directory, replay, place.dynamic_keys)
     epochs = [log.epoch, replay.last_epoch, *(snapshot.epoch for snapshot in snapshots)]
     epoch = max(*epochs, 0 if quorum is None else quorum.leader_epoch)
     return OpenedMetadata(log, replay, snapshots, epoch, log_bytes)
@@ -162,13 +164,13 @@ def _read_snapshots(
     return MetadataReplay(), 0
 
 
-def _tell_of_strangers(directory: Path, replay: MetadataReplay) -> None:
+def _tell_of_strangers(directory: Path, replay: MetadataReplay, dynamic_keys: Container[str]) -> None:
     for api_key, count in sorted(replay.unknown.items()):
         _log.warning(
             "%s: %d records of type %d are unknown to this broker; they are kept as they are",
             directory, count, api_key,
         )  # fmt: skip
-    names = foreign_settings(replay.image)
+    names = foreign_settings(replay.image, dynamic_keys)
     if names:
         _log.warning(
             "%s sets broker keys that cannot be changed while this broker runs; they are taken from its own "

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Final
 
-from tidelog.kernel.config import ConfigKey, keys
 from tidelog.kernel.errors import ConfigError
 from tidelog.plugins.storage_file.directories.ids import encode_uuid_bytes
 from tidelog.plugins.storage_file.kraft.image.state import METADATA_VERSION, MetadataImage, TopicImage
@@ -15,9 +13,6 @@ from tidelog.plugins.storage_file.kraft.quorum_state import NOBODY, QuorumState
 from tidelog.plugins.storage_file.kraft.reading import MetadataReplay
 from tidelog.plugins.storage_file.kraft.records.settings import BROKER_RESOURCE
 
-_DYNAMIC: Final = frozenset(
-    key.name for key in vars(keys).values() if isinstance(key, ConfigKey) and key.dynamic
-)
 _SET_BY_FORMAT = {("", "min.insync.replicas")}
 
 
@@ -89,16 +84,16 @@ def _check_topic(directory: Path, topic: TopicImage, node_id: int) -> None:
             )
 
 
-def foreign_settings(image: MetadataImage) -> list[str]:
+def foreign_settings(image: MetadataImage, dynamic_keys: Container[str]) -> list[str]:
     """Names of broker keys that the log sets beyond what a new log sets itself, and that do not count here.
 
-    Keys that can be changed while the broker runs do count.
+    Those of `dynamic_keys`, which can be changed while the broker runs, do count.
     """
     return sorted(
         f"{name} (broker {resource or 'default'})"
         for (kind, resource), values in image.configs.items()
         for name in values
-        if kind == BROKER_RESOURCE and (resource, name) not in _SET_BY_FORMAT and name not in _DYNAMIC
+        if kind == BROKER_RESOURCE and (resource, name) not in _SET_BY_FORMAT and name not in dynamic_keys
     )
 
 

@@ -12,10 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 
 import attrs
 
-from tidelog.kernel.config import keys
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, TopicPartition, WouldBlock
-from tidelog.plugins.storage_file import disk
+from tidelog.plugins.storage_file import disk, keys
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.strangers import set_aside

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.config import ConfigKeys
+from tests.kernel.config.bundle import BUNDLE
 from tidelog.kernel.config.kafka_keys import (
     kafka_broker_key,
     kafka_topic_key,
@@ -60,12 +60,12 @@ KAFKA_TOPIC_KEYS = [
 
 @pytest.mark.parametrize("name", KAFKA_BROKER_KEYS)
 def test_every_broker_key_of_kafka_is_known(name: str) -> None:
-    assert ConfigKeys().find(name, "broker") or kafka_broker_key(name, "x")
+    assert BUNDLE.find(name, "broker") or kafka_broker_key(name, "x")
 
 
 @pytest.mark.parametrize("name", KAFKA_TOPIC_KEYS)
 def test_every_topic_key_of_kafka_is_known(name: str) -> None:
-    assert ConfigKeys().find(name, "topic") or kafka_topic_key(name, "x")
+    assert BUNDLE.find(name, "topic") or kafka_topic_key(name, "x")
 
 
 OLD_KEYS = [

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tidelog.kernel.config import Config, ConfigKey, keys
+from tidelog.kernel.config import Config, ConfigKey, declared_keys, keys
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.assignors.range import RangeAssignor
@@ -23,7 +23,7 @@ KEY_MODULES = sorted(
     path
     for folder in ("kernel", "plugins")
     for path in (ROOT / folder).rglob("*.py")
-    if path.name == "keys.py" or path.parent.name == "keys"
+    if path.name == "keys.py"
 )
 ONLY_ALLOWED_VALUE = {"default.replication.factor": "a single broker takes no value but 1"}
 BOUNDS_OF_OTHER_KEYS = {
@@ -75,14 +75,10 @@ GIVES_DEFAULT_OF = {default.key.name: key for _, key in KEYS.values() for defaul
 
 
 def is_read(name: str) -> bool:
-    """Whether the code reads a key: by its constant, as a field of `TopicConfig`, or as a topic's default."""
-    constant, key = KEYS[name]
+    """Whether the code reads a key: by its constant, or as a topic's default."""
+    constant, _ = KEYS[name]
     topic_key = GIVES_DEFAULT_OF.get(name)
-    return (
-        constant in names_in_use()
-        or (key.scope == "topic" and name.replace(".", "_") in names_in_use())
-        or (topic_key is not None and is_read(topic_key.name))
-    )
+    return constant in names_in_use() or (topic_key is not None and is_read(topic_key.name))
 
 
 def test_all_declarations_are_looked_at() -> None:
@@ -96,9 +92,9 @@ def test_a_bound_refuses_another_keys_value(name: str) -> None:
     bounded = KEYS[name.replace(".min.", ".").replace(".max.", ".")][1].default
     assert isinstance(bounded, int)
     beyond = bounded + (1 if ".min." in name else -1)
-    consumer_groups.check(Config.from_mapping({name: bounded}, consumer_groups.ALL), ASSIGNORS)
+    consumer_groups.check(Config.from_mapping({name: bounded}, declared_keys(consumer_groups)), ASSIGNORS)
     with pytest.raises(ConfigError, match=name):
-        consumer_groups.check(Config.from_mapping({name: beyond}, consumer_groups.ALL), ASSIGNORS)
+        consumer_groups.check(Config.from_mapping({name: beyond}, declared_keys(consumer_groups)), ASSIGNORS)
 
 
 @pytest.mark.parametrize(

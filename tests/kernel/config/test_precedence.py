@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.config.bundle import bundle_config
 from tidelog.kernel.config import Config, ConfigKey, ConfigKeys, OriginKind, integer, keys, read_sources
 from tidelog.kernel.config.sources import settings_from_mapping
 from tidelog.kernel.errors import ConfigError, PluginError
+from tidelog.kernel.seams.storage import keys as segment_keys
+from tidelog.plugins.protocol_kafka import keys as protocol_keys
 
 values = st.none() | st.integers(1, 1000)
 
@@ -83,7 +86,7 @@ def test_a_key_and_its_alias_in_one_source_are_refused() -> None:
 
 
 def test_a_program_sets_keys_with_pythons_values() -> None:
-    config = Config.from_mapping(
+    config = bundle_config(
         {
             "num.partitions": 3,
             "auto.create.topics.enable": False,
@@ -93,10 +96,10 @@ def test_a_program_sets_keys_with_pythons_values() -> None:
         }
     )
     assert config[keys.NUM_PARTITIONS] == 3
-    assert config[keys.AUTO_CREATE_TOPICS_ENABLE] is False
+    assert config[protocol_keys.AUTO_CREATE_TOPICS_ENABLE] is False
     assert config[keys.PLUGINS] == ("a", "b")
     assert config[keys.BROKER_RACK] is None
-    assert config[keys.LOG_ROLL_MS] == 5
+    assert config[segment_keys.LOG_ROLL_MS] == 5
     assert str(config.origin(keys.PLUGINS)) == "code"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kernel.config.bundle import BUNDLE
 from tidelog.kernel.config import (
     Config,
     ConfigKey,
@@ -68,7 +69,7 @@ PROBLEMS = [
 @pytest.mark.parametrize(("assignment", "sentence"), PROBLEMS)
 def test_a_problem_is_told_with_key_value_source_range_and_remedy(assignment: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Config(read_sources(assignments=[assignment]), ConfigKeys())
+        Config(read_sources(assignments=[assignment]), BUNDLE)
     message = str(caught.value)
     assert message.startswith("The configuration has a problem: ")
     assert sentence in message
@@ -79,7 +80,7 @@ def test_all_problems_come_in_one_report() -> None:
     environment = {"TIDELOG_NUM_PARTITONS": "3", "TIDELOG_SASL_JAAS_CONFIG": "x", "TIDELOG_NODE_ID": "one"}
     assignments = ["log.segment.bytes=5", "nonsense"]
     with pytest.raises(ConfigError) as caught:
-        Config(read_sources(environment=environment, assignments=assignments), ConfigKeys())
+        Config(read_sources(environment=environment, assignments=assignments), BUNDLE)
     assert str(caught.value).splitlines() == [
         "The configuration has 5 problems:",
         "  nonsense (--set): is not of the form key=value",
@@ -93,7 +94,7 @@ def test_all_problems_come_in_one_report() -> None:
 
 def test_a_bad_value_is_refused_even_where_a_stronger_source_overrides_it() -> None:
     with pytest.raises(ConfigError, match="TIDELOG_NODE_ID = 'one'"):
-        Config(read_sources(environment={"TIDELOG_NODE_ID": "one"}, assignments=["node.id=1"]), ConfigKeys())
+        Config(read_sources(environment={"TIDELOG_NODE_ID": "one"}, assignments=["node.id=1"]), BUNDLE)
 
 
 def test_a_bad_secret_is_not_shown() -> None:
@@ -115,7 +116,7 @@ NEUTRAL = [
 
 @pytest.mark.parametrize("assignment", NEUTRAL)
 def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) -> None:
-    config = Config(read_sources(assignments=[assignment]), ConfigKeys())
+    config = Config(read_sources(assignments=[assignment]), BUNDLE)
     (warning,) = config.warnings
     assert warning.startswith(
         f"{assignment.partition('=')[0]} (--set) changes nothing: this broker has no part for"
@@ -123,7 +124,7 @@ def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) ->
 
 
 def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
-    config = Config(read_sources(assignments=["log.retention.hours=1"]), ConfigKeys())
+    config = Config(read_sources(assignments=["log.retention.hours=1"]), BUNDLE)
     assert config.default_topic_config[keys.RETENTION_MS] == 3_600_000
     assert config.warnings == (
         "log.retention.hours (--set) is kept, but nothing is deleted by age or size yet.",
@@ -131,7 +132,7 @@ def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
 
 
 def test_a_key_without_meaning_is_taken_and_told() -> None:
-    config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), ConfigKeys())
+    config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), BUNDLE)
     assert config.warnings == (
         "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
         "connection, so there are no threads to count.",
@@ -139,7 +140,7 @@ def test_a_key_without_meaning_is_taken_and_told() -> None:
 
 
 def test_a_setting_that_another_one_silences_is_told() -> None:
-    config = Config(read_sources(assignments=["log.roll.ms=5", "log.roll.hours=1"]), ConfigKeys())
+    config = Config(read_sources(assignments=["log.roll.ms=5", "log.roll.hours=1"]), BUNDLE)
     assert config.warnings == ("log.roll.hours (--set) does nothing, since log.roll.ms is set.",)
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.config import Config, ConfigKeys, keys, read_sources
+from tests.kernel.config.bundle import BUNDLE
+from tidelog.kernel.config import Config, keys, read_sources
 from tidelog.kernel.config.sources.properties_file import read_properties
 
 
@@ -123,10 +124,10 @@ log.retention.check.interval.ms=300000
 def test_a_server_properties_of_kafka_is_taken_and_what_does_nothing_is_told(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(STOCK)
-    config = Config(read_sources(file), ConfigKeys())
+    config = Config(read_sources(file), BUNDLE)
     assert [listener.name for listener in config.served_listeners()] == ["PLAINTEXT"]
     assert config[keys.NODE_ID] == 1
     assert f"num.io.threads ({file}:11) has no meaning here: one event loop serves every connection" in str(
         config.warnings
     )
-    assert len(config.warnings) == 13
+    assert len(config.warnings) == 12

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.config.bundle import BUNDLE, bundle_config
 from tidelog.kernel.config import (
     BrokerDefault,
     Config,
@@ -25,30 +26,32 @@ from tidelog.kernel.config import (
 )
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig
+from tidelog.kernel.seams.storage import keys as segment_keys
+from tidelog.plugins.storage_file import keys as storage_keys
 
 
 def values_of(config: TopicConfig) -> dict[str, object]:
-    """The value of every topic key of the kernel."""
-    return {key.name: config[key] for key in keys.KERNEL_KEYS if key.scope == "topic"}
+    """The value of every topic key."""
+    return {key.name: config[key] for key in BUNDLE.of_scope("topic")}
 
 
 def test_without_settings_a_topic_has_kafkas_defaults() -> None:
-    config = Config.from_mapping({})
+    config = bundle_config()
     assert values_of(topic_config(config, {})) == values_of(TopicConfig())
     assert topic_config(config, {}) is topic_config(config, {})
-    assert TopicConfig()[keys.SEGMENT_MS] == 7 * 24 * 3600 * 1000
+    assert TopicConfig()[segment_keys.SEGMENT_MS] == 7 * 24 * 3600 * 1000
 
 
 BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
-    ({"log.segment.bytes": 2_000_000}, keys.SEGMENT_BYTES, 2_000_000),
-    ({"log.roll.hours": 2}, keys.SEGMENT_MS, 7_200_000),
-    ({"log.roll.ms": 5, "log.roll.hours": 2}, keys.SEGMENT_MS, 5),
-    ({"log.roll.jitter.hours": 1}, keys.SEGMENT_JITTER_MS, 3_600_000),
-    ({"log.roll.jitter.ms": 0, "log.roll.jitter.hours": 1}, keys.SEGMENT_JITTER_MS, 0),
-    ({"log.index.size.max.bytes": 64}, keys.SEGMENT_INDEX_BYTES, 64),
-    ({"log.index.interval.bytes": 1}, keys.INDEX_INTERVAL_BYTES, 1),
-    ({"log.segment.delete.delay.ms": 0}, keys.FILE_DELETE_DELAY_MS, 0),
-    ({"log.preallocate": True}, keys.PREALLOCATE, True),
+    ({"log.segment.bytes": 2_000_000}, segment_keys.SEGMENT_BYTES, 2_000_000),
+    ({"log.roll.hours": 2}, segment_keys.SEGMENT_MS, 7_200_000),
+    ({"log.roll.ms": 5, "log.roll.hours": 2}, segment_keys.SEGMENT_MS, 5),
+    ({"log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 3_600_000),
+    ({"log.roll.jitter.ms": 0, "log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 0),
+    ({"log.index.size.max.bytes": 64}, storage_keys.SEGMENT_INDEX_BYTES, 64),
+    ({"log.index.interval.bytes": 1}, storage_keys.INDEX_INTERVAL_BYTES, 1),
+    ({"log.segment.delete.delay.ms": 0}, storage_keys.FILE_DELETE_DELAY_MS, 0),
+    ({"log.preallocate": True}, storage_keys.PREALLOCATE, True),
     ({"message.max.bytes": 9}, keys.MAX_MESSAGE_BYTES, 9),
     ({"log.message.timestamp.type": "LogAppendTime"}, keys.MESSAGE_TIMESTAMP_TYPE, "LogAppendTime"),
     ({"log.message.timestamp.before.max.ms": 3}, keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS, 3),
@@ -60,13 +63,13 @@ BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
 def test_broker_keys_give_the_defaults(
     settings: dict[str, object], key: ConfigKey[object], value: object
 ) -> None:
-    assert topic_config(Config.from_mapping(settings), {})[key] == value
+    assert topic_config(bundle_config(settings), {})[key] == value
 
 
 def test_a_topics_own_setting_wins() -> None:
-    config = Config.from_mapping({"log.segment.bytes": 2_000_000})
+    config = bundle_config({"log.segment.bytes": 2_000_000})
     topic = topic_config(config, {"segment.bytes": "3000000", "preallocate": "TRUE"})
-    assert (topic[keys.SEGMENT_BYTES], topic[keys.PREALLOCATE]) == (3_000_000, True)
+    assert (topic[segment_keys.SEGMENT_BYTES], topic[storage_keys.PREALLOCATE]) == (3_000_000, True)
 
 
 PROBLEMS: list[tuple[str, str | None, str]] = [
@@ -90,19 +93,19 @@ PROBLEMS: list[tuple[str, str | None, str]] = [
 @pytest.mark.parametrize(("name", "text", "sentence"), PROBLEMS)
 def test_a_wrong_setting_is_refused(name: str, text: str | None, sentence: str) -> None:
     with pytest.raises(InvalidTopicConfig) as caught:
-        topic_config(Config.from_mapping({}), {name: text})
+        topic_config(bundle_config(), {name: text})
     assert sentence in str(caught.value)
 
 
 def test_all_wrong_settings_are_told_at_once() -> None:
     with pytest.raises(InvalidTopicConfig) as caught:
-        topic_config(Config.from_mapping({}), {"segment.byte": "1", "preallocate": "si"})
+        topic_config(bundle_config(), {"segment.byte": "1", "preallocate": "si"})
     assert "segment.byte" in str(caught.value)
     assert "preallocate" in str(caught.value)
 
 
 def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
-    config = Config.from_mapping({})
+    config = bundle_config()
     overrides = {
         "local.retention.ms": "-2",
         "min.insync.replicas": "1",
@@ -114,20 +117,20 @@ def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
 
 
 def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings() -> None:
-    config = Config.from_mapping({})
+    config = bundle_config()
     topic, problems = checked_topic_config(config, {"strange.key": "1", "segment.bytes": "2000000"})
-    assert topic[keys.SEGMENT_BYTES] == 2_000_000
+    assert topic[segment_keys.SEGMENT_BYTES] == 2_000_000
     assert problems == ["Unknown topic config name: strange.key"]
 
 
 def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
-    config = Config.from_mapping({})
+    config = bundle_config()
     told = postponed(config, {"retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
     assert told == ["retention.ms is kept, but nothing is deleted by age or size yet"]
 
 
 def test_entries_tell_where_each_value_comes_from() -> None:
-    config = Config.from_mapping({"log.roll.hours": 1, "message.max.bytes": 77})
+    config = bundle_config({"log.roll.hours": 1, "message.max.bytes": 77})
     entries = {entry.name: entry for entry in topic_config_entries(config, {"preallocate": "true"})}
     assert entries["preallocate"] == TopicConfigEntry("preallocate", "true", "topic")
     assert entries["segment.ms"] == TopicConfigEntry("segment.ms", "3600000", "broker", "log.roll.hours")
@@ -140,7 +143,7 @@ def test_entries_tell_where_each_value_comes_from() -> None:
 def test_other_values_for_some_keys() -> None:
     config = TopicConfig({"segment.bytes": 700}) | {"segment.ms": 5}
     assert config == TopicConfig({"segment.bytes": 700, "segment.ms": 5})
-    assert (config[keys.SEGMENT_BYTES], config[keys.SEGMENT_MS]) == (700, 5)
+    assert (config[segment_keys.SEGMENT_BYTES], config[segment_keys.SEGMENT_MS]) == (700, 5)
     assert config[keys.FLUSH_MESSAGES] == LONG_MAX
 
 
@@ -149,7 +152,7 @@ def test_derive_makes_an_object_once_for_each_configuration() -> None:
     made: list[int] = []
 
     def make(config: TopicConfig) -> int:
-        made.append(config[keys.SEGMENT_BYTES])
+        made.append(config[segment_keys.SEGMENT_BYTES])
         return made[-1]
 
     assert [config.derive(make), config.derive(make)] == [700, 700]
@@ -205,7 +208,7 @@ names = st.text() | st.sampled_from(
 def test_a_setting_of_a_client_is_refused_or_taken_but_never_breaks_the_check(
     overrides: dict[str, str | None],
 ) -> None:
-    config = Config.from_mapping({})
+    config = bundle_config()
     _, problems = checked_topic_config(config, overrides)
     assert all(problems)
     if problems:

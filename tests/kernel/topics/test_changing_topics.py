@@ -14,8 +14,10 @@ from tidelog.kernel.config import keys
 from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
+from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.storage_file.log_config import LogConfig
@@ -26,7 +28,7 @@ SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
 
 def dynamic(core: Core) -> DynamicConfig:
     """What a broker has for its own keys."""
-    changes = DynamicConfig(core.config, core.storage.metadata, core.topics, 1)
+    changes = DynamicConfig(core.config, core.storage.metadata, core.topics, 1, BrokerEvents())
     changes.load()
     return changes
 
@@ -162,12 +164,12 @@ async def test_what_is_set_for_the_broker_outlives_it(tmp_path: Path) -> None:
     changes = dynamic(core)
     await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
     await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
-    assert (topic.config[keys.FLUSH_MESSAGES], topic.config[keys.SEGMENT_MS]) == (7, 5000)
+    assert (topic.config[keys.FLUSH_MESSAGES], topic.config[SEGMENT_MS]) == (7, 5000)
     core.abandon()
     fresh = Core(tmp_path)
     await fresh.open()
     dynamic(fresh)
     fresh.topics.refresh_configs()
     config = fresh.topics.get("orders").config
-    assert (config[keys.FLUSH_MESSAGES], config[keys.SEGMENT_MS]) == (7, 5000)
+    assert (config[keys.FLUSH_MESSAGES], config[SEGMENT_MS]) == (7, 5000)
     await fresh.close()

@@ -32,9 +32,11 @@ from tidelog.kernel.seams.storage import (
     TopicPartition,
     TopicRecord,
 )
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import NewTopic, Topics, check_topic_name
+from tidelog.plugins import storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryRegistry, MemoryStorage
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
@@ -111,7 +113,9 @@ class Scene:
     """Topics above a storage that can be slow and fail."""
 
     def __init__(self, **settings: object) -> None:
-        self.config = Config.from_mapping({"storage": "memory", **settings})
+        self.config = Config.from_mapping(
+            {"storage": "memory", **settings}, storage_memory.tidelog_config_keys()
+        )
         self.tasks = BackgroundTasks()
         self.clock = FakeClock()
         context = StorageContext(self.config, self.config[keys.NODE_ID], self.tasks, self.clock)
@@ -260,7 +264,7 @@ async def test_refused(scene: Scene, new: NewTopic, error: type[Exception]) -> N
 
 async def test_a_check_creates_nothing(scene: Scene) -> None:
     record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
-    assert (record.name, record.partitions, config[keys.SEGMENT_BYTES]) == ("new", 7, 2_000_000)
+    assert (record.name, record.partitions, config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
     assert scene.names() == ([], [])
     assert scene.disk.steps == []
 

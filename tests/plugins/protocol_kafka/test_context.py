@@ -10,7 +10,7 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 
 def test_messages_of_one_answer_take_no_more_than_64_kib_and_one() -> None:
     nothing: Any = None
-    context = RequestContext(nothing, nothing)
+    context = RequestContext(nothing, nothing, fetch_max_bytes=1, max_idle_ms=1)
     told = [context.error_message(BrokerError("x" * 200)) for _ in range(1000)]
     size = sum(len(text) for text in told if text is not None)
     assert 64 * 1024 <= size <= 64 * 1024 + 200

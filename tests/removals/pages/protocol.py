@@ -166,7 +166,7 @@ REMOVALS: Final = (
     Removal(
         "`fetch.max.bytes`, and the first batch whole",
         f"{_HANDLERS}/fetch.py",
-        "self._max_bytes = min(request.max_bytes, self._config[keys.FETCH_MAX_BYTES])",
+        "self._max_bytes = min(request.max_bytes, context.fetch_max_bytes)",
         "self._max_bytes = request.max_bytes",
         f"{_HANDLERS}/test_fetch.py::test_the_brokers_own_limit",
     ),

@@ -14,9 +14,11 @@ import pytest
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.storage_file.kraft.scenes import LOG, logged, metadata_dir, metadata_of
 from tests.plugins.storage_file.kraft.vectors import vectors_of
+from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import StorageContext, TopicRecord
+from tidelog.plugins import storage_file
 from tidelog.plugins.storage_file.kraft.batches import data_batch
 from tidelog.plugins.storage_file.kraft.framing import frame
 from tidelog.plugins.storage_file.kraft.image.state import MetadataImage
@@ -200,5 +202,10 @@ def test_records_of_topics_compare_without_their_epochs() -> None:
 
 def test_foreign_settings_leave_out_keys_that_count_here() -> None:
     image = MetadataImage()
-    image.configs[BROKER_RESOURCE, "1"] = {"message.max.bytes": "5", "log.cleaner.threads": "2"}
-    assert foreign_settings(image) == ["log.cleaner.threads (broker 1)"]
+    image.configs[BROKER_RESOURCE, "1"] = {
+        "message.max.bytes": "5",
+        "log.segment.bytes": "2000000",
+        "log.cleaner.threads": "2",
+    }
+    counting = Config.from_mapping({}, storage_file.tidelog_config_keys()).keys.dynamic_names()
+    assert foreign_settings(image, counting) == ["log.cleaner.threads (broker 1)"]

@@ -1,0 +1,492 @@
+"""Every configuration key that the kernel reads, by constant: `config[keys.NUM_PARTITIONS]`.
+
+A key is declared here and named nowhere else but where it is read. Plugins declare theirs in modules of their
+own, and hand them over with `tidelog_config_keys`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey, declared_keys
+from tidelog.kernel.config.listeners import Listener, advertised_listeners, listener_names, listeners
+from tidelog.kernel.config.types import (
+    INT_MAX,
+    LONG_MAX,
+    choice,
+    comma_list,
+    double,
+    integer,
+    limits_by_host,
+    long,
+    names_by_listener,
+    nullable,
+    string,
+)
+
+# The broker as a whole: identity, topics, producers, plugins, logs, stopping.
+
+NODE_ID = ConfigKey(
+    name="node.id",
+    type=integer(0),
+    default=1,
+    aliases=("broker.id",),
+    documentation="The number of this broker, which clients see as the leader of every partition.",
+)
+BROKER_RACK = ConfigKey(
+    name="broker.rack",
+    type=nullable(string()),
+    default=None,
+    documentation="The rack that clients are told this broker stands in.",
+)
+NUM_PARTITIONS = ConfigKey(
+    name="num.partitions",
+    type=integer(1),
+    default=1,
+    documentation="Partitions of a topic that is created without a number of its own.",
+)
+DEFAULT_REPLICATION_FACTOR = ConfigKey(
+    name="default.replication.factor",
+    type=integer(1, 1),
+    default=1,
+    documentation="Replicas of a topic that is created without a number of its own. A single broker holds "
+    "one.",
+)
+PRODUCER_ID_EXPIRATION_MS = ConfigKey(
+    name="producer.id.expiration.ms",
+    type=integer(1),
+    default=86400000,
+    dynamic=True,
+    documentation="How long an idempotent producer that writes nothing is remembered, in milliseconds.",
+)
+PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = ConfigKey(
+    name="producer.id.expiration.check.interval.ms",
+    type=integer(1),
+    default=600000,
+    documentation="How often producers are looked at for having expired, in milliseconds.",
+)
+STORAGE = ConfigKey(
+    name="storage",
+    type=string(non_empty=True),
+    default="file",
+    chooses="storage",
+    documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
+    "plugins` lists them.",
+)
+COORDINATOR = ConfigKey(
+    name="coordinator",
+    type=string(non_empty=True),
+    default="classic",
+    chooses="coordinator",
+    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed "
+    "plugin offers. `tidelog plugins` lists them.",
+)
+PLUGINS = ConfigKey(
+    name="plugins",
+    type=comma_list(),
+    default=(),
+    documentation="Modules to load as plugins besides those that installed distributions announce.",
+)
+PLUGINS_BLOCKED = ConfigKey(
+    name="plugins.blocked",
+    type=comma_list(),
+    default=(),
+    documentation="Names of plugins that are not loaded although they are installed.",
+)
+LOG_FORMAT = ConfigKey(
+    name="log.format",
+    type=choice("auto", "human", "json"),
+    default="auto",
+    documentation="Form of the broker's log on standard error. `human`: a line of text per event; `json`: "
+    "an object per line; `auto`: human, with colours when it goes to a terminal.",
+)
+LOG_LEVEL = ConfigKey(
+    name="log.level",
+    type=choice("debug", "info", "warning", "error"),
+    default="info",
+    documentation="The least important events that are logged.",
+)
+SHUTDOWN_TIMEOUT_MS = ConfigKey(
+    name="shutdown.timeout.ms",
+    type=long(0),
+    default=10000,
+    documentation="How long a graceful stop waits for requests in progress before it ends them, in "
+    "milliseconds.",
+)
+
+# Listeners and connections.
+
+LISTENERS = ConfigKey(
+    name="listeners",
+    type=listeners(),
+    default=(Listener("PLAINTEXT", "", 9092),),
+    documentation="Where the broker listens. An empty host means every interface; port 0 lets the system "
+    "pick a free port, which the ready file and the banner tell.",
+)
+ADVERTISED_LISTENERS = ConfigKey(
+    name="advertised.listeners",
+    type=nullable(advertised_listeners()),
+    default=None,
+    documentation="The addresses that clients are told to connect to, by listener name; port 0 stands for "
+    "the port that is bound. Unset: the address that is listened at.",
+)
+CONTROLLER_LISTENER_NAMES = ConfigKey(
+    name="controller.listener.names",
+    type=listener_names(),
+    default=(),
+    documentation="Listeners that Kafka reserves for its controllers. This broker needs none: a listener "
+    "of such a name is not opened.",
+)
+LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
+    name="listener.security.protocol.map",
+    type=names_by_listener("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
+    default={},
+    documentation="Security protocols of the listeners. A name that is missing here and is no protocol's "
+    "name itself is PLAINTEXT, the one protocol that this broker has a part for.",
+)
+LISTENER_CODEC_MAP = ConfigKey(
+    name="listener.codec.map",
+    type=names_by_listener("NAME:codec pairs between commas"),
+    default={},
+    documentation="Wire protocols of the listeners, by the names that plugins offer them under; `kafka` "
+    "for a listener that is missing here.",
+)
+SOCKET_SEND_BUFFER_BYTES = ConfigKey(
+    name="socket.send.buffer.bytes",
+    type=integer(-1),
+    default=102400,
+    documentation="The system's send buffer per connection (SO_SNDBUF), in bytes; -1 leaves it to the "
+    "system.",
+)
+SOCKET_RECEIVE_BUFFER_BYTES = ConfigKey(
+    name="socket.receive.buffer.bytes",
+    type=integer(-1),
+    default=102400,
+    documentation="The system's receive buffer per connection (SO_RCVBUF), in bytes; -1 leaves it to the "
+    "system.",
+)
+SOCKET_LISTEN_BACKLOG_SIZE = ConfigKey(
+    name="socket.listen.backlog.size",
+    type=integer(1),
+    default=50,
+    documentation="Connections that the system holds ready before they are accepted; its own limit may be "
+    "lower.",
+)
+MAX_CONNECTIONS = ConfigKey(
+    name="max.connections",
+    type=integer(0),
+    default=INT_MAX,
+    dynamic=True,
+    documentation="Connections that may be open at once; further ones wait until one ends.",
+)
+MAX_CONNECTIONS_PER_IP = ConfigKey(
+    name="max.connections.per.ip",
+    type=integer(0),
+    default=INT_MAX,
+    dynamic=True,
+    documentation="Connections that one address may have open at once; further ones are closed at once.",
+)
+MAX_CONNECTIONS_PER_IP_OVERRIDES = ConfigKey(
+    name="max.connections.per.ip.overrides",
+    type=limits_by_host(),
+    default={},
+    documentation="Other limits for single addresses or host names, in place of `max.connections.per.ip`.",
+)
+CONNECTIONS_MAX_IDLE_MS = ConfigKey(
+    name="connections.max.idle.ms",
+    type=long(-1),
+    default=600000,
+    documentation="A connection without traffic is closed after this many milliseconds, also while a request "
+    "of it waits; -1 keeps it open for ever. No fetch waits longer for records than that.",
+)
+SOCKET_BUSY_POLL_US = ConfigKey(
+    name="socket.busy.poll.us",
+    type=integer(0, 10_000),
+    default=400,
+    documentation="How many microseconds the broker polls for the next request of a client in a closed loop "
+    "of small requests (up to 32 KB, each sent as soon as the last is answered), instead of sleeping until "
+    "it arrives: for one such client at a time, and only while no task of the machine waits for a processor. "
+    "0: never.",
+)
+DECOMPRESSION_MEMORY_BYTES = ConfigKey(
+    name="decompression.memory.bytes",
+    type=long(1024 * 1024),
+    default=128 * 1024 * 1024,
+    documentation="How many bytes of memory may be used at the same time to unpack records: to check what "
+    "producers send, to find offsets by time, and to convert batches for old consumers. What does not fit "
+    "waits; a batch that takes more than that is unpacked alone.",
+)
+
+# Topics: each broker key is followed by the topic key whose default it gives.
+
+MESSAGE_MAX_BYTES = ConfigKey(
+    name="message.max.bytes",
+    type=integer(0),
+    default=1048588,
+    dynamic=True,
+    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
+    "header).",
+)
+MAX_MESSAGE_BYTES = ConfigKey(
+    name="max.message.bytes",
+    type=integer(0),
+    default=1048588,
+    scope="topic",
+    broker_defaults=(BrokerDefault(MESSAGE_MAX_BYTES),),
+    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
+    "header).",
+)
+LOG_FLUSH_INTERVAL_MESSAGES = ConfigKey(
+    name="log.flush.interval.messages",
+    type=long(1),
+    default=LONG_MAX,
+    dynamic=True,
+    documentation="Records after which a log is forced to disk; the one that fills the measure is "
+    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+)
+FLUSH_MESSAGES = ConfigKey(
+    name="flush.messages",
+    type=long(1),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_FLUSH_INTERVAL_MESSAGES),),
+    documentation="Records after which the log is forced to disk; the one that fills the measure is "
+    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+)
+LOG_FLUSH_INTERVAL_MS = ConfigKey(
+    name="log.flush.interval.ms",
+    type=nullable(long(0)),
+    default=None,
+    dynamic=True,
+    documentation="Time after which what was appended is forced to disk, in milliseconds. Unset: "
+    "`log.flush.scheduler.interval.ms`.",
+)
+LOG_FLUSH_SCHEDULER_INTERVAL_MS = ConfigKey(
+    name="log.flush.scheduler.interval.ms",
+    type=long(1),
+    default=LONG_MAX,
+    documentation="How often logs are looked at for a flush that is due by time, in milliseconds. As it "
+    "is: once a second.",
+)
+FLUSH_MS = ConfigKey(
+    name="flush.ms",
+    type=long(0),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(
+        BrokerDefault(LOG_FLUSH_INTERVAL_MS),
+        BrokerDefault(LOG_FLUSH_SCHEDULER_INTERVAL_MS),
+    ),
+    documentation="Time after which what was appended is forced to disk, in milliseconds; no answer waits "
+    "for it.",
+)
+LOG_INITIAL_TASK_DELAY_MS = ConfigKey(
+    name="log.initial.task.delay.ms",
+    type=long(0),
+    default=30000,
+    documentation="How long flushing by time, checkpoints and the removal of deleted partitions wait after "
+    "the start, in milliseconds.",
+)
+LOG_MESSAGE_TIMESTAMP_TYPE = ConfigKey(
+    name="log.message.timestamp.type",
+    type=choice("CreateTime", "LogAppendTime"),
+    default="CreateTime",
+    dynamic=True,
+    documentation="Whether records keep the producer's timestamp or get the time at which they were "
+    "appended.",
+)
+MESSAGE_TIMESTAMP_TYPE = ConfigKey(
+    name="message.timestamp.type",
+    type=choice("CreateTime", "LogAppendTime"),
+    default="CreateTime",
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_MESSAGE_TIMESTAMP_TYPE),),
+    documentation="Whether records keep the producer's timestamp or get the time at which they were "
+    "appended.",
+)
+LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
+    name="log.message.timestamp.before.max.ms",
+    type=long(0),
+    default=LONG_MAX,
+    dynamic=True,
+    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    "LogAppendTime.",
+)
+MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
+    name="message.timestamp.before.max.ms",
+    type=long(0),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS),),
+    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    "LogAppendTime.",
+)
+LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
+    name="log.message.timestamp.after.max.ms",
+    type=long(0),
+    default=3600000,
+    dynamic=True,
+    documentation="How far a producer's timestamp may lie in the future, in milliseconds. No effect with "
+    "LogAppendTime.",
+)
+MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
+    name="message.timestamp.after.max.ms",
+    type=long(0),
+    default=3600000,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS),),
+    documentation="How far a producer's timestamp may lie in the future, in milliseconds. No effect with "
+    "LogAppendTime.",
+)
+LOG_CLEANUP_POLICY = ConfigKey(
+    name="log.cleanup.policy",
+    type=comma_list("compact", "delete"),
+    default=("delete",),
+    dynamic=True,
+    not_yet="nothing is deleted or compacted yet",
+    documentation="What becomes of old records: `delete` by age and size, `compact` to the last one of each "
+    "key, or both.",
+)
+CLEANUP_POLICY = ConfigKey(
+    name="cleanup.policy",
+    type=comma_list("compact", "delete"),
+    default=("delete",),
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANUP_POLICY),),
+    not_yet="nothing is deleted or compacted yet",
+    documentation="What becomes of old records: `delete` by age and size, `compact` to the last one of each "
+    "key, or both. With `compact`, records without a key are refused.",
+)
+
+# Deletion by age and size, and compaction.
+
+_NO_RETENTION = "nothing is deleted by age or size yet"
+_NO_COMPACTION = "nothing is compacted yet"
+_MS_PER_MINUTE, _MS_PER_HOUR = 60_000, 3_600_000
+
+LOG_RETENTION_MS = ConfigKey(
+    name="log.retention.ms",
+    type=nullable(long(-1)),
+    default=None,
+    dynamic=True,
+    not_yet=_NO_RETENTION,
+    documentation="How long records are kept, in milliseconds; -1: for good. Unset: `log.retention.minutes`.",
+)
+LOG_RETENTION_MINUTES = ConfigKey(
+    name="log.retention.minutes",
+    type=nullable(integer()),
+    default=None,
+    not_yet=_NO_RETENTION,
+    documentation="How long records are kept, in minutes, unless `log.retention.ms` is set. Unset: "
+    "`log.retention.hours`.",
+)
+LOG_RETENTION_HOURS = ConfigKey(
+    name="log.retention.hours",
+    type=integer(),
+    default=168,
+    not_yet=_NO_RETENTION,
+    documentation="How long records are kept, in hours, unless one of the two keys above it is set.",
+)
+LOG_RETENTION_BYTES = ConfigKey(
+    name="log.retention.bytes",
+    type=long(),
+    default=-1,
+    dynamic=True,
+    not_yet=_NO_RETENTION,
+    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
+)
+LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
+    name="log.cleaner.delete.retention.ms",
+    type=long(0),
+    default=86400000,
+    dynamic=True,
+    not_yet=_NO_COMPACTION,
+    documentation="How long compaction keeps records without a value, which delete their key, in "
+    "milliseconds.",
+)
+LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
+    name="log.cleaner.min.compaction.lag.ms",
+    type=long(0),
+    default=0,
+    dynamic=True,
+    not_yet=_NO_COMPACTION,
+    documentation="How long a record stays before compaction may take it, in milliseconds.",
+)
+LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
+    name="log.cleaner.max.compaction.lag.ms",
+    type=long(1),
+    default=LONG_MAX,
+    dynamic=True,
+    not_yet=_NO_COMPACTION,
+    documentation="How long a record may wait for compaction, in milliseconds.",
+)
+LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
+    name="log.cleaner.min.cleanable.ratio",
+    type=double(0, 1),
+    default=0.5,
+    dynamic=True,
+    not_yet=_NO_COMPACTION,
+    documentation="The share of a log that has to be new before it is compacted.",
+)
+RETENTION_MS = ConfigKey(
+    name="retention.ms",
+    type=long(-1),
+    default=604800000,
+    scope="topic",
+    broker_defaults=(
+        BrokerDefault(LOG_RETENTION_MS),
+        BrokerDefault(LOG_RETENTION_MINUTES, _MS_PER_MINUTE),
+        BrokerDefault(LOG_RETENTION_HOURS, _MS_PER_HOUR),
+    ),
+    not_yet=_NO_RETENTION,
+    documentation="How long records are kept, in milliseconds; -1: for good.",
+)
+RETENTION_BYTES = ConfigKey(
+    name="retention.bytes",
+    type=long(),
+    default=-1,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_RETENTION_BYTES),),
+    not_yet=_NO_RETENTION,
+    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
+)
+DELETE_RETENTION_MS = ConfigKey(
+    name="delete.retention.ms",
+    type=long(0),
+    default=86400000,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANER_DELETE_RETENTION_MS),),
+    not_yet=_NO_COMPACTION,
+    documentation="How long compaction keeps records without a value, which delete their key, in "
+    "milliseconds.",
+)
+MIN_COMPACTION_LAG_MS = ConfigKey(
+    name="min.compaction.lag.ms",
+    type=long(0),
+    default=0,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
+    not_yet=_NO_COMPACTION,
+    documentation="How long a record stays before compaction may take it, in milliseconds.",
+)
+MAX_COMPACTION_LAG_MS = ConfigKey(
+    name="max.compaction.lag.ms",
+    type=long(1),
+    default=LONG_MAX,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
+    not_yet=_NO_COMPACTION,
+    documentation="How long a record may wait for compaction, in milliseconds.",
+)
+MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
+    name="min.cleanable.dirty.ratio",
+    type=double(0, 1),
+    default=0.5,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_CLEANABLE_RATIO),),
+    not_yet=_NO_COMPACTION,
+    documentation="The share of a log that has to be new before it is compacted.",
+)
+
+KERNEL_KEYS = declared_keys(sys.modules[__name__])
+"""All of the above."""

@@ -1,0 +1,49 @@
+"""Keys of segments that every storage goes by; a plugin with a storage hands them over with its own.
+
+They are part of the seam: whoever opens a log, such as a coordinator, gives its size of segments by them.
+"""
+
+from __future__ import annotations
+
+from tidelog.kernel.config.key import BrokerDefault, ConfigKey
+from tidelog.kernel.config.types import integer, long, nullable
+
+_MS_PER_HOUR = 3_600_000
+
+LOG_SEGMENT_BYTES = ConfigKey(
+    name="log.segment.bytes",
+    type=integer(1048576),
+    default=1073741824,
+    dynamic=True,
+    documentation="The size at which a log goes on in a new segment, in bytes.",
+)
+SEGMENT_BYTES = ConfigKey(
+    name="segment.bytes",
+    type=integer(1048576),
+    default=1073741824,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_SEGMENT_BYTES),),
+    documentation="The size at which the log goes on in a new segment, in bytes.",
+)
+LOG_ROLL_MS = ConfigKey(
+    name="log.roll.ms",
+    type=nullable(long(1)),
+    default=None,
+    dynamic=True,
+    documentation="The age at which a log goes on in a new segment, in milliseconds. Unset: "
+    "`log.roll.hours`.",
+)
+LOG_ROLL_HOURS = ConfigKey(
+    name="log.roll.hours",
+    type=integer(1),
+    default=168,
+    documentation="The age at which a log goes on in a new segment, in hours, unless `log.roll.ms` is set.",
+)
+SEGMENT_MS = ConfigKey(
+    name="segment.ms",
+    type=long(1),
+    default=604800000,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_ROLL_MS), BrokerDefault(LOG_ROLL_HOURS, _MS_PER_HOUR)),
+    documentation="The age at which the log goes on in a new segment, in milliseconds.",
+)
