@@ -6,12 +6,15 @@ segment without it is only slower to find. So formats may be changed from one st
 may keep nothing on disk at all.
 
 Entries are sparse: the storage decides which batches get one (`index.interval.bytes`), the format decides
-how they are kept and searched. Prove a format with `tidelog.kernel.testing.indexes`.
+how they decides
+how they are kept and searched. A format without files needs to implement little more than the search:
+`IndexFormatBase`, `SegmentIndexBase`. Prove a format with `tidelog.kernel.testing.indexes`.
 Source: seed 002, "Data structures: the index files, field by field".
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -188,6 +191,146 @@ class IndexFormat(Protocol):
     def build(self, place: IndexPlace, max_bytes: int) -> IndexBuilder:
         """Begin to make an index anew; what was there counts for nothing."""
         ...
+
+
+class SegmentIndexBase(ABC):
+    """Defaults for an index that keeps no files and never waits.
+
+    What is left are two growing lists, of positions and of timestamps, and how they are searched.
+    """
+
+    __slots__ = ("max_positions", "max_times", "place")
+
+    def __init__(self, place: IndexPlace, max_bytes: int) -> None:
+        self.place = place
+        self.resize(max_bytes)
+
+    def __str__(self) -> str:
+        return f"the index of {self.place.path('')}"
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """Number of positions that it has."""
+
+    @property
+    @abstractmethod
+    def time_entries(self) -> int:
+        """Number of timestamps that it has."""
+
+    @abstractmethod
+    def add_position(self, last_offset: int, position: int) -> None:
+        """Add the position of the batch that ends with `last_offset`; both are larger than any before."""
+
+    @abstractmethod
+    def add_time(self, timestamp_ms: int, offset: int) -> None:
+        """Add a timestamp, larger than any before, and the offset where its batch ends."""
+
+    @abstractmethod
+    def floor_position(self, offset: int, wait: bool) -> int:
+        """See `SegmentIndex.floor_position`."""
+
+    @abstractmethod
+    def floor_offset(self, timestamp_ms: int) -> int:
+        """See `SegmentIndex.floor_offset`."""
+
+    @abstractmethod
+    def last_position(self) -> tuple[int, int]:
+        """See `SegmentIndex.last_position`."""
+
+    @abstractmethod
+    def last_timestamp(self) -> tuple[int, int]:
+        """See `SegmentIndex.last_timestamp`."""
+
+    @abstractmethod
+    def truncate_to(self, offset: int) -> None:
+        """See `SegmentIndex.truncate_to`."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as many entries as Kafka's files of that size; one timestamp is kept for `close`."""
+        return self.entries >= self.max_positions or self.time_entries >= self.max_times
+
+    @property
+    def files(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
+        """Add the position, and the timestamp if it is larger than any before."""
+        self.close(max_timestamp, max_timestamp_offset)
+        self.add_position(last_offset, position)
+        return self.is_full
+
+    def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """Add the timestamp if it is larger than any before."""
+        if max_timestamp_offset >= 0 and max_timestamp > self.last_timestamp()[0]:
+            self.add_time(max_timestamp, max_timestamp_offset)
+
+    def resize(self, max_bytes: int) -> None:
+        """Count entries as Kafka's files would hold them."""
+        self.max_positions = max_bytes // OFFSET_ENTRY_BYTES
+        self.max_times = max_bytes // TIME_ENTRY_BYTES - 1
+
+    def make_room(self) -> None:  # noqa: B027 - a default, not left out
+        """Do nothing: there is always room."""
+
+    def offset_behind(self, position: int, offset: int) -> int:
+        """Return 0: no bound is known, and the caller looks further."""
+        return 0
+
+    def release(self) -> None:  # noqa: B027 - a default, not left out
+        """Do nothing: there is nothing to release."""
+
+    def relocate(self, place: IndexPlace) -> None:
+        """Take the new place."""
+        self.place = place
+
+
+class IndexFormatBase(ABC):
+    """Defaults for a format that keeps no files: its indexes are built from the log at every start."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name that `index.format` chooses it by."""
+
+    @abstractmethod
+    def create(self, place: IndexPlace, max_bytes: int) -> SegmentIndex:
+        """See `IndexFormat.create`."""
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SegmentIndex:
+        """Refuse, since there are no files.
+
+        Raises:
+            IndexUnusable: always.
+        """
+        raise IndexUnusable(f"the index of {place.path('')} has no files")
+
+    def build(self, place: IndexPlace, max_bytes: int) -> IndexBuilder:
+        """Return a builder that appends to a new index."""
+        return AppendingBuilder(self.create(place, max_bytes))
+
+
+class AppendingBuilder:
+    """`IndexBuilder` for an index that takes entries one by one without a limit."""
+
+    def __init__(self, index: SegmentIndex) -> None:
+        self._index = index
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """See `IndexBuilder.add`."""
+        self._index.append(last_offset, position, max_timestamp, max_timestamp_offset)
+
+    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
+        """See `IndexBuilder.finish`."""
+        self._index.close(max_timestamp, max_timestamp_offset)
+        return self._index
 
 
 def all_suffixes(formats: Mapping[str, IndexFormat]) -> frozenset[str]:

@@ -8,41 +8,27 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-
-import attrs
 
 from tidelog.kernel.records.batch import NO_TIMESTAMP
-from tidelog.kernel.seams.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexPlace
+from tidelog.kernel.seams.indexes import IndexPlace, SegmentIndexBase
 
 
-class MemoryIndex:
+class MemoryIndex(SegmentIndexBase):
     """`SegmentIndex` in pairs of arrays: offsets with positions, timestamps with offsets.
 
     Only the appending thread makes them longer, the searched one of a pair last; truncating puts another pair
     in their place. So a reader in another thread, which takes a pair as a whole, finds what it looks for.
     """
 
-    __slots__ = (
-        "_base_offset",
-        "_max_places",
-        "_max_times",
-        "_path",
-        "_places",
-        "_times",
-    )
+    __slots__ = ("_base_offset", "_places", "_times")
 
     def __init__(self, place: IndexPlace, max_bytes: int) -> None:
         """Without entries."""
+        super().__init__(place, max_bytes)
         self._base_offset = place.base_offset
-        self._path = place.path("")
         # 32 bits for whatever counts from the segment's beginning, as in Kafka's files.
         self._places = array("i"), array("i")
         self._times = array("q"), array("i")
-        self.resize(max_bytes)
-
-    def __str__(self) -> str:
-        return f"the index of {self._path} in memory"
 
     @property
     def entries(self) -> int:
@@ -50,30 +36,21 @@ class MemoryIndex:
         return len(self._places[0])
 
     @property
-    def is_full(self) -> bool:
-        """See `SegmentIndex.is_full`; one time entry is kept for `close`."""
-        return len(self._places[0]) >= self._max_places or len(self._times[0]) >= self._max_times
+    def time_entries(self) -> int:
+        """Number of timestamps."""
+        return len(self._times[0])
 
-    @property
-    def files(self) -> Sequence[str]:
-        """None."""
-        return ()
-
-    def resize(self, max_bytes: int) -> None:
-        """See `SegmentIndex.resize`."""
-        self._max_places = max_bytes // OFFSET_ENTRY_BYTES
-        self._max_times = max_bytes // TIME_ENTRY_BYTES - 1
-
-    def make_room(self) -> None:
-        """There is always room."""
-
-    def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
-        """See `SegmentIndex.append`."""
-        self.close(max_timestamp, max_timestamp_offset)
+    def add_position(self, last_offset: int, position: int) -> None:
+        """See `SegmentIndexBase.add_position`."""
         offsets, positions = self._places
         positions.append(position)
         offsets.append(last_offset - self._base_offset)
-        return len(offsets) >= self._max_places or len(self._times[0]) >= self._max_times
+
+    def add_time(self, timestamp_ms: int, offset: int) -> None:
+        """See `SegmentIndexBase.add_time`."""
+        timestamps, offsets = self._times
+        offsets.append(offset - self._base_offset)
+        timestamps.append(timestamp_ms)
 
     def floor_position(self, offset: int, wait: bool) -> int:
         """See `SegmentIndex.floor_position`; never waits."""
@@ -119,33 +96,7 @@ class MemoryIndex:
         kept = bisect_left(time_offsets, relative)
         self._times = timestamps[:kept], time_offsets[:kept]
 
-    def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """See `SegmentIndex.close`."""
-        timestamps, offsets = self._times
-        if max_timestamp_offset >= 0 and max_timestamp > (timestamps[-1] if timestamps else NO_TIMESTAMP):
-            offsets.append(max_timestamp_offset - self._base_offset)
-            timestamps.append(max_timestamp)
-
-    def release(self) -> None:
-        """There is nothing that would come back."""
-
     def relocate(self, place: IndexPlace) -> None:
         """See `SegmentIndex.relocate`."""
-        self._path = place.path("")
+        super().relocate(place)
         self._base_offset = place.base_offset
-
-
-@attrs.frozen
-class MemoryBuilder:
-    """`IndexBuilder`: an index that takes entries one by one needs nothing more."""
-
-    _index: MemoryIndex
-
-    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """See `IndexBuilder.add`."""
-        self._index.append(last_offset, position, max_timestamp, max_timestamp_offset)
-
-    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> MemoryIndex:
-        """See `IndexBuilder.finish`."""
-        self._index.close(max_timestamp, max_timestamp_offset)
-        return self._index

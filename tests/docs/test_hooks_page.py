@@ -20,6 +20,7 @@ SPECS = {
 }
 HOOKS = list(SPECS)
 LINES = {
+    "tidelog_index_formats": 100,
     "tidelog_background_tasks": 15,
     "tidelog_event_listeners": 20,
     "tidelog_kafka_apis": 60,

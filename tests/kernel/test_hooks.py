@@ -8,6 +8,7 @@ import struct
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import pytest
@@ -30,6 +31,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, running_broker
+from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
@@ -75,7 +77,7 @@ async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
     settings = {
         "plugins": example("tidelog_index_formats"),
         "storage": "file",
-        "log.index.format": "another",
+        "log.index.format": "listed",
         "log.dirs": str(tmp_path / "data"),
     }
     async with running_broker(settings) as broker:
@@ -84,6 +86,17 @@ async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
         assert [header.base_offset for header in partition.store.headers(0)] == [0]
     assert list((tmp_path / "data/t-0").glob("*.log"))
     assert not list((tmp_path / "data/t-0").glob("*index"))
+
+
+def loaded(hook: str) -> ModuleType:
+    """The page's example for a hook as a module that no import finds."""
+    module = ModuleType(f"example_{hook}")
+    exec(example_of_hook(hook), vars(module))
+    return module
+
+
+class TestTidelogIndexFormats(IndexFormatConformance, plugin=loaded("tidelog_index_formats")):
+    """What the page's example of an index format has to stand."""
 
 
 def test_tidelog_wire_codecs(example: Example) -> None:
