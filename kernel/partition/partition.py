@@ -11,8 +11,9 @@ event loop that makes it atomic without a lock. Each other concern has an owner:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from tidelog.kernel.clock import Clock
@@ -31,11 +32,12 @@ from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochFileCach
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import SentBatch
-from tidelog.kernel.partition.record_checks import check_records
+from tidelog.kernel.partition.record_checks import RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
+    ChecksTakeLong,
     needs_record_checks,
     validate_batch,
     validate_records,
@@ -53,10 +55,10 @@ from tidelog.kernel.records.batch import (
 from tidelog.kernel.records.control import EndMarker, marker_batch
 from tidelog.kernel.seams.partition import (
     NO_LEADER_EPOCH,
+    AppendOrigin,
     AppendResult,
     AppendWaiter,
     Isolation,
-    RecordChecks,
 )
 from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
@@ -67,6 +69,18 @@ from tidelog.kernel.seams.storage import (
 )
 
 _log = logging.getLogger(__name__)
+
+
+class _CheckedAppend(Awaitable[AppendResult]):
+    """An append that begins when it is awaited, and that leaves no trace if it never is."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Callable[[], Awaitable[AppendResult]]) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, Any, AppendResult]:
+        return self._run().__await__()
 
 
 class Partition:
@@ -169,29 +183,73 @@ class Partition:
         self.store.configure(config)
 
     def append(
+        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+    ) -> AppendResult | Awaitable[AppendResult]:
+        """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
+
+        A retry of one of the producer's last five batches is answered with the offsets that it got then.
+        Nearly always the batch is in the log when this returns. If its records take long to check, it is
+        appended by awaiting what is returned; nothing is done before, and others are served meanwhile.
+
+        `verify`, of a transactional request, returns whether the coordinator has the partition in the
+        producer's transaction, or raises why not (KIP-890). It is called before any other check, and after
+        the records were checked once more: no checkpoint lies between it and the write.
+
+        Raises:
+            InvalidTransactionState: a transactional batch that is not verified, or a batch outside of the
+                transaction that its producer has open.
+            BrokerError: the batch is refused (see `validate_batch`, `validate_in_steps`, `ProducerStates`).
+            StorageError: the disk refused; the log is as before.
+        """
+        try:
+            return self._append(batch, RecordChecks.QUICK, in_transaction=verify is not None and verify())
+        except ChecksTakeLong as checks:
+            return _CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
+
+    def append_nowait(
         self,
         batch: bytearray | memoryview,
         *,
         in_transaction: bool = False,
-        sequenced: bool = True,
-        checks: RecordChecks = RecordChecks.ALL,
-        header: BatchHeader | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
+        """Append one batch at once as `append` does, however long its records take to check.
 
-        A retry of one of the producer's last five batches is answered with the offsets that it got then.
-        `in_transaction`: a coordinator vouches that the partition is part of the producer's transaction.
-        Without `sequenced` a coordinator writes for the producer, whose batches then bear no sequence.
-        `checks`: whether the records inside are gone through, where that is called for at all.
-        `header`: of a batch that is not looked at a second time, as `ChecksTakeLong` has it.
+        `in_transaction`: the partition is part of the producer's transaction.
 
         Raises:
-            ChecksTakeLong: with `RecordChecks.QUICK`; await `check_records`, then append with
-                `RecordChecks.DONE`. Nothing was appended.
-            InvalidTransactionState: a transactional batch that nobody vouches for, or one outside of the
-                transaction that its producer has open.
-            BrokerError: the batch is refused (see `validate_batch`, `validate_in_steps`, `ProducerStates`).
-            StorageError: the disk refused; the log is as before.
+            BrokerError: see `append`.
+        """
+        if origin is AppendOrigin.COORDINATOR:
+            return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, sequenced=False)
+        return self._append(batch, RecordChecks.ALL, in_transaction=in_transaction)
+
+    async def _append_checked(
+        self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], bool] | None
+    ) -> AppendResult:
+        """Check the records step by step, stamp their largest timestamp and append the batch."""
+        config, now_ms = self.config, self._clock()
+        if needs_record_checks(header, config, now_ms):
+            max_timestamp = await check_records(batch, header, config, now_ms, self.unpacking)
+            if config.message_timestamp_type != LOG_APPEND_TIME:
+                header = stamp_create_time(batch, header, max_timestamp)
+        in_transaction = verify is not None and verify()
+        return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, header=header)
+
+    def _append(
+        self,
+        batch: bytearray | memoryview,
+        checks: RecordChecks,
+        *,
+        in_transaction: bool,
+        sequenced: bool = True,
+        header: BatchHeader | None = None,
+    ) -> AppendResult:
+        """Append one batch; a `header` is given if it was validated before.
+
+        Raises:
+            ChecksTakeLong: with `RecordChecks.QUICK`; nothing was appended.
+            BrokerError: see `append`.
         """
         if self.offline is not None:
             raise self.offline.with_traceback(None)
@@ -217,22 +275,6 @@ class Partition:
             return self._append_stamped(batch, header._replace(max_timestamp=now_ms), now_ms)
         header = stamp_create_time(batch, header, max_timestamp)
         return self._append_stamped(batch, header, NO_TIMESTAMP)
-
-    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-        """Check the records of a batch where that is needed, serving others meanwhile; return its header.
-
-        The largest timestamp is stamped into the batch.
-
-        Raises:
-            BrokerError: the batch is refused, see `validate_in_steps`.
-        """
-        config, now_ms = self.config, self._clock()
-        if not needs_record_checks(header, config, now_ms):
-            return header
-        max_timestamp = await check_records(batch, header, config, now_ms, self.unpacking)
-        if config.message_timestamp_type == LOG_APPEND_TIME:
-            return header
-        return stamp_create_time(batch, header, max_timestamp)
 
     def append_marker(
         self,

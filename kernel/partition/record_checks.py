@@ -1,14 +1,15 @@
-"""Where the records inside a batch are gone through: at once, step by step, in a thread, or not again.
+"""Checking the records inside a large batch: step by step on the event loop, then in a thread.
 
-As long as nobody else wants anything, the event loop goes through them itself, a fraction of a millisecond
-in each of its turns. That is soonest done: a thread has to be woken, finds the processor's caches cold, and
-wakes the loop in the end. As soon as others want to be served, a thread goes on with it. Unpacking lets go of
-the interpreter's lock, and between steps others get it too. Two threads at most: each may hold what a
-snappy block unpacks to.
+As long as no other task is ready, the event loop checks them itself, a fraction of a millisecond in each of
+its turns. That is the fastest: a thread has to be woken, finds the processor's caches cold, and wakes the
+loop in the end. As soon as other tasks are served, a thread continues. Unpacking releases the interpreter's
+lock, and between steps other threads get it too. Two threads at most: each may hold what a snappy block
+unpacks to.
 """
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -24,9 +25,20 @@ from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, 
 from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
 
 OTHERS_SECONDS = 100e-6
-"""A turn of the event loop that takes longer has served somebody else."""
+"""A turn of the event loop that takes longer has served other tasks."""
 HOLD_SECONDS = 200e-6
-"""How long a thread keeps others from the interpreter's lock, and a step: letting go of it takes a while."""
+"""How long a thread holds the interpreter's lock, and a step: releasing it takes a while."""
+
+
+class RecordChecks(enum.Enum):
+    """What an append does about records that have to be checked one by one."""
+
+    ALL = enum.auto()
+    """Check them at once, however long that takes."""
+    QUICK = enum.auto()
+    """Check them at once if they are few and small."""
+    DONE = enum.auto()
+    """Do not check them."""
 
 
 async def check_records(
@@ -50,7 +62,7 @@ async def check_records(
 
 
 async def _take(steps: Generator[None, None, int], codec: int, unpacking: Unpacking) -> int:
-    """Take the steps here as long as nobody else wants the event loop."""
+    """Take the steps on the event loop as long as no other task is ready."""
     if comes_in_pieces(codec):
         try:
             next(steps)

@@ -6,13 +6,12 @@ log start ≤ last stable ≤ high watermark ≤ log end
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, TopicPartition
 
 if TYPE_CHECKING:
@@ -30,12 +29,12 @@ class Isolation(enum.IntEnum):
     READ_COMMITTED = 1
 
 
-class RecordChecks(enum.Enum):
-    """What an append does about the records of a compressed batch, or of a compacted topic."""
+class AppendOrigin(enum.Enum):
+    """Who writes a batch, which decides what is checked (Apache Kafka's class of that name)."""
 
-    ALL = enum.auto()
-    QUICK = enum.auto()
-    DONE = enum.auto()
+    CLIENT = enum.auto()
+    COORDINATOR = enum.auto()
+    """A coordinator writes for a producer: batches have no sequence, and their records are not checked."""
 
 
 class AppendResult(NamedTuple):
@@ -151,6 +150,30 @@ class LeaderEpochs(Protocol):
         ...
 
 
+class Watermarks(Protocol):
+    """The offsets that bound a log and what its readers see."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which no transaction is open."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which everything is committed."""
+        ...
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next batch gets."""
+        ...
+
+
 class Partition(Protocol):
     """One open partition of a topic."""
 
@@ -182,6 +205,11 @@ class Partition(Protocol):
     @property
     def epochs(self) -> LeaderEpochs:
         """The leader epochs of its log."""
+        ...
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """All its offsets at once, to be read where calls count."""
         ...
 
     @property
@@ -225,30 +253,39 @@ class Partition(Protocol):
         ...
 
     def append(
-        self,
-        batch: bytearray | memoryview,
-        *,
-        in_transaction: bool = False,
-        sequenced: bool = True,
-        checks: RecordChecks = RecordChecks.ALL,
-        header: BatchHeader | None = None,
-    ) -> AppendResult:
-        """Append one batch; its header is stamped in place, so `batch` must be writable.
+        self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
+    ) -> AppendResult | Awaitable[AppendResult]:
+        """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
 
-        `in_transaction`: the coordinator confirmed that the producer's transaction includes the partition.
-        Without `sequenced` a coordinator writes for the producer, and the batch has no sequence.
+        A retry of one of the producer's last five batches is answered with the offsets that it got then.
+        Nearly always the batch is in the log when this returns. If its records take long to check, it is
+        appended by awaiting what is returned; nothing is done before, and others are served meanwhile.
+
+        `verify`, of a transactional request, returns whether the coordinator has the partition in the
+        producer's transaction, or raises why not (KIP-890). It is called before any other check, and once
+        more after checks that were awaited: no checkpoint lies between it and the write.
 
         Raises:
+            InvalidTransactionState: a transactional batch that is not verified, or a batch outside of the
+                transaction that its producer has open.
             BrokerError: the batch is refused.
             StorageError: the disk refused; the log is as before.
         """
         ...
 
-    async def check_records(self, batch: bytearray | memoryview, header: BatchHeader) -> BatchHeader:
-        """Check the records of a batch where that is needed, serving others meanwhile; return its header.
+    def append_nowait(
+        self,
+        batch: bytearray | memoryview,
+        *,
+        in_transaction: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Append one batch at once as `append` does, however long its records take to check.
+
+        `in_transaction`: the partition is part of the producer's transaction.
 
         Raises:
-            BrokerError: the batch is refused.
+            BrokerError: see `append`.
         """
         ...
 

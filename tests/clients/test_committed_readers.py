@@ -54,7 +54,7 @@ def write_transactions(partition: Partition) -> Written:
             base_sequence=sequences[producer_id],
             transactional=True,
         )
-        partition.append(batch, in_transaction=True)
+        partition.append_nowait(batch, in_transaction=True)
         sequences[producer_id] += len(batch_values)
         values += [(transaction, value) for value in batch_values]
     for producer_id, transaction in sorted(opened.items())[:-1]:

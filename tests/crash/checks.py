@@ -49,7 +49,7 @@ async def check_going_on(core: Core, expected: Expected, *, power_was_lost: bool
         assert all(partition.log_end_offset == 0 for partition in topic.partitions)
     for partition in partitions_of(core):
         for number in range(8):
-            partition.append(make_batch([bytes([number]) * 600], timestamps=core.clock()))
+            partition.append_nowait(make_batch([bytes([number]) * 600], timestamps=core.clock()))
         await partition.flush()
     before = contents_of(core), ends_of(core)
     await core.close()
@@ -170,7 +170,9 @@ def check_retries_are_known(partition: Partition) -> None:
     for batch in newest.values():
         again = bytearray(batch)
         stamp_offset(again, 0, 0)
-        assert partition.append(again, in_transaction=True).base_offset == parse_header(batch).base_offset
+        assert (
+            partition.append_nowait(again, in_transaction=True).base_offset == parse_header(batch).base_offset
+        )
     assert partition.log_end_offset == end
 
 
@@ -183,7 +185,7 @@ def nothing_was_lost(log: ExpectedLog) -> bool:
 def retry(partition: Partition, log: ExpectedLog) -> None:
     """A producer that was not answered sends its batches again: each is there once."""
     for batch in log.outstanding:
-        result = partition.append(bytearray(batch), in_transaction=True)
+        result = partition.append_nowait(bytearray(batch), in_transaction=True)
         found = [parse_header(there) for there in batches_of(partition.store)]
         same = [header.base_offset for header in found if header.crc == parse_header(batch).crc]
         assert same == [result.base_offset]

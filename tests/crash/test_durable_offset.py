@@ -21,7 +21,7 @@ def append(partition: Partition, count: int, *, producer_id: int = -1) -> None:
     """Batches of one record, as an idempotent producer sends them if it has an id."""
     for _ in range(count):
         sequence = partition.log_end_offset if producer_id >= 0 else -1
-        partition.append(
+        partition.append_nowait(
             make_batch([b"x" * 400], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
         )
 
@@ -76,7 +76,9 @@ async def test_a_retry_after_a_kill_is_not_acknowledged_before_it_is_durable(
         partition = core.topics.get("t").partitions[0]
         # Nobody is shown what the loss of power could take back.
         assert partition.high_watermark == 1
-        result = partition.append(make_batch([b"x" * 400], producer_id=7, producer_epoch=0, base_sequence=0))
+        result = partition.append_nowait(
+            make_batch([b"x" * 400], producer_id=7, producer_epoch=0, base_sequence=0)
+        )
         assert (result.base_offset, result.flush_due) == (0, False)
         core.abandon()
     again = await after_power_cut(recorder, tmp_path / "again")

@@ -49,7 +49,7 @@ async def test_a_deleted_topic_does_not_come_back_under_its_name(core: Core, tmp
     with recorder.installed():
         await core.open()
         old = await core.create("t", 1)
-        old.partitions[0].append(make_batch([b"old"]))
+        old.partitions[0].append_nowait(make_batch([b"old"]))
         await old.partitions[0].flush()
         await core.topics.delete("t")
         await core.create("t", 1)

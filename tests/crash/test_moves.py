@@ -110,7 +110,7 @@ async def record_a_move(place: Path, *, writing: bool = True, flushing: bool = T
         await core.open()
         await core.create("t", 1)
         for number in range(BATCHES):
-            core.partition.append(make_batch([bytes([number]) * 200]))
+            core.partition.append_nowait(make_batch([bytes([number]) * 200]))
         await core.partition.flush()
         core.tasks.run_jobs()
         begins = len(recorder.operations)
@@ -139,7 +139,7 @@ async def move_while_writing(
 async def keep_writing(core: Core, recorder: Recorder, promises: Promises, flushing: bool) -> None:
     partition = core.topics.get("t").partitions[0]
     for _ in range(MOST_MEANWHILE):
-        partition.append(make_batch([b"meanwhile" * 20]))
+        partition.append_nowait(make_batch([b"meanwhile" * 20]))
         promises.appended.append((len(recorder.operations), partition.log_end_offset))
         end = partition.log_end_offset
         if flushing:
@@ -160,7 +160,7 @@ async def check(device: Device, cut: PowerCut, place: Path, promised: int, note:
         if core.storage.moves_under_way:
             await core.tasks.run("log-dir-moves")
             assert core.place_of() == ["b"]
-        core.partition.append(make_batch([b"afterwards"]))
+        core.partition.append_nowait(make_batch([b"afterwards"]))
         # A loss of power may leave a gap, whose offsets are not given out again.
         count = core.partition.log_end_offset
         await core.close()

@@ -171,7 +171,7 @@ class Workload:
             self.producers[key] = await self.new_producer()
         batch = self.next_batch(self.producers[key])
         self.note_sent(partition, batch)
-        await self.acknowledge(partition, partition.append(batch))
+        await self.acknowledge(partition, partition.append_nowait(batch))
 
     async def new_producer(self) -> Producer:
         """A producer with an id of its own."""
@@ -222,7 +222,7 @@ class Workload:
         for producer in fresh * 2:
             batch = self.next_batch(producer, transactional=True)
             self.note_sent(partition, batch)
-            await self.acknowledge(partition, partition.append(batch, in_transaction=True))
+            await self.acknowledge(partition, partition.append_nowait(batch, in_transaction=True))
         while len(self.open_transactions) > 1:
             producer = self.open_transactions.pop(self.choose.randrange(len(self.open_transactions)))
             self.history.note(Expected.marking, key_of(partition))
@@ -308,10 +308,10 @@ class Workload:
         key = key_of(self.log(SAFE))
         batch = self.next_batch(self.producers[key])
         self.note_sent(self.log(SAFE), batch)
-        result = self.log(SAFE).append(bytearray(batch))
+        result = self.log(SAFE).append_nowait(bytearray(batch))
         self.history.note(Expected.appended, key, result.last_offset + 1)
         await self.be_killed()
-        await self.acknowledge(self.log(SAFE), self.log(SAFE).append(batch))
+        await self.acknowledge(self.log(SAFE), self.log(SAFE).append_nowait(batch))
 
     async def start(self) -> None:
         """A start with what is there."""

@@ -35,7 +35,7 @@ async def test_logs_go_on_whatever_the_clock_does(
     times: list[int] = []
     for jump, crash in history:
         clock.advance(jump)
-        partition.append(make_batch([b"x" * 200], timestamps=clock()))
+        partition.append_nowait(make_batch([b"x" * 200], timestamps=clock()))
         times.append(clock())
         core.tasks.run_jobs()
         if crash:
@@ -58,7 +58,7 @@ async def test_a_clock_that_is_set_back_delays_a_flush_by_its_time_and_no_more(t
     topic = await core.create("orders", 1, flush_ms="5000")
     (partition,) = topic.partitions
     task = TimedFlush(core.topics, clock)
-    partition.append(make_batch([b"x"], timestamps=clock()))
+    partition.append_nowait(make_batch([b"x"], timestamps=clock()))
     await task.run()
     clock.advance(-HOUR)
     await task.run()
@@ -79,9 +79,9 @@ async def test_a_broker_whose_clock_is_late_tells_so_and_recovers(tmp_path: Path
     sent = clock() + 1
     clock.advance(-DAY)
     with pytest.raises(InvalidTimestamp, match="timestamp 1700000000001 is not between"):
-        partition.append(make_batch([b"x"], timestamps=sent))
+        partition.append_nowait(make_batch([b"x"], timestamps=sent))
     clock.advance(DAY)
-    assert partition.append(make_batch([b"x"], timestamps=sent)).base_offset == 0
+    assert partition.append_nowait(make_batch([b"x"], timestamps=sent)).base_offset == 0
     await core.close()
 
 
@@ -98,7 +98,7 @@ async def test_a_clock_that_was_never_set_is_a_time_like_any_other(
     (partition,) = topic.partitions
     stamped = stamps == "LogAppendTime"
     for offset in range(3):
-        result = partition.append(make_batch([b"x"], timestamps=clock()))
+        result = partition.append_nowait(make_batch([b"x"], timestamps=clock()))
         assert (result.base_offset, result.log_append_time_ms) == (offset, clock() if stamped else -1)
         clock.advance(1)
     first_with_a_time = 1 if start_ms < 0 else 0
@@ -121,7 +121,7 @@ async def test_a_flush_by_time_is_not_put_off_by_a_clock_at_zero(tmp_path: Path,
     await core.open()
     (partition,) = (await core.create("orders", 1, flush_ms="5000")).partitions
     task = TimedFlush(core.topics, clock)
-    partition.append(make_batch([b"x"], timestamps=clock()))
+    partition.append_nowait(make_batch([b"x"], timestamps=clock()))
     unflushed: list[bool] = []
     for _ in range(6):
         await task.run()
@@ -134,7 +134,9 @@ async def test_a_flush_by_time_is_not_put_off_by_a_clock_at_zero(tmp_path: Path,
 @pytest.mark.parametrize("now_ms", [-1, 0, 1])
 async def test_producers_expire_by_a_clock_at_zero_as_by_any_other(now_ms: int) -> None:
     partition = open_partition(clock=FakeClock(now_ms))
-    partition.append(make_batch([b"x"], timestamps=now_ms, producer_id=7, producer_epoch=0, base_sequence=0))
+    partition.append_nowait(
+        make_batch([b"x"], timestamps=now_ms, producer_id=7, producer_epoch=0, base_sequence=0)
+    )
     assert partition.producers.expire(now_ms) == 0
     partition = open_partition(partition.store, clean_start=False)
     assert partition.producers.expire(now_ms) == 0

@@ -60,7 +60,7 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
     acknowledged: list[int] = []
 
     async def produce() -> None:
-        result = safe.append(make_batch([b"x"]))
+        result = safe.append_nowait(make_batch([b"x"]))
         await safe.wait_flushed(result.last_offset)
         acknowledged.append(result.last_offset)
 
@@ -71,9 +71,9 @@ async def test_a_flush_that_hangs_holds_up_its_own_acknowledgements_alone(
         await trio.to_thread.run_sync(flushes.reached.wait, DEADLINE_S)
         assert acknowledged == []
         assert safe.readable_end(Isolation.READ_UNCOMMITTED) == 0
-        assert lazy.append(make_batch([b"y"])).base_offset == 0
+        assert lazy.append_nowait(make_batch([b"y"])).base_offset == 0
         assert lazy.read(0, 1000, Isolation.READ_UNCOMMITTED).size > 0
-        assert safe.append(make_batch([b"z"])).base_offset == 5
+        assert safe.append_nowait(make_batch([b"z"])).base_offset == 5
         flushes.may_go_on.set()
     assert sorted(acknowledged) == [0, 1, 2, 3, 4]
     await core.close()

@@ -79,7 +79,7 @@ class Batches:
     def _append(partition: Partition, batch: bytearray, *, was_checked: bool) -> None:
         copy, end = bytearray(batch), partition.log_end_offset
         try:
-            partition.append(copy, in_transaction=True)
+            partition.append_nowait(copy, in_transaction=True)
         except BrokerError:
             return
         if was_checked and partition.log_end_offset > end:  # a retry is answered unread

@@ -122,13 +122,13 @@ async def _fill(place: Path, clean: bool) -> None:
     await core.create("gone", 1)
     (partition,) = topic.partitions
     for number in range(12):
-        partition.append(make_batch([bytes([number]) * 100] * 3, timestamps=START_MS + number))
-    partition.append(compressed(make_batch([b"packed"] * 9), 4))
+        partition.append_nowait(make_batch([bytes([number]) * 100] * 3, timestamps=START_MS + number))
+    partition.append_nowait(compressed(make_batch([b"packed"] * 9), 4))
     for sequence, commit in enumerate((False, True)):
         batch = make_batch(
             [b"t"], producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True
         )
-        partition.append(batch, in_transaction=True)
+        partition.append_nowait(batch, in_transaction=True)
         partition.append_marker(7, 0, 0, commit=commit)
     await core.topics.delete("gone")
     await core.tasks.wait_for_jobs()
@@ -183,4 +183,4 @@ def _read(partition: Partition) -> None:
         offset = ends[-1]
     offset_for_timestamp(partition, START_MS + 5)
     offset_of_max_timestamp(partition)
-    partition.append(make_batch([b"after"]))
+    partition.append_nowait(make_batch([b"after"]))

@@ -253,7 +253,7 @@ async def test_a_stop_does_not_wait_for_ever(
     broker = new_broker({"shutdown.timeout.ms": 3000})
     async with broker.running():
         await broker.topics.create(NewTopic("flights"))
-        broker.topics.get("flights").partitions[0].append(make_batch([b"x" * 1_000_000]))
+        broker.topics.get("flights").partitions[0].append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
         await wait_all_tasks_blocked()
@@ -269,7 +269,7 @@ async def test_a_stop_at_once_waits_for_nobody(autojump_clock: MockClock) -> Non
     diary = Diary(broker)
     async with broker.running():
         await broker.topics.create(NewTopic("flights"))
-        broker.topics.get("flights").partitions[0].append(make_batch([b"x" * 1_000_000]))
+        broker.topics.get("flights").partitions[0].append_nowait(make_batch([b"x" * 1_000_000]))
         stuck = await connect(broker)
         await stuck.send_all(long_poll() * 100)
         await wait_all_tasks_blocked()
@@ -345,7 +345,7 @@ async def test_producers_that_wrote_nothing_for_long_are_forgotten(autojump_cloc
     settings = {"producer.id.expiration.ms": 10_000, "producer.id.expiration.check.interval.ms": 1000}
     async with running_broker(settings, clock=clock) as broker:
         partition = (await broker.topics.create(NewTopic("flights"))).partitions[0]
-        partition.append(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
+        partition.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
         await trio.sleep(5)
         assert set(partition.producers.entries) == {1}
         clock.advance(10_001)
@@ -380,7 +380,9 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         for index, partition in enumerate(topic.partitions):
             for sequence in range(index):
                 value = f"{index}-{sequence}".encode()
-                partition.append(make_batch([value], producer_id=7, producer_epoch=0, base_sequence=sequence))
+                partition.append_nowait(
+                    make_batch([value], producer_id=7, producer_epoch=0, base_sequence=sequence)
+                )
         cluster_id, first_id = broker.cluster.cluster_id, await broker.producer_ids.allocate()
     async with running_broker(settings_for(tmp_path)) as broker:
         again = broker.topics.get("flights")
@@ -392,7 +394,7 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
             assert partition.leader_epoch >= topic.partitions[index].leader_epoch
             if index:
                 last = make_batch([b"again"], producer_id=7, producer_epoch=0, base_sequence=index - 1)
-                assert partition.append(last).base_offset == index - 1
+                assert partition.append_nowait(last).base_offset == index - 1
                 assert partition.log_end_offset == index
 
 

@@ -82,7 +82,7 @@ async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
     }
     async with running_broker(settings) as broker:
         (partition,) = (await broker.topics.ensure("t")).partitions
-        partition.append(make_batch([b"found without a file"]))
+        partition.append_nowait(make_batch([b"found without a file"]))
         assert [header.base_offset for header in partition.store.headers(0)] == [0]
     assert list((tmp_path / "data/t-0").glob("*.log"))
     assert not list((tmp_path / "data/t-0").glob("*index"))

@@ -22,7 +22,7 @@ async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
         untimed = await broker.topics.create(NewTopic("untimed"))
         task = TimedFlush(broker.topics, clock)
         for topic in (timed, untimed):
-            topic.partitions[0].append(make_batch([b"value"], timestamps=clock()))
+            topic.partitions[0].append_nowait(make_batch([b"value"], timestamps=clock()))
         await task.run()
         assert waiting(timed, untimed) == ["timed", "untimed"]
         clock.advance(4999)

@@ -146,8 +146,8 @@ class TransactionService(Protocol):
         """
         ...
 
-    def vouches_for(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """Whether a transactional batch of that producer may be appended there; cheap."""
+    def includes_partition(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
+        """Return whether the producer's transaction includes the partition; cheap, asked for every batch."""
         ...
 
     async def end(

@@ -41,8 +41,10 @@ async def begin(scene: CoordinatorScene, version: int = EPOCH_PER_TRANSACTION) -
             timestamps=scene.clock.now_ms,
             transactional=True,
         )
-        vouched = transactions.vouches_for(*producer, place)
-        scene.broker.topics.get(TOPIC).partitions[place.partition].append(batch, in_transaction=vouched)
+        verified = transactions.includes_partition(*producer, place)
+        scene.broker.topics.get(TOPIC).partitions[place.partition].append_nowait(
+            batch, in_transaction=verified
+        )
     return producer
 
 
@@ -77,7 +79,7 @@ class Transacting:
         assert second.producer_id == first.producer_id
         assert second.epoch > first.epoch
         assert held_back(scene) == [0, 0, 0]
-        assert not transactions.vouches_for(*first, PLACES[0])
+        assert not transactions.includes_partition(*first, PLACES[0])
         for version in (FIRST_TRANSACTION_VERSION, EPOCH_PER_TRANSACTION):
             with pytest.raises(ProducerFenced):
                 await transactions.end(NAME, first, commit=True, version=version)

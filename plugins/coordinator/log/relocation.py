@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import attrs
 
-from tidelog.kernel.seams.partition import RecordChecks
+from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.plugins.coordinator.hashing import counterpart
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord, encode_batch
 from tidelog.plugins.coordinator.log.log_image import LogImage
@@ -151,11 +151,10 @@ class Relocator:
         records, producer = copies.records, copies.producer
         # A partition refuses what is ahead of its clock; that may have been set back.
         timestamp_ms = min(copies.timestamp_ms, self._clock())
-        result = self._partitions[partition].append(
+        result = self._partitions[partition].append_nowait(
             encode_batch(records, timestamp_ms, producer=producer),
             in_transaction=producer is not None,
-            sequenced=False,
-            checks=RecordChecks.DONE,
+            origin=AppendOrigin.COORDINATOR,
         )
         producer_id, epoch = producer or (-1, -1)
         return LoadedBatch(

@@ -18,7 +18,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.kernel.seams.events import Event, TopicDeleted
-from tidelog.kernel.seams.partition import RecordChecks
+from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import TopicLoader
 from tidelog.plugins.coordinator.log.relocation import Relocator
@@ -77,8 +77,8 @@ class TopicLog:
             self._explain(partition)
         batch = encode_batch(records, self._clock(), producer=producer, codec=self._codec)
         try:
-            return self._active[partition].append(
-                batch, in_transaction=producer is not None, sequenced=False, checks=RecordChecks.DONE
+            return self._active[partition].append_nowait(
+                batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
             )
         except (StorageError, UnknownTopicOrPartition) as error:
             raise self._lost(partition, error) from error

@@ -143,7 +143,7 @@ class Transactions:
         if error is not None:
             raise error
 
-    def vouches_for(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
+    def includes_partition(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
         """See `TransactionService`."""
         if not self._context.verifies_partitions:
             return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import trio
@@ -19,10 +20,9 @@ from tidelog.kernel.errors import (
     UnsupportedMessageFormat,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.partition.validation import ChecksTakeLong, validate_batch
-from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
-from tidelog.kernel.seams.partition import Partition, RecordChecks
+from tidelog.kernel.seams.partition import AppendResult, Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.seams.wire import ProtocolViolation
@@ -34,8 +34,7 @@ from tidelog.plugins.protocol_kafka.handlers.slices import (
     partition_count,
     slices,
 )
-from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
-from tidelog.plugins.protocol_kafka.handlers.vouching import Voucher
+from tidelog.plugins.protocol_kafka.handlers.transaction_verification import TransactionVerification
 from tidelog.plugins.protocol_kafka.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -57,14 +56,14 @@ millisecond."""
 APPENDS_A_TURN = 16
 """The same for those that follow."""
 MAX_RECORD_ERRORS = 10_000
-"""So many records are named in one answer, which takes a megabyte; other batches tell the first only."""
+"""So many records are named in one answer, which takes a megabyte; other batches name the first only."""
 INTERNAL_WRITER = "__admin_client"
 """The one client id that Kafka lets write to internal topics."""
 CODEC_AT = 22
 """The low byte of a batch's attributes."""
 
 
-class FlushDue(NamedTuple):
+class DueFlush(NamedTuple):
     """An answer that has to wait until the record at `offset` is flushed."""
 
     partition: Partition
@@ -72,31 +71,17 @@ class FlushDue(NamedTuple):
     answer: PartitionProduceResponse
 
 
-class ToCheck(NamedTuple):
-    """A batch whose records have to be checked before it is appended.
+class DelayedAppend(NamedTuple):
+    """A batch that could not be appended at once.
 
-    Without `header` it was not looked at yet, as others come before it.
+    `appending` is what the partition returned to be awaited; None if the append has not begun, as other
+    batches come before this one.
     """
 
     partition: Partition
     records: memoryview
-    header: BatchHeader | None
     answer: PartitionProduceResponse
-    voucher: Voucher | None
-
-
-class Waiting:
-    """What the answer to one request has to wait for, and what is left of what one request may take."""
-
-    __slots__ = ("at_once", "due", "partitions", "record_errors", "to_check")
-
-    def __init__(self) -> None:
-        self.to_check: list[ToCheck] = []
-        self.partitions: set[Partition] = set()
-        """Those of `to_check`: what follows for them has to wait, too."""
-        self.due: list[FlushDue] = []
-        self.at_once = APPENDS_AT_ONCE
-        self.record_errors = MAX_RECORD_ERRORS
+    appending: Awaitable[AppendResult] | None
 
 
 def handle(
@@ -107,36 +92,45 @@ def handle(
     Only where `flush.messages` asks for it the answer waits for the disk. A large compressed batch is
     appended once its records were checked; what the client sent behind it waits until then.
     """
-    voucher = None
+    verification = None
     if request.transactional_id is not None:
-        voucher = Voucher(context, request.transactional_id)
-        missing = voucher.missing(request)
+        verification = TransactionVerification(context, request.transactional_id)
+        missing = verification.missing(request)
         if missing:
-            return _answer_once_added(context, request, voucher, missing)
-    return _append_all(context, request, voucher)
+            return _add_and_append(context, request, verification, missing)
+    return _append(context, request, verification)
 
 
-async def _answer_once_added(
+async def _add_and_append(
     context: RequestContext,
     request: ProduceRequest,
-    voucher: Voucher,
+    verification: TransactionVerification,
     missing: Mapping[ProducerIdentity, Sequence[TopicPartition]],
 ) -> ProduceResponse | None:
-    await voucher.add(missing)
-    answer = _append_all(context, request, voucher)
+    await verification.add(missing)
+    answer = _append(context, request, verification)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _append_all(
-    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
+def _append(
+    context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if partition_count(request.topic_data, "partition_data") > PARTITIONS_PER_SLICE:
-        return _append_in_slices(context, request, voucher)
-    return _append_at_once(context, request, voucher)
+    topics = request.topic_data
+    one_batch = len(topics) == 1 and len(topics[0].partition_data) == 1
+    if not one_batch and partition_count(topics, "partition_data") > PARTITIONS_PER_SLICE:
+        return _append_in_slices(context, request, verification)
+    appends = _Appends(context, request.acks, verification)
+    response = ProduceResponse(responses=[*map(appends.append_topic, topics)])
+    if appends.delayed or appends.flushes:
+        return _answer_later(appends, request, response)
+    if not request.acks:
+        _close_on_error(response)
+        return None
+    return response
 
 
 async def _append_in_slices(
-    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
+    context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
 ) -> ProduceResponse | None:
     """Append very many batches, so that other requests have their turn in between."""
     answers: dict[int, TopicProduceResponse] = {}
@@ -144,7 +138,7 @@ async def _append_in_slices(
     for some in slices(request.topic_data, "partition_data"):
         part = copy.copy(request)
         part.topic_data = some.topics
-        answer = _append_at_once(context, part, voucher)
+        answer = _append(context, part, verification)
         if isinstance(answer, Awaitable):
             answer = await answer
         if answer is not None:
@@ -153,187 +147,175 @@ async def _append_in_slices(
     return ProduceResponse(responses=[*answers.values()]) if request.acks else None
 
 
-def _append_at_once(
-    context: RequestContext, request: ProduceRequest, voucher: Voucher | None
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    acks_error = _check_acks(request.acks)
-    waiting = Waiting()
-    answers = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=_append_topic(context, topic, acks_error, waiting, voucher),
-        )
-        for topic in request.topic_data
-    ]
-    response = ProduceResponse(responses=answers)
-    if waiting.to_check or waiting.due:
-        return _answer_later(context, request, response, waiting)
-    return _answer(request, response)
-
-
 async def _answer_later(
-    context: RequestContext, request: ProduceRequest, response: ProduceResponse, waiting: Waiting
+    appends: _Appends, request: ProduceRequest, response: ProduceResponse
 ) -> ProduceResponse | None:
-    """Append what had to be checked before; acknowledge nothing that `flush.messages` wants on disk first."""
-    for number, batch in enumerate(waiting.to_check):
-        if number % APPENDS_A_TURN == 0:
-            await trio.lowlevel.checkpoint()
-        await _check_and_append(context, batch, waiting)
-    async with trio.open_nursery() as flushes:
-        for flush in waiting.due:
-            flushes.start_soon(_flush, context, flush)
-    return _answer(request, response)
+    await appends.finish()
+    if not request.acks:
+        _close_on_error(response)
+        return None
+    return response
 
 
-async def _check_and_append(context: RequestContext, batch: ToCheck, waiting: Waiting) -> None:
-    partition, answer = batch.partition, batch.answer
-    try:
-        header = batch.header or validate_batch(batch.records, partition.config)
-        header = await partition.check_records(batch.records, header)
-        covered = batch.voucher is not None and batch.voucher.covers(partition.topic_partition, batch.records)
-        result = partition.append(
-            batch.records, in_transaction=covered, checks=RecordChecks.DONE, header=header
-        )
-    except BrokerError as error:
-        _refuse(context, partition, answer, error, waiting)
-        return
-    answer.base_offset = result.base_offset
-    answer.log_append_time_ms = result.log_append_time_ms
-    answer.log_start_offset = partition.log_start_offset
-    if result.flush_due:
-        waiting.due.append(FlushDue(partition, result.last_offset, answer))
+class _Appends:
+    """The appends of one request, or of a slice of it.
 
+    With `delayed` or `flushes` the answer has to wait for `finish`.
+    """
 
-async def _flush(context: RequestContext, due: FlushDue) -> None:
-    partition, offset, answer = due
-    try:
-        await partition.wait_flushed(offset)
-    except BrokerError as error:
-        context.warn(f"not acknowledging {partition.topic_partition} for", error)
+    __slots__ = (
+        "_acks",
+        "_at_once",
+        "_context",
+        "_delayed_partitions",
+        "_record_errors",
+        "_verification",
+        "delayed",
+        "flushes",
+    )
+
+    def __init__(
+        self, context: RequestContext, acks: int, verification: TransactionVerification | None
+    ) -> None:
+        self._context = context
+        self._acks = acks
+        self._verification = verification
+        self._delayed_partitions: set[Partition] = set()
+        self.delayed: list[DelayedAppend] = []
+        self.flushes: list[DueFlush] = []
+        self._at_once = APPENDS_AT_ONCE
+        self._record_errors = MAX_RECORD_ERRORS
+
+    def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
+        """Append the batches for one topic; `finish` fills in the answers for those that are delayed."""
+        context, acks = self._context, self._acks
+        topics = context.broker.topics
+        try:
+            by_id = context.api_version >= TOPIC_IDS_SINCE
+            topic = topics.get_by_id(data.topic_id) if by_id else topics.get(data.name)
+            if not -1 <= acks <= 1:
+                raise InvalidRequiredAcks(f"acks={acks} is none of -1, 0 and 1")
+            if topic.is_internal and context.client_id != INTERNAL_WRITER:
+                raise InvalidTopic(f"{topic.name} is the broker's own: clients may not write to it")
+        except BrokerError as error:
+            name = data.name or data.topic_id.hex()
+            answers = [self._failed(name, partition.index, error) for partition in data.partition_data]
+        else:
+            answers = [*map(partial(self._append_partition, topic), data.partition_data)]
+        return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=answers)
+
+    def _append_partition(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+        index, records, version = data.index, data.records, self._context.api_version
+        if not 0 <= index < len(topic.partitions):
+            unknown = UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
+            return self._failed(topic.name, index, unknown)
+        if not records:
+            nothing = InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
+            return self._failed(topic.name, index, nothing)
+        if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
+            too_old = UnsupportedCompression(
+                f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
+            )
+            return self._failed(topic.name, index, too_old)
+        partition = topic.partitions[index]
+        answer = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+        self._at_once -= 1
+        if self._at_once < 0 or (self.delayed and partition in self._delayed_partitions):
+            self._delay(DelayedAppend(partition, records, answer, None))
+            return answer
+        verify = self._verify(partition, records) if self._verification else None
+        try:
+            appended = partition.append(records, verify)
+        except BrokerError as error:
+            self._refuse(partition, answer, error)
+            return answer
+        if isinstance(appended, AppendResult):
+            self._accept(partition, answer, appended)
+        else:
+            self._delay(DelayedAppend(partition, records, answer, appended))
+        return answer
+
+    def _verify(self, partition: Partition, records: memoryview) -> Callable[[], bool] | None:
+        """Return what verifies a batch that may be transactional."""
+        if self._verification is None:
+            return None
+        return partial(self._verification.verify, partition.topic_partition, records)
+
+    def _accept(self, partition: Partition, answer: PartitionProduceResponse, result: AppendResult) -> None:
+        answer.base_offset = result.base_offset
+        answer.log_append_time_ms = result.log_append_time_ms
+        answer.log_start_offset = partition.watermarks.log_start_offset
+        if result.flush_due:
+            self.flushes.append(DueFlush(partition, result.last_offset, answer))
+
+    def _delay(self, batch: DelayedAppend) -> None:
+        """Append a batch in `finish`, and behind it all others for its partition."""
+        self.delayed.append(batch)
+        self._delayed_partitions.add(batch.partition)
+
+    async def finish(self) -> None:
+        """Append what was delayed; wait until what `flush.messages` wants on disk first is there."""
+        for number, batch in enumerate(self.delayed):
+            if number % APPENDS_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            await self._append_delayed(batch)
+        async with trio.open_nursery() as nursery:
+            for flush in self.flushes:
+                nursery.start_soon(self._wait_flushed, flush)
+
+    async def _append_delayed(self, batch: DelayedAppend) -> None:
+        partition, records, answer, appending = batch
+        try:
+            appended = appending or partition.append(records, self._verify(partition, records))
+            result = appended if isinstance(appended, AppendResult) else await appended
+        except BrokerError as error:
+            self._refuse(partition, answer, error)
+        else:
+            self._accept(partition, answer, result)
+
+    async def _wait_flushed(self, due: DueFlush) -> None:
+        partition, offset, answer = due
+        context = self._context
+        try:
+            await partition.wait_flushed(offset)
+        except BrokerError as error:
+            context.warn(f"not acknowledging {partition.topic_partition} for", error)
+            answer.error_code, answer.error_message = error_code(error), context.error_message(error)
+            answer.base_offset = NO_OFFSET
+
+    def _refuse(self, partition: Partition, answer: PartitionProduceResponse, error: BrokerError) -> None:
+        """Answer why the partition refused a batch, and which of its records are to blame (KIP-467)."""
+        context = self._context
+        context.warn(f"refusing to append to {partition.topic_partition} for", error)
+        if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
+            error = InvalidRecord(str(error))
         answer.error_code, answer.error_message = error_code(error), context.error_message(error)
         answer.base_offset = NO_OFFSET
+        if isinstance(error, RecordsRefused) and error.record_errors:
+            answer.log_start_offset = partition.log_start_offset
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+                for index, message in error.record_errors[: self._record_errors]
+            ]
+            self._record_errors -= len(answer.record_errors)
 
-
-def _answer(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
-    if request.acks != 0:
-        return response
-    _close_on_error(response)
-    return None
-
-
-def _check_acks(acks: int) -> InvalidRequiredAcks | None:
-    return None if -1 <= acks <= 1 else InvalidRequiredAcks(f"acks={acks} is none of -1, 0 and 1")
-
-
-def _append_topic(
-    context: RequestContext,
-    data: TopicProduceData,
-    acks_error: InvalidRequiredAcks | None,
-    waiting: Waiting,
-    voucher: Voucher | None,
-) -> list[PartitionProduceResponse]:
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    try:
-        topic = find_topic(context.broker.topics, data.name, data.topic_id, by_id=by_id)
-        if acks_error is not None:
-            raise acks_error
-        if topic.is_internal and context.client_id != INTERNAL_WRITER:
-            raise InvalidTopic(f"{topic.name} is the broker's own: clients may not write to it")
-    except BrokerError as error:
-        name = data.name or data.topic_id.hex()
-        return [_failed(context, name, partition.index, error) for partition in data.partition_data]
-    return [_append(context, topic, partition, waiting, voucher) for partition in data.partition_data]
-
-
-def _append(
-    context: RequestContext,
-    topic: Topic,
-    data: PartitionProduceData,
-    waiting: Waiting,
-    voucher: Voucher | None,
-) -> PartitionProduceResponse:
-    index, records, version = data.index, data.records, context.api_version
-    if not 0 <= index < len(topic.partitions):
-        unknown = UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
-        return _failed(context, topic.name, index, unknown)
-    if not records:
-        nothing = InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
-        return _failed(context, topic.name, index, nothing)
-    if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
-        too_old = UnsupportedCompression(
-            f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
+    def _failed(self, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
+        context = self._context
+        context.warn(f"refusing to append to {name}-{index} for", error)
+        return PartitionProduceResponse(
+            index=index,
+            error_code=error_code(error),
+            base_offset=NO_OFFSET,
+            error_message=context.error_message(error),
         )
-        return _failed(context, topic.name, index, too_old)
-    partition = topic.partitions[index]
-    waiting.at_once -= 1
-    if waiting.at_once < 0 or (waiting.to_check and partition in waiting.partitions):
-        return _append_later(ToCheck(partition, records, None, _unanswered(index), voucher), waiting)
-    try:
-        covered = voucher is not None and voucher.covers(partition.topic_partition, records)
-        result = partition.append(records, in_transaction=covered, checks=RecordChecks.QUICK)
-    except ChecksTakeLong as checks:
-        return _append_later(ToCheck(partition, records, checks.header, _unanswered(index), voucher), waiting)
-    except BrokerError as error:
-        answer = _unanswered(index)
-        _refuse(context, partition, answer, error, waiting)
-        return answer
-    answer = PartitionProduceResponse(
-        index=index,
-        error_code=0,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=partition.log_start_offset,
-    )
-    if result.flush_due:
-        waiting.due.append(FlushDue(partition, result.last_offset, answer))
-    return answer
-
-
-def _append_later(batch: ToCheck, waiting: Waiting) -> PartitionProduceResponse:
-    waiting.to_check.append(batch)
-    waiting.partitions.add(batch.partition)
-    return batch.answer
-
-
-def _unanswered(index: int) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
-
-
-def _refuse(
-    context: RequestContext,
-    partition: Partition,
-    answer: PartitionProduceResponse,
-    error: BrokerError,
-    waiting: Waiting,
-) -> None:
-    """Answer why the partition refused a batch, and which of its records are to blame (KIP-467)."""
-    context.warn(f"refusing to append to {partition.topic_partition} for", error)
-    if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
-        error = InvalidRecord(str(error))
-    answer.error_code, answer.error_message = error_code(error), context.error_message(error)
-    answer.base_offset = NO_OFFSET
-    if isinstance(error, RecordsRefused) and error.record_errors:
-        answer.log_start_offset = partition.log_start_offset
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in error.record_errors[: waiting.record_errors]
-        ]
-        waiting.record_errors -= len(answer.record_errors)
-
-
-def _failed(context: RequestContext, name: str, index: int, error: BrokerError) -> PartitionProduceResponse:
-    context.warn(f"refusing to append to {name}-{index} for", error)
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error_code(error),
-        base_offset=NO_OFFSET,
-        error_message=context.error_message(error),
-    )
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """A client that asked for no answer can only be told by closing (as Kafka does)."""
+    """Close the connection on an error, as Kafka does: the client asked for no answer.
+
+    Raises:
+        ProtocolViolation: a batch was not appended.
+    """
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:

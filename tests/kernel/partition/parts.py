@@ -8,8 +8,9 @@ from uuid import UUID
 import trio
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition import AppendResult, Partition
 from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.partition.record_checks import check_records
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.seams.storage import LogSlice, PartitionStore, TopicPartition
@@ -79,6 +80,20 @@ def open_partition(
         partition.follow()
     load_partition(partition, clean_start=clean_start)
     return partition
+
+
+async def append_as_client(
+    partition: Partition, batch: bytearray, verify: Callable[[], bool] | None = None
+) -> AppendResult:
+    """Append a batch as a request does: await the checks of its records if they take long."""
+    appended = partition.append(batch, verify)
+    return appended if isinstance(appended, AppendResult) else await appended
+
+
+async def check_in_steps(partition: Partition, batch: bytearray) -> int:
+    """Check the records of a batch step by step, however few they are; their largest timestamp."""
+    now_ms = FakeClock().now_ms
+    return await check_records(batch, parse_header(batch), partition.config, now_ms, partition.unpacking)
 
 
 def content(log: LogSlice) -> bytes:

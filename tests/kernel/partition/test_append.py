@@ -51,7 +51,7 @@ def test_offsets_are_dense(counts: list[int]) -> None:
     partition = open_partition()
     end = 0
     for count in counts:
-        assert partition.append(batch_of(count)) == AppendResult(end, end + count - 1, -1)
+        assert partition.append_nowait(batch_of(count)) == AppendResult(end, end + count - 1, -1)
         end += count
         assert bounds(partition) == (0, end, end, end)
         assert partition.store.log_end_offset == end
@@ -59,10 +59,10 @@ def test_offsets_are_dense(counts: list[int]) -> None:
 
 def test_the_header_is_stamped_where_it_lies() -> None:
     partition = open_partition()
-    partition.append(batch_of(5))
+    partition.append_nowait(batch_of(5))
     batch = batch_of(3)
     records, received = bytes(batch[61:]), bytearray(b"before" + batch + b"behind")
-    partition.append(memoryview(received)[6:-6])
+    partition.append_nowait(memoryview(received)[6:-6])
     header = parse_header(received, 6)
     assert (header.base_offset, header.leader_epoch) == (5, 0)
     stored = read_all(partition)[len(batch_of(5)) :]
@@ -75,7 +75,7 @@ def test_what_is_read_is_what_was_stamped() -> None:
     partition = open_partition()
     batches = [batch_of(count) for count in (1, 4, 2)]
     for batch in batches:
-        partition.append(batch)
+        partition.append_nowait(batch)
     assert read_all(partition) == b"".join(batches)
     assert offsets_in(partition.read(0, 10_000, Isolation.READ_COMMITTED)) == [0, 1, 5]
 
@@ -83,7 +83,7 @@ def test_what_is_read_is_what_was_stamped() -> None:
 def test_the_receive_buffer_may_be_used_again_after_an_append() -> None:
     partition = open_partition()
     batch = batch_of(1)
-    partition.append(batch)
+    partition.append_nowait(batch)
     expected = bytes(batch)
     batch[:] = bytes(len(batch))
     assert read_all(partition) == expected
@@ -93,7 +93,7 @@ def test_the_leader_epoch_is_stamped() -> None:
     partition = open_partition()
     partition.leader_epoch = 7
     batch = batch_of(1)
-    partition.append(batch)
+    partition.append_nowait(batch)
     assert parse_header(batch).leader_epoch == 7
     assert partition.epochs.entries() == [(7, 0)]
 
@@ -103,7 +103,7 @@ def test_a_new_leader_epoch_is_written_down_with_its_first_batch() -> None:
     assert partition.store.read_side_file("leader-epoch-checkpoint") is None
     for epoch in (0, 0, 3, 3):
         partition.leader_epoch = epoch
-        partition.append(batch_of(10))
+        partition.append_nowait(batch_of(10))
     assert partition.store.read_side_file("leader-epoch-checkpoint") == b"0\n2\n0 0\n3 20\n"
 
 
@@ -111,17 +111,17 @@ def test_transactional_batches_need_a_coordinator() -> None:
     partition = open_partition()
     batch = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     with pytest.raises(InvalidTransactionState):
-        partition.append(batch)
+        partition.append_nowait(batch)
     assert bounds(partition) == (0, 0, 0, 0)
     assert partition.producers.entries == {}
 
 
 def test_a_partition_that_is_gone_takes_and_gives_nothing() -> None:
     partition = open_partition()
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     partition.take_offline()
     with pytest.raises(UnknownTopicOrPartition):
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
     with pytest.raises(UnknownTopicOrPartition):
         partition.read(0, 100, Isolation.READ_UNCOMMITTED)
 
@@ -130,7 +130,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
     config = TopicConfig({"segment.bytes": 1000})
     partition = open_partition(config=config)
     with pytest.raises(BatchTooLarge):
-        partition.append(make_batch([b"x" * 1000], producer_id=1, producer_epoch=0, base_sequence=0))
+        partition.append_nowait(make_batch([b"x" * 1000], producer_id=1, producer_epoch=0, base_sequence=0))
     assert bounds(partition) == (0, 0, 0, 0)
     assert partition.producers.entries == {}
     assert partition.epochs.entries() == []
@@ -139,7 +139,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 def test_a_snapshot_of_producers_is_written_at_every_roll() -> None:
     partition = open_partition(config=TopicConfig({"segment.bytes": 300}))
     for sequence in range(6):
-        partition.append(sent(1, 0, sequence))
+        partition.append_nowait(sent(1, 0, sequence))
     bases = [segment.base_offset for segment in partition.store.segments()]
     assert len(bases) > 1
     snapshots = [name for name in partition.store.side_files() if name.endswith(".snapshot")]
@@ -173,10 +173,10 @@ def state(partition: Partition) -> object:
 
 
 FAILURES: dict[str, Callable[[Partition], object]] = {
-    "plain": lambda partition: partition.append(batch_of(2)),
-    "next of a known producer": lambda partition: partition.append(sent(1, 0, 5)),
-    "new epoch of a producer": lambda partition: partition.append(sent(1, 1, 0)),
-    "first of a producer": lambda partition: partition.append(sent(2, 0, 0)),
+    "plain": lambda partition: partition.append_nowait(batch_of(2)),
+    "next of a known producer": lambda partition: partition.append_nowait(sent(1, 0, 5)),
+    "new epoch of a producer": lambda partition: partition.append_nowait(sent(1, 1, 0)),
+    "first of a producer": lambda partition: partition.append_nowait(sent(2, 0, 0)),
 }
 
 
@@ -187,7 +187,7 @@ def test_a_disk_that_refuses_leaves_everything_as_it_was(
 ) -> None:
     store = FailingStore(TopicConfig(), FakeClock())
     partition = open_partition(store)
-    partition.append(sent(1, 0, 0, 5))
+    partition.append_nowait(sent(1, 0, 0, 5))
     woken: list[bool] = []
     partition.add_waiter(AppendWaiter(1, lambda: woken.append(True)))
     partition.leader_epoch = 1
@@ -209,7 +209,7 @@ def test_a_disk_that_refuses_leaves_everything_as_it_was(
 def test_any_bytes_are_refused_by_the_brokers_own_errors(data: bytes) -> None:
     partition = open_partition()
     with pytest.raises(BrokerError):
-        partition.append(bytearray(data))
+        partition.append_nowait(bytearray(data))
     assert bounds(partition) == (0, 0, 0, 0)
 
 
@@ -221,30 +221,30 @@ def test_no_flipped_bit_gets_into_the_log(at: int, bit: int) -> None:
     at %= len(batch)
     batch[at] ^= 1 << bit
     if 12 <= at < 16:  # the leader epoch, which the broker stamps
-        partition.append(batch)
+        partition.append_nowait(batch)
         assert read_all(partition) == bytes(batch_with_stamp())
         return
     with pytest.raises(BrokerError):
-        partition.append(batch)
+        partition.append_nowait(batch)
     assert partition.log_end_offset == 0
 
 
 def batch_with_stamp() -> bytearray:
     """The batch of three as an empty log stores it."""
     batch = batch_of(3)
-    open_partition().append(batch)
+    open_partition().append_nowait(batch)
     return batch
 
 
 def test_a_store_that_is_full_of_others_data_is_not_touched_by_a_refused_batch() -> None:
     store = new_store()
     partition = open_partition(store)
-    partition.append(batch_of(4))
+    partition.append_nowait(batch_of(4))
     size = store.size_bytes
     batch = batch_of(1)
     batch[-1] ^= 1
     with pytest.raises(CorruptBatch):
-        partition.append(batch)
+        partition.append_nowait(batch)
     assert store.size_bytes == size
 
 
@@ -252,7 +252,7 @@ def test_side_files_of_a_deleted_partition_are_not_written_any_more() -> None:
     """A new topic of the same name may already live in the same place."""
     waiting: list[Callable[[], object]] = []
     partition = open_partition(in_thread=lambda _, job: waiting.append(job))
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert len(waiting) == 1
     partition.take_offline()
     waiting.pop()()
@@ -276,7 +276,7 @@ class FullDiskStore(MemoryPartitionStore):
 def test_a_full_disk_does_not_keep_the_log_from_being_closed(caplog: pytest.LogCaptureFixture) -> None:
     store = FullDiskStore(TopicConfig(), FakeClock())
     partition = open_partition(store, in_thread=lambda _, job: None)
-    partition.append(sent(1, 0, 0))
+    partition.append_nowait(sent(1, 0, 0))
     partition.close()
     assert store.closed
     assert "flights-3: no snapshot of its producers ([Errno 28] No space left on device)" in caplog.text

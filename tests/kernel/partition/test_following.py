@@ -33,7 +33,7 @@ END = 10
 def leader(config: TopicConfig | None = None) -> Partition:
     """A log with transactions of two producers, several epochs and a gap that compaction might leave."""
     partition = open_partition(new_store(config), config)
-    partition.append(batch_of(3))
+    partition.append_nowait(batch_of(3))
     write(partition, 1, 0, 2)
     partition.leader_epoch = 4
     write(partition, 2, 0)
@@ -109,7 +109,7 @@ def test_after_a_start_a_transaction_below_the_log_start_keeps_nobody_back() -> 
     store = new_store()
     partition = open_partition(store)
     write(partition, 1, 0, 3)
-    partition.append(batch_of(2))
+    partition.append_nowait(batch_of(2))
     store.raise_log_start(2)
     assert ends(open_partition(store)) == (2, 5, 5)
 
@@ -224,21 +224,21 @@ def test_readers_are_held_back_before_anything_is_cut() -> None:
 def test_a_log_that_is_truncated_below_its_start_begins_there() -> None:
     partition = open_partition()
     for _ in range(10):
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
     partition.raise_log_start(7)
     partition.truncate_to(3)
     assert (partition.log_start_offset, partition.log_end_offset) == (3, 3)
     write(partition, 1, 0)
-    partition.append(batch_of(5))
+    partition.append_nowait(batch_of(5))
     assert ends(partition) == (3, 9, 9)
 
 
 async def test_what_replaces_durable_records_after_a_truncation_is_not_durable() -> None:
     partition = open_partition()
-    partition.append(batch_of(5))
+    partition.append_nowait(batch_of(5))
     await partition.flush()
     partition.truncate_to(0)
-    partition.append(batch_of(2))
+    partition.append_nowait(batch_of(2))
     assert (partition.commit.durable_offset, partition.has_unflushed) == (0, True)
 
 
@@ -262,10 +262,10 @@ def test_a_follower_reads_from_the_newest_snapshot_below_its_high_watermark() ->
 def test_producers_come_back_from_the_newest_snapshot_that_is_left() -> None:
     partition = open_partition(new_store(SMALL_SEGMENTS), SMALL_SEGMENTS)
     for sequence in range(20):
-        partition.append(sent(1, 0, sequence))
+        partition.append_nowait(sent(1, 0, sequence))
     partition.truncate_to(11)
     assert partition.producers.entries[1].last_sequence == 10
-    assert partition.append(sent(1, 0, 11)).base_offset == 11
+    assert partition.append_nowait(sent(1, 0, 11)).base_offset == 11
 
 
 def test_the_log_start_is_raised() -> None:
@@ -302,7 +302,7 @@ def test_a_log_start_below_zero_is_none() -> None:
 def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
     partition = open_partition()
     write(partition, 1, 0, 3)
-    partition.append(batch_of(2))
+    partition.append_nowait(batch_of(2))
     assert ends(partition) == (0, 5, 5)
     partition.raise_log_start(4)
     assert ends(partition) == (4, 5, 5)

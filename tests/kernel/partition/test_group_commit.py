@@ -69,20 +69,20 @@ async def producer_that_leaves(partition: Partition, count: int = 1) -> AsyncGen
     """One that waits for what it appended, until it is cancelled."""
     async with trio.open_nursery() as producer:
         for _ in range(count):
-            producer.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+            producer.start_soon(partition.wait_flushed, partition.append_nowait(batch_of(1)).last_offset)
         await wait_all_tasks_blocked()
         yield producer.cancel_scope
 
 
 def test_without_flush_messages_nothing_waits() -> None:
     partition = open_partition()
-    assert not partition.append(batch_of(1)).flush_due
+    assert not partition.append_nowait(batch_of(1)).flush_due
     assert partition.high_watermark == 1
 
 
 async def test_readers_see_a_batch_only_when_it_is_durable() -> None:
     partition, disk = partition_on(flush_messages=1)
-    result = partition.append(batch_of(2))
+    result = partition.append_nowait(batch_of(2))
     assert result.flush_due
     assert partition.log_end_offset == 2
     assert partition.high_watermark == 0
@@ -96,10 +96,10 @@ async def test_readers_see_a_batch_only_when_it_is_durable() -> None:
 async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+        nursery.start_soon(partition.wait_flushed, partition.append_nowait(batch_of(1)).last_offset)
         await disk.wait_begun()
         for _ in range(20):  # these come while the first flush is under way, which cannot hold them
-            nursery.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+            nursery.start_soon(partition.wait_flushed, partition.append_nowait(batch_of(1)).last_offset)
         await wait_all_tasks_blocked()
         disk.may_end.release(2)
     assert disk.flushes == 2
@@ -108,7 +108,7 @@ async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
 
 async def test_one_flush_serves_all_that_is_appended_before_the_loop_gets_its_turn() -> None:
     partition, disk = partition_on(flush_messages=1)
-    offsets = [partition.append(batch_of(1)).last_offset for _ in range(10)]
+    offsets = [partition.append_nowait(batch_of(1)).last_offset for _ in range(10)]
     disk.may_end.release()
     await partition.wait_flushed(offsets[-1])
     assert (disk.flushes, partition.high_watermark) == (1, 10)
@@ -118,16 +118,16 @@ async def test_a_flush_is_followed_by_no_other_that_nothing_calls_for() -> None:
     partition, disk = partition_on(flush_messages=2)
     disk.may_end.release(100)
     for end in range(2, 12, 2):
-        await partition.wait_flushed(partition.append(batch_of(2)).last_offset)
+        await partition.wait_flushed(partition.append_nowait(batch_of(2)).last_offset)
         await wait_all_tasks_blocked(0.001)
         assert (disk.flushes, partition.high_watermark) == (end // 2, end)
 
 
 async def test_who_waits_does_not_wait_for_what_came_later() -> None:
     partition, disk = partition_on(flush_messages=1)
-    first = partition.append(batch_of(1)).last_offset
+    first = partition.append_nowait(batch_of(1)).last_offset
     await disk.wait_begun()
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     disk.may_end.release()
     with trio.fail_after(5):
         await partition.wait_flushed(first)
@@ -138,12 +138,12 @@ async def test_who_waits_does_not_wait_for_what_came_later() -> None:
 
 async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
     partition, disk = partition_on(flush_messages=3)
-    assert [partition.append(batch_of(1)).flush_due for _ in range(3)] == [False, False, True]
+    assert [partition.append_nowait(batch_of(1)).flush_due for _ in range(3)] == [False, False, True]
     assert partition.high_watermark == 2
     disk.may_end.release()
     await partition.wait_flushed(2)
     assert partition.high_watermark == 3
-    assert not partition.append(batch_of(1)).flush_due
+    assert not partition.append_nowait(batch_of(1)).flush_due
 
 
 # Whoever waits may leave
@@ -151,7 +151,7 @@ async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
 
 async def test_an_append_is_flushed_and_shown_though_nobody_waits_for_it() -> None:
     partition, disk = partition_on(flush_messages=1)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     disk.may_end.release()
     await wait_visible(partition, 1)
     assert partition.commit.durable_offset == 1
@@ -159,7 +159,7 @@ async def test_an_append_is_flushed_and_shown_though_nobody_waits_for_it() -> No
 
 async def test_a_producer_that_leaves_while_the_disk_is_busy_leaves_nothing_unseen() -> None:
     partition, disk = partition_on(flush_messages=1)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     await disk.wait_begun()
     async with producer_that_leaves(partition, 3) as leaving:
         leaving.cancel()
@@ -173,7 +173,7 @@ async def test_a_producer_that_leaves_takes_nobody_else_with_it() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as others:
         async with producer_that_leaves(partition) as leaving:
-            others.start_soon(partition.wait_flushed, partition.append(batch_of(1)).last_offset)
+            others.start_soon(partition.wait_flushed, partition.append_nowait(batch_of(1)).last_offset)
             await wait_all_tasks_blocked()
             leaving.cancel()
         disk.may_end.release(2)
@@ -191,9 +191,9 @@ async def test_committed_readers_see_a_marker_whose_coordinator_does_not_wait() 
 async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> None:
     """`flush.messages` was raised while the disk was busy."""
     partition, disk = partition_on(flush_messages=1)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     await disk.wait_begun()
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     partition.configure(NEVER_FLUSHED)
     disk.may_end.release()
     await wait_visible(partition, 2)
@@ -202,13 +202,13 @@ async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> 
 
 async def test_a_truncation_ends_the_wait_for_what_it_cut() -> None:
     partition, disk = partition_on(flush_messages=100)
-    partition.append(batch_of(5))
+    partition.append_nowait(batch_of(5))
     partition.follow()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.flush)
         await disk.wait_begun()
         partition.truncate_to(0)
-        partition.append(batch_of(2))
+        partition.append_nowait(batch_of(2))
         disk.may_end.release(3)
     assert disk.flushes <= 2
 
@@ -226,7 +226,7 @@ async def test_a_flush_moves_no_high_watermark_where_another_broker_leads() -> N
 
 async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
     partition, disk = partition_on(flush_messages=1)
-    first = partition.append(batch_of(1))
+    first = partition.append_nowait(batch_of(1))
     disk.failure = OSError(5, "Input/output error")
     disk.may_end.release()
     with pytest.raises(StorageError, match="Input/output error"):
@@ -234,7 +234,7 @@ async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
     assert partition.high_watermark == 0
     disk.failure = None
     with pytest.raises(StorageError, match="Input/output error"):
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
     with pytest.raises(StorageError, match="earlier flush failed"):
         await partition.commit.flush()
     assert disk.flushes == 1
@@ -253,7 +253,7 @@ async def test_all_who_wait_learn_of_the_failure(failure: Exception) -> None:
 
     async with trio.open_nursery() as nursery:
         for _ in range(3):
-            nursery.start_soon(wait, partition.append(batch_of(1)).last_offset)
+            nursery.start_soon(wait, partition.append_nowait(batch_of(1)).last_offset)
         await wait_all_tasks_blocked()
         disk.failure = failure
         disk.may_end.release()
@@ -264,7 +264,7 @@ async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> No
     partition, disk = partition_on(flush_messages=1)
     woken = trio.Event()
     partition.add_waiter(AppendWaiter(1, woken.set))
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     disk.failure = OSError(5, "Input/output error")
     disk.may_end.release()
     with trio.fail_after(DEADLINE_S):
@@ -275,7 +275,7 @@ async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> No
 
 async def test_a_flush_that_failed_shows_nothing_though_it_is_not_due_any_more() -> None:
     partition, disk = partition_on(flush_messages=1)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     await disk.wait_begun()
     partition.configure(NEVER_FLUSHED)
     disk.failure = OSError(5, "Input/output error")

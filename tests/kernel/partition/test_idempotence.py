@@ -67,7 +67,7 @@ class Idempotence(RuleBasedStateMachine):
 
     def send(self, producer_id: int, epoch: int, sequence: int, count: int) -> tuple[int, int]:
         """Append and give the result's offsets."""
-        result = self.partition.append(sent(producer_id, epoch, sequence % SEQUENCES, count))
+        result = self.partition.append_nowait(sent(producer_id, epoch, sequence % SEQUENCES, count))
         return result.base_offset, result.last_offset
 
     def expect_appended(self, producer_id: int, producer: Producer, count: int) -> None:
@@ -163,7 +163,7 @@ class Idempotence(RuleBasedStateMachine):
 
     @rule(count=counts)
     def someone_without_idempotence(self, count: int) -> None:
-        result = self.partition.append(make_batch([b"value"] * count))
+        result = self.partition.append_nowait(make_batch([b"value"] * count))
         assert result.base_offset == self.log_end
         self.appended.append(self.log_end)
         self.log_end += count
@@ -204,14 +204,14 @@ TestIdempotence = Idempotence.TestCase
 
 def results(partition: Partition, batches: list[tuple[int, int, int, int]]) -> list[tuple[int, int]]:
     """Base and last offsets of these batches (producer id, epoch, sequence, count)."""
-    appended = [partition.append(sent(*batch)) for batch in batches]
+    appended = [partition.append_nowait(sent(*batch)) for batch in batches]
     return [(result.base_offset, result.last_offset) for result in appended]
 
 
 def test_an_id_below_minus_1_is_no_producer() -> None:
     partition = open_partition()
     for _ in range(2):
-        partition.append(sent(-2, -3, -4))
+        partition.append_nowait(sent(-2, -3, -4))
     assert partition.log_end_offset == 2
     assert partition.producers.entries == {}
 
@@ -219,8 +219,8 @@ def test_an_id_below_minus_1_is_no_producer() -> None:
 def test_no_producer_starts_with_an_epoch_below_minus_1() -> None:
     partition = open_partition()
     with pytest.raises(InvalidProducerEpoch):
-        partition.append(sent(7, -2, 0))
-    partition.append(sent(7, -1, 0))
+        partition.append_nowait(sent(7, -2, 0))
+    partition.append_nowait(sent(7, -1, 0))
     assert partition.log_end_offset == 1
 
 
@@ -243,34 +243,34 @@ def test_a_batch_across_the_wrap() -> None:
 def test_a_retry_of_an_epoch_is_none_of_the_next(epoch: int) -> None:
     """Sequence 0 of epoch 0 and of epoch 1 are different batches."""
     partition = open_partition()
-    partition.append(sent(1, 0, 0))
-    assert partition.append(sent(1, epoch, 0)).base_offset == epoch
+    partition.append_nowait(sent(1, 0, 0))
+    assert partition.append_nowait(sent(1, epoch, 0)).base_offset == epoch
 
 
 def test_five_batches_are_remembered_and_no_more() -> None:
     partition = open_partition()
     for sequence in range(6):
-        partition.append(sent(1, 0, sequence))
+        partition.append_nowait(sent(1, 0, sequence))
     for sequence in range(1, 6):
-        assert partition.append(sent(1, 0, sequence)).base_offset == sequence
+        assert partition.append_nowait(sent(1, 0, sequence)).base_offset == sequence
     with pytest.raises(OutOfOrderSequence):
-        partition.append(sent(1, 0, 0))
+        partition.append_nowait(sent(1, 0, 0))
 
 
 def test_producers_do_not_disturb_each_other() -> None:
     partition = open_partition()
     for sequence in range(8):
         for producer_id in range(10):
-            partition.append(sent(producer_id, 0, sequence))
+            partition.append_nowait(sent(producer_id, 0, sequence))
     for producer_id in range(10):
-        assert partition.append(sent(producer_id, 0, 3)).base_offset == 30 + producer_id
+        assert partition.append_nowait(sent(producer_id, 0, 3)).base_offset == 30 + producer_id
 
 
 def test_expiry_looks_at_the_newest_batch() -> None:
     partition = open_partition()
-    partition.append(make_batch(producer_id=1, producer_epoch=0, base_sequence=0, timestamps=1000))
-    partition.append(make_batch(producer_id=2, producer_epoch=0, base_sequence=0, timestamps=1000))
-    partition.append(make_batch(producer_id=2, producer_epoch=0, base_sequence=1, timestamps=2000))
+    partition.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0, timestamps=1000))
+    partition.append_nowait(make_batch(producer_id=2, producer_epoch=0, base_sequence=0, timestamps=1000))
+    partition.append_nowait(make_batch(producer_id=2, producer_epoch=0, base_sequence=1, timestamps=2000))
     assert partition.producers.expire(1000) == 0
     assert partition.producers.expire(1001) == 1
     assert set(partition.producers.entries) == {2}
@@ -278,6 +278,6 @@ def test_expiry_looks_at_the_newest_batch() -> None:
 
 def test_an_open_transaction_keeps_its_producer() -> None:
     partition = open_partition()
-    partition.append(sent(1, 0, 0))
+    partition.append_nowait(sent(1, 0, 0))
     partition.producers.entries[1].current_txn_first_offset = 0
     assert partition.producers.expire(2**62) == 0

@@ -71,9 +71,9 @@ def used(store: MemoryPartitionStore, config: TopicConfig | None = None) -> Part
     """A partition where two producers sent some batches."""
     partition = open_partition(store, config)
     for sequence in range(7):
-        partition.append(sent(1, 0, sequence))
-        partition.append(sent(2, 3, 2 * sequence, 2))
-    partition.append(batch_of(3))
+        partition.append_nowait(sent(1, 0, sequence))
+        partition.append_nowait(sent(2, 3, 2 * sequence, 2))
+    partition.append_nowait(batch_of(3))
     return partition
 
 
@@ -86,8 +86,8 @@ def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None
     assert after.epochs.entries() == before.epochs.entries() == [(0, 0)]
     assert (after.log_end_offset, after.high_watermark, after.last_stable_offset) == (24, 24, 24)
     assert after.leader_epoch == 0
-    assert after.append(sent(1, 0, 6)).base_offset == 18
-    assert after.append(sent(1, 0, 7)).base_offset == 24
+    assert after.append_nowait(sent(1, 0, 6)).base_offset == 18
+    assert after.append_nowait(sent(1, 0, 7)).base_offset == 24
 
 
 def test_after_a_kill_all_that_the_log_has_is_known() -> None:
@@ -179,7 +179,7 @@ def test_clean_stops_leave_one_snapshot_apart_from_those_of_segments() -> None:
     store = new_store(SMALL_SEGMENTS)
     for _ in range(12):
         partition = open_partition(store, SMALL_SEGMENTS)
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
         partition.close()
     bases = [view.base_offset for view in store.segments()]
     assert len(bases) > 1
@@ -193,7 +193,7 @@ def test_a_log_of_several_segments_that_lost_its_snapshots_gets_one(segments: in
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
     sequence = 0
     while len(store.segments()) < segments or not sequence:
-        partition.append(sent(1, 0, sequence))
+        partition.append_nowait(sent(1, 0, sequence))
         sequence += 1
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
     assert snapshot_offsets(store.side_files()) == ([sequence] if segments > 1 else [])
@@ -242,7 +242,7 @@ def test_after_any_loss_the_state_is_that_of_the_batches_left(
         epoch, sequence = producers[producer_id]
         if step == "new epoch":
             epoch, sequence = epoch + 1, 0
-        partition.append(sent(producer_id, epoch, sequence, count))
+        partition.append_nowait(sent(producer_id, epoch, sequence, count))
         producers[producer_id] = (epoch, sequence + count)
     store.truncate_to(int(partition.log_end_offset * keep))
     left = list(store.headers(0))
@@ -314,7 +314,7 @@ def test_the_leader_epoch_never_falls() -> None:
         assert partition.leader_epoch >= seen + (0 if clean_start else 1)
         seen = partition.leader_epoch
         for _ in range(appends):
-            partition.append(batch_of(1))
+            partition.append_nowait(batch_of(1))
         if clean_start:
             partition.close()
 
@@ -325,7 +325,7 @@ def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
     used(store)
     checkpoint = store.read_side_file(CHECKPOINT)
     partition = open_partition(store, clean_start=False)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert checkpoint is not None
     store.write_side_file(CHECKPOINT, checkpoint)
     after = open_partition(store, clean_start=False)
@@ -338,11 +338,11 @@ def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
     store = new_store()
     used(store)
     partition = open_partition(store, clean_start=False)
-    partition.append(batch_of(10))
+    partition.append_nowait(batch_of(10))
     lost = partition.leader_epoch
     store.truncate_to(24)
     after = open_partition(store, clean_start=False)
-    after.append(batch_of(10))
+    after.append_nowait(batch_of(10))
     assert after.leader_epoch > lost
     assert after.epochs.epoch_for(24) == after.leader_epoch
     assert after.epochs.end_offset_for(lost, after.log_end_offset) == (0, 24)
@@ -360,7 +360,7 @@ def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) 
 
 def test_also_an_empty_log_that_lost_everything_gets_a_new_epoch() -> None:
     store = new_store()
-    open_partition(store).append(batch_of(10))
+    open_partition(store).append_nowait(batch_of(10))
     store.truncate_to(0)
     assert open_partition(store, clean_start=False).leader_epoch == 1
 
@@ -374,7 +374,7 @@ def test_without_a_checkpoint_epochs_are_learned_from_the_log(
     partition = open_partition(store, SMALL_SEGMENTS)
     for epoch in (0, 0, 2, 2, 5):
         partition.leader_epoch = epoch
-        partition.append(batch_of(10))
+        partition.append_nowait(batch_of(10))
     if content is None:
         store.delete_side_file(CHECKPOINT)
     else:
@@ -391,7 +391,7 @@ def test_the_lineage_follows_the_log_start() -> None:
     partition = open_partition(store)
     for epoch in (0, 1, 2):
         partition.leader_epoch = epoch
-        partition.append(batch_of(10))
+        partition.append_nowait(batch_of(10))
     store.raise_log_start(15)
     assert open_partition(store).epochs.entries() == [(1, 15), (2, 20)]
 
@@ -402,7 +402,7 @@ def test_a_lineage_that_begins_behind_the_log_start_is_completed_from_the_log() 
     partition = open_partition(store, SMALL_SEGMENTS)
     for epoch in (0, 1, 1, 3):
         partition.leader_epoch = epoch
-        partition.append(batch_of(10))
+        partition.append_nowait(batch_of(10))
     partition.close()
     read: list[int] = []
     headers = store.headers
@@ -435,7 +435,7 @@ def test_batches_after_a_kill_carry_the_new_epoch() -> None:
     store = new_store()
     used(store)
     partition = open_partition(store, clean_start=False)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert [header.leader_epoch for header in store.headers(20)][-1] == 1
     assert offsets_in(partition.read(24, 1000, Isolation.READ_UNCOMMITTED)) == [24]
 
@@ -448,17 +448,17 @@ def test_producers_of_batches_that_compaction_emptied_are_known() -> None:
     batch = make_batch([], producer_id=9, producer_epoch=1, base_sequence=5, last_offset_delta=4)
     store.append(batch, 0, 4, -1)
     partition = open_partition(store, clean_start=False)
-    assert partition.append(sent(9, 1, 5, 5)).base_offset == 0
-    assert partition.append(sent(9, 1, 10)).base_offset == 5
+    assert partition.append_nowait(sent(9, 1, 5, 5)).base_offset == 0
+    assert partition.append_nowait(sent(9, 1, 10)).base_offset == 5
     with pytest.raises(OutOfOrderSequence):
-        partition.append(sent(9, 1, 12))
+        partition.append_nowait(sent(9, 1, 12))
 
 
 def test_side_files_that_never_got_written_are_not_missed() -> None:
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
     for sequence in range(20):
-        partition.append(sent(1, 0, sequence))
+        partition.append_nowait(sent(1, 0, sequence))
     assert list(store.side_files()) == []
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
     assert everything(after.producers.entries) == everything(partition.producers.entries)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition import AppendOrigin, Partition
 from tidelog.kernel.partition.following import Follower
 from tidelog.kernel.partition.lookup import (
     TimestampOffset,
@@ -19,7 +19,6 @@ from tidelog.kernel.partition.lookup import (
     segment_offsets_before,
 )
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
-from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_compaction
@@ -39,7 +38,7 @@ def filled(history: list[tuple[int, list[int]]]) -> tuple[Partition, list[tuple[
     records: list[tuple[int, int]] = []
     for codec, times in history:
         batch = make_batch([b"v"] * len(times), timestamps=[BASE + time for time in times])
-        first = partition.append(compressed(batch, codec)).base_offset
+        first = partition.append_nowait(compressed(batch, codec)).base_offset
         records += [(BASE + time, first + index) for index, time in enumerate(times)]
     return partition, records
 
@@ -82,7 +81,7 @@ def test_records_below_the_log_start_are_not_there(
 def test_a_batch_that_the_log_starts_in(kind: str) -> None:
     clock = FakeClock(BASE + 5)
     partition = open_partition(config=TopicConfig({"message.timestamp.type": kind}), clock=clock)
-    partition.append(make_batch([b"v"] * 4, timestamps=BASE + 5))
+    partition.append_nowait(make_batch([b"v"] * 4, timestamps=BASE + 5))
     partition.raise_log_start(2)
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 5, 2, 0)
     partition.raise_log_start(4)
@@ -94,7 +93,7 @@ def test_the_leader_epoch_is_that_of_the_batch() -> None:
     partition = open_partition()
     for epoch in (0, 3, 5):
         partition.leader_epoch = epoch
-        partition.append(make_batch([b"v"] * 2, timestamps=[BASE + epoch] * 2))
+        partition.append_nowait(make_batch([b"v"] * 2, timestamps=[BASE + epoch] * 2))
     assert offset_for_timestamp(partition, BASE + 1) == TimestampOffset(BASE + 3, 2, 3)
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 5, 4, 5)
 
@@ -105,7 +104,7 @@ def test_append_time_points_to_the_batch() -> None:
     partition = open_partition(config=TopicConfig({"message.timestamp.type": "LogAppendTime"}), clock=clock)
     for codec in (0, 4):
         clock.advance(10)
-        partition.append(compressed(make_batch([b"v"] * 3, timestamps=[1, 2, 3]), codec))
+        partition.append_nowait(compressed(make_batch([b"v"] * 3, timestamps=[1, 2, 3]), codec))
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE + 10, 0, 0)
     assert offset_for_timestamp(partition, BASE + 11) == TimestampOffset(BASE + 20, 3, 0)
     assert offset_for_timestamp(partition, BASE + 21) is None
@@ -131,11 +130,11 @@ def nonsense(codec: int, records: bytes) -> bytearray:
 )
 def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, records: bytes) -> None:
     partition = open_partition()
-    partition.append(batch_of(2))
-    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
+    partition.append_nowait(batch_of(2))
+    partition.append_nowait(nonsense(codec, records), origin=AppendOrigin.COORDINATOR)
     assert offset_for_timestamp(partition, 0) == TimestampOffset(FakeClock().now_ms, 0, 0)
     partition = open_partition()
-    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
+    partition.append_nowait(nonsense(codec, records), origin=AppendOrigin.COORDINATOR)
     assert offset_for_timestamp(partition, 0) == TimestampOffset(BASE, 0, 0)
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 0, 0)
 
@@ -143,8 +142,8 @@ def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, re
 @given(st.binary(min_size=21, max_size=60), st.sampled_from([0, 0, 1, 2, 3, 4]))
 def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, codec: int) -> None:
     partition = open_partition()
-    partition.append(batch_of(2))
-    partition.append(nonsense(codec, records), checks=RecordChecks.DONE)
+    partition.append_nowait(batch_of(2))
+    partition.append_nowait(nonsense(codec, records), origin=AppendOrigin.COORDINATOR)
     for found in (offset_for_timestamp(partition, BASE), offset_of_max_timestamp(partition)):
         assert found is not None
         assert 0 <= found.offset < 5
@@ -167,11 +166,11 @@ def test_a_header_that_promises_more_than_its_records_hold() -> None:
     partition = open_partition()
     header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))
     records = make_batch([b"v"] * 3, timestamps=BASE)[HEADER_BYTES:]
-    partition.append(pack_batch(header._replace(max_timestamp=BASE + 99), records))
+    partition.append_nowait(pack_batch(header._replace(max_timestamp=BASE + 99), records))
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 0, 0)
     assert offset_for_timestamp(partition, BASE + 50) is None
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 0, 0)
-    partition.append(make_batch([b"v"], timestamps=BASE + 60))
+    partition.append_nowait(make_batch([b"v"], timestamps=BASE + 60))
     assert offset_for_timestamp(partition, BASE + 50) == TimestampOffset(BASE + 60, 3, 0)
 
 
@@ -253,7 +252,7 @@ def test_segments_before_a_time() -> None:
     clock = FakeClock(BASE)
     partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
     for _ in range(4):
-        partition.append(make_batch([b"x" * 200], timestamps=BASE))
+        partition.append_nowait(make_batch([b"x" * 200], timestamps=BASE))
         clock.advance(100)
     assert segment_offsets_before(partition, BASE + 150, 10) == [1, 0]
     assert segment_offsets_before(partition, BASE + 1000, 10) == [3, 2, 1, 0]

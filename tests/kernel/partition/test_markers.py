@@ -15,7 +15,7 @@ from tidelog.kernel.errors import (
     StorageError,
     TransactionCoordinatorFenced,
 )
-from tidelog.kernel.partition import AppendResult, AppendWaiter, Isolation, Partition
+from tidelog.kernel.partition import AppendOrigin, AppendResult, AppendWaiter, Isolation, Partition
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.control import EndMarker, marker_batch
@@ -39,7 +39,7 @@ def in_transaction(producer_id: int, epoch: int, sequence: int, count: int = 1) 
 def write(
     partition: Partition, producer_id: int, sequence: int, count: int = 1, epoch: int = 0
 ) -> AppendResult:
-    return partition.append(in_transaction(producer_id, epoch, sequence, count), in_transaction=True)
+    return partition.append_nowait(in_transaction(producer_id, epoch, sequence, count), in_transaction=True)
 
 
 def ends(partition: Partition) -> tuple[int, int, int]:
@@ -50,12 +50,12 @@ def aborted(partition: Partition) -> list[AbortedTransaction]:
     return list(partition.store.aborted_transactions(0, partition.log_end_offset))
 
 
-def test_a_transactional_batch_that_nobody_vouches_for_is_refused() -> None:
+def test_append_refuses_a_transactional_batch_that_is_not_verified() -> None:
     partition = open_partition()
     with pytest.raises(
         InvalidTransactionState, match="flights-3 was not added to a transaction of producer 1"
     ):
-        partition.append(in_transaction(1, 0, 0))
+        partition.append_nowait(in_transaction(1, 0, 0))
     assert ends(partition) == (0, 0, 0)
 
 
@@ -63,23 +63,23 @@ def test_a_batch_outside_of_the_transaction_that_is_open_is_refused() -> None:
     partition = open_partition()
     write(partition, 1, 0)
     with pytest.raises(InvalidTransactionState, match="outside"):
-        partition.append(sent(1, 0, 1))
+        partition.append_nowait(sent(1, 0, 1))
     partition.append_marker(1, 0, 0, commit=True)
-    assert partition.append(sent(1, 0, 1)).base_offset == 2
+    assert partition.append_nowait(sent(1, 0, 1)).base_offset == 2
 
 
 def test_a_marker_from_a_client_is_refused() -> None:
     batch, _ = marker_batch(1, 0, EndMarker(True, 0), 0)
     with pytest.raises(InvalidRecord):
-        open_partition().append(batch, in_transaction=True)
+        open_partition().append_nowait(batch, in_transaction=True)
 
 
 def test_committed_readers_wait_for_the_first_transaction_that_is_open() -> None:
     partition = open_partition()
-    partition.append(batch_of(2))
+    partition.append_nowait(batch_of(2))
     write(partition, 1, 0, 3)
     write(partition, 2, 0)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert ends(partition) == (2, 7, 7)
     assert partition.append_marker(2, 0, 0, commit=False).base_offset == 7
     assert ends(partition) == (2, 8, 8)
@@ -206,10 +206,10 @@ def test_without_transactions_committed_readers_are_woken_by_appends() -> None:
     woken: list[str] = []
     waiter = AppendWaiter(1, partial(woken.append, "committed"))
     partition.add_waiter(waiter, COMMITTED)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert woken == ["committed"]
     partition.remove_waiter(waiter)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert woken == ["committed"]
 
 
@@ -217,7 +217,7 @@ def test_open_transactions_come_back_from_a_snapshot_and_from_the_log() -> None:
     store = new_store()
     before = open_partition(store)
     write(before, 1, 0)
-    before.append(batch_of(1))
+    before.append_nowait(batch_of(1))
     before.close()
     after = open_partition(store)
     assert ends(after) == (0, 2, 2)
@@ -244,7 +244,7 @@ def test_a_marker_that_the_index_could_not_take_is_found_at_the_next_start() -> 
         partition.append_marker(1, 0, 0, commit=False)
     assert ends(partition)[0] == 0
     with pytest.raises(StorageError):
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
     partition.close()
     store.add_aborted = add  # type: ignore[method-assign]
     after = open_partition(store)
@@ -255,7 +255,7 @@ def test_a_marker_that_the_index_could_not_take_is_found_at_the_next_start() -> 
 def test_expiry_keeps_producers_with_an_open_transaction() -> None:
     partition = open_partition()
     write(partition, 1, 0)
-    partition.append(sent(2, 0, 0))
+    partition.append_nowait(sent(2, 0, 0))
     assert partition.producers.expire(2**60) == 1
     assert list(partition.producers.entries) == [1]
     partition.append_marker(1, 0, 0, commit=True)
@@ -269,7 +269,7 @@ def test_stray_snapshots_go_and_those_of_segments_and_the_newest_stay() -> None:
         partition = open_partition(store, config)
         for _ in range(3):
             sequence = partition.producers.entries[1].last_sequence + 1 if partition.producers.entries else 0
-            partition.append(sent(1, 0, sequence))
+            partition.append_nowait(sent(1, 0, sequence))
         partition.close()
     bases = {segment.base_offset for segment in store.segments()}
     assert not set(snapshot_offsets(store.side_files())) <= bases | {12}
@@ -281,10 +281,12 @@ def test_a_coordinator_writes_for_a_producer_without_sequences() -> None:
     partition = open_partition(new_store())
     write(partition, 7, 0, count=3)
     batch = in_transaction(7, 1, -1)
-    partition.append(batch, in_transaction=True, sequenced=False)
-    partition.append(in_transaction(7, 1, -1), in_transaction=True, sequenced=False)
+    partition.append_nowait(batch, in_transaction=True, origin=AppendOrigin.COORDINATOR)
+    partition.append_nowait(in_transaction(7, 1, -1), in_transaction=True, origin=AppendOrigin.COORDINATOR)
     assert partition.log_end_offset == 5
     with pytest.raises(InvalidProducerEpoch):
-        partition.append(in_transaction(7, 0, -1), in_transaction=True, sequenced=False)
+        partition.append_nowait(
+            in_transaction(7, 0, -1), in_transaction=True, origin=AppendOrigin.COORDINATOR
+        )
     with pytest.raises(InvalidRecord):
-        partition.append(in_transaction(7, 1, -1), in_transaction=True)
+        partition.append_nowait(in_transaction(7, 1, -1), in_transaction=True)

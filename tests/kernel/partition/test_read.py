@@ -19,7 +19,7 @@ def filled(batches: int = 5, records: int = 10) -> Partition:
     """A partition with batches of that many records, in small segments."""
     partition = open_partition(config=TopicConfig({"segment.bytes": 2 * TEN_BYTES}))
     for _ in range(batches):
-        partition.append(batch_of(records))
+        partition.append_nowait(batch_of(records))
     return partition
 
 

@@ -11,24 +11,22 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.errors import InvalidRecord, MessageTooLarge
-from tidelog.kernel.partition import record_checks, validation
+from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
+from tidelog.kernel.partition import AppendResult, record_checks, validation
 from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.validation import (
     QUICK_BYTES,
     QUICK_RECORDS,
-    ChecksTakeLong,
     validate_in_steps,
 )
-from tidelog.kernel.records.batch import pack_batch, parse_header
+from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_header
 from tidelog.kernel.records.checking import HEADERS_PER_STEP
 from tidelog.kernel.records.compression import XERIAL_HEAD_BYTES, compress
 from tidelog.kernel.records.unpacking import EMPTY_BLOCKS_PER_STEP
 from tidelog.kernel.records.varint import write_varlong
-from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import make_batch
 
-from .parts import batch_of, changed, compressed, open_partition, sent
+from .parts import append_as_client, batch_of, changed, check_in_steps, compressed, open_partition, sent
 
 SNAPPY, ZSTD = 2, 4
 CODECS = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
@@ -62,31 +60,48 @@ REFUSED: dict[str, Callable[[int], bytearray]] = {
 async def test_what_is_wrong_inside_is_not_appended(codec: int, make: Callable[[int], bytearray]) -> None:
     partition = open_partition()
     with pytest.raises(InvalidRecord):
-        partition.append(make(codec))
-    batch = make(codec)
+        partition.append_nowait(make(codec))
     with pytest.raises(InvalidRecord):
-        await partition.check_records(batch, parse_header(batch))
+        await append_as_client(partition, make(codec))
+    with pytest.raises(InvalidRecord):
+        await check_in_steps(partition, make(codec))
     assert partition.log_end_offset == 0
 
 
 @CODECS
-async def test_many_records_are_checked_before_the_append(codec: int) -> None:
+async def test_append_of_many_records_is_an_awaitable(codec: int) -> None:
     partition = open_partition()
-    batch = compressed(batch_of(LARGE), codec)
-    with pytest.raises(ChecksTakeLong) as checks:
-        partition.append(batch, checks=RecordChecks.QUICK)
+    appending = partition.append(compressed(batch_of(LARGE), codec))
+    assert not isinstance(appending, AppendResult)
     assert partition.log_end_offset == 0
-    header = checks.value.header
-    await partition.check_records(batch, header)
-    assert partition.append(batch, checks=RecordChecks.DONE, header=header).last_offset == LARGE - 1
+    assert (await appending).last_offset == LARGE - 1
+    assert partition.log_end_offset == LARGE
+
+
+async def test_append_of_many_records_does_nothing_unless_it_is_awaited() -> None:
+    partition = open_partition()
+    partition.append(compressed(batch_of(LARGE), ZSTD))
+    assert (await append_as_client(partition, batch_of(1))).base_offset == 0
+
+
+@pytest.mark.parametrize("included", [[False], [True, False]], ids=["at once", "after its records"])
+async def test_append_verifies_a_transactional_batch_right_before_it_is_written(included: list[bool]) -> None:
+    """A transaction may have ended while the records were checked."""
+    partition = open_partition()
+    header = parse_header(sent(7, 0, 0, LARGE))
+    batch = changed(sent(7, 0, 0, LARGE), attributes=header.attributes | TRANSACTIONAL_BIT)
+    answers = iter(included)
+    with pytest.raises(InvalidTransactionState):
+        await append_as_client(partition, compressed(batch, ZSTD), lambda: next(answers))
+    assert list(answers) == []
+    assert partition.log_end_offset == 0
 
 
 @CODECS
 def test_a_bomb_is_not_unpacked_in_one_turn(codec: int) -> None:
     partition = open_partition()
-    partition.append(bomb(codec, QUICK_BYTES // 2), checks=RecordChecks.QUICK)
-    with pytest.raises(ChecksTakeLong):
-        partition.append(bomb(codec, QUICK_BYTES * 2), checks=RecordChecks.QUICK)
+    assert isinstance(partition.append(bomb(codec, QUICK_BYTES // 2)), AppendResult)
+    assert not isinstance(partition.append(bomb(codec, QUICK_BYTES * 2)), AppendResult)
 
 
 @CODECS
@@ -94,19 +109,19 @@ async def test_a_bomb_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(validation, "MAX_RECORDS_BYTES", 1_000_000)
     partition = open_partition()
     small, large = bomb(codec, 900_000), bomb(codec, 1_100_000)
-    await partition.check_records(small, parse_header(small))
+    await check_in_steps(partition, small)
     with pytest.raises(MessageTooLarge, match="unpack to more than 1000000 bytes"):
-        await partition.check_records(large, parse_header(large))
+        await check_in_steps(partition, large)
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_compacted_topics_take_no_record_without_a_key(codec: int) -> None:
     partition = open_partition(config=COMPACTED)
     keyed = make_batch([b"a", None], keys=[b"k", b""])
-    assert partition.append(compressed(keyed, codec)).last_offset == 1
+    assert partition.append_nowait(compressed(keyed, codec)).last_offset == 1
     with pytest.raises(InvalidRecord, match="record 1: there is no key"):
-        partition.append(compressed(make_batch([b"a", b"b"], keys=[b"k", None]), codec))
-    assert open_partition().append(compressed(batch_of(1), codec)).base_offset == 0
+        partition.append_nowait(compressed(make_batch([b"a", b"b"], keys=[b"k", None]), codec))
+    assert open_partition().append_nowait(compressed(batch_of(1), codec)).base_offset == 0
 
 
 def varint(number: int) -> bytes:
@@ -156,17 +171,18 @@ async def test_few_records_that_are_much_work_take_many_steps(
         >= least_steps
     )
     partition = open_partition(config=COMPACTED)
-    with pytest.raises(ChecksTakeLong):
-        partition.append(batch, checks=RecordChecks.QUICK)
-    header = await partition.check_records(batch, header)
-    assert partition.append(batch, checks=RecordChecks.DONE, header=header).last_offset == 0
+    appending = partition.append(batch)
+    assert not isinstance(appending, AppendResult)
+    assert (await appending).last_offset == 0
 
 
 def test_a_retry_is_answered_without_another_look() -> None:
     partition = open_partition()
     batch = compressed(sent(7, 0, 0, LARGE), 4)
-    partition.append(bytearray(batch))
-    assert partition.append(batch, checks=RecordChecks.QUICK).base_offset == 0
+    partition.append_nowait(bytearray(batch))
+    retried = partition.append(batch)
+    assert isinstance(retried, AppendResult)
+    assert retried.base_offset == 0
 
 
 @pytest.fixture
@@ -196,7 +212,7 @@ async def test_a_loop_with_nothing_else_to_do_goes_through_them_itself(
 ) -> None:
     monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)  # whatever the machine does meanwhile
     batch = compressed(batch_of(5000), ZSTD)
-    await open_partition().check_records(batch, parse_header(batch))
+    await check_in_steps(open_partition(), batch)
     assert steps_in_threads == []
 
 
@@ -205,7 +221,7 @@ async def test_as_soon_as_others_want_the_loop_a_thread_goes_on(steps_in_threads
     turns: list[int] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(be_busy, turns)
-        await open_partition().check_records(batch, parse_header(batch))
+        await check_in_steps(open_partition(), batch)
         nursery.cancel_scope.cancel()
     assert turns
     assert 0 < len(steps_in_threads) < 10
@@ -214,7 +230,7 @@ async def test_as_soon_as_others_want_the_loop_a_thread_goes_on(steps_in_threads
 
 async def test_snappy_that_cannot_be_cut_is_left_to_a_thread(steps_in_threads: list[int]) -> None:
     batch = compressed(batch_of(5000), SNAPPY)
-    await open_partition().check_records(batch, parse_header(batch))
+    await check_in_steps(open_partition(), batch)
     assert threading.get_ident() not in steps_in_threads
     assert len(steps_in_threads) >= 10
 
@@ -225,6 +241,6 @@ async def test_the_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(record_checks, "let_others_run", lambda: went_on.wait(5))
     batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(open_partition().check_records, batch, parse_header(batch))
+        nursery.start_soon(check_in_steps, open_partition(), batch)
         await wait_all_tasks_blocked()
         went_on.set()

@@ -34,7 +34,7 @@ def partition(tasks: ManualTasks) -> Partition:
 
 def append(partition: Partition, count: int, size: int = 200) -> None:
     for _ in range(count):
-        partition.append(make_batch([b"x" * size]))
+        partition.append_nowait(make_batch([b"x" * size]))
 
 
 def test_a_snapshot_of_a_log_that_was_cut_is_not_written(partition: Partition, tasks: ManualTasks) -> None:

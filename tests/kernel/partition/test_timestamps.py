@@ -6,10 +6,9 @@ import pytest
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidTimestamp
-from tidelog.kernel.partition import AppendResult, Isolation, Partition
+from tidelog.kernel.partition import AppendResult, Isolation, Partition, validation
 from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
-from tidelog.kernel.seams.partition import RecordChecks
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .parts import changed, compressed, content, open_partition
@@ -21,7 +20,9 @@ NOW = FakeClock().now_ms
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_create_time_is_kept(codec: int) -> None:
     partition = open_partition()
-    result = partition.append(compressed(make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5]), codec))
+    result = partition.append_nowait(
+        compressed(make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5]), codec)
+    )
     assert result.log_append_time_ms == -1
     stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
     header = parse_header(stored)
@@ -34,7 +35,7 @@ def test_append_time_replaces_what_the_client_said(codec: int) -> None:
     clock = FakeClock()
     partition = open_partition(config=LOG_APPEND_TIME, clock=clock)
     clock.advance(1234)
-    result = partition.append(compressed(make_batch([b"a", b"b"], timestamps=[5, 7]), codec))
+    result = partition.append_nowait(compressed(make_batch([b"a", b"b"], timestamps=[5, 7]), codec))
     assert result == AppendResult(0, 1, NOW + 1234)
     stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
     header = parse_header(stored)
@@ -61,14 +62,18 @@ WRONG_MAX = [NOW - 10**9, NOW + 50, NOW + TEN_DAYS_MS, -1, -(2**63), 2**63 - 1]
 
 @pytest.mark.parametrize("wrong", WRONG_MAX)
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_the_max_timestamp_is_that_of_the_records(codec: int, wrong: int) -> None:
+async def test_the_max_timestamp_is_that_of_the_records(
+    codec: int, wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batch = changed(
         compressed(make_batch([b"a"] * 3, timestamps=[NOW - 9, NOW - 5, NOW - 7]), codec), max_timestamp=wrong
     )
     at_once, in_steps = open_partition(), open_partition()
-    at_once.append(bytearray(batch))
-    header = await in_steps.check_records(batch, parse_header(batch))
-    in_steps.append(batch, checks=RecordChecks.DONE, header=header)
+    at_once.append_nowait(bytearray(batch))
+    monkeypatch.setattr(validation, "QUICK_RECORDS", 2)
+    appending = in_steps.append(batch)
+    assert not isinstance(appending, AppendResult)
+    await appending
     for partition in (at_once, in_steps):
         assert stored_header(partition).max_timestamp == NOW - 5
         assert partition.store.segments()[0].max_timestamp == NOW - 5
@@ -78,7 +83,7 @@ async def test_the_max_timestamp_is_that_of_the_records(codec: int, wrong: int) 
 def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
     partition = open_partition(config=TopicConfig({"cleanup.policy": ("compact",)}))
     batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])
-    partition.append(changed(batch, max_timestamp=wrong))
+    partition.append_nowait(changed(batch, max_timestamp=wrong))
     assert stored_header(partition).max_timestamp == NOW - 5
 
 
@@ -93,7 +98,9 @@ def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
 )
 def test_the_max_timestamp_of_a_batch_that_is_not_packed(said: int, stored: int) -> None:
     partition = open_partition()
-    partition.append(changed(make_batch([b"a"] * 2, timestamps=[NOW - 9, NOW - 5]), max_timestamp=said))
+    partition.append_nowait(
+        changed(make_batch([b"a"] * 2, timestamps=[NOW - 9, NOW - 5]), max_timestamp=said)
+    )
     assert stored_header(partition).max_timestamp == stored
 
 
@@ -102,7 +109,7 @@ def test_records_far_off_are_refused_whatever_the_header_says(codec: int) -> Non
     partition = open_partition()
     ahead = make_batch([b"a"] * 3, timestamps=[NOW, NOW + TEN_DAYS_MS, NOW])
     with pytest.raises(InvalidTimestamp) as error:
-        partition.append(changed(compressed(ahead, codec), max_timestamp=NOW))
+        partition.append_nowait(changed(compressed(ahead, codec), max_timestamp=NOW))
     assert [record.batch_index for record in error.value.record_errors] == [1]
     assert partition.log_end_offset == 0
 
@@ -112,20 +119,20 @@ def test_append_time_does_not_hide_what_the_records_say() -> None:
     partition = open_partition()
     ahead = compressed(make_batch([b"a"] * 2, timestamps=[NOW, NOW + TEN_DAYS_MS]), 4)
     with pytest.raises(InvalidTimestamp):
-        partition.append(changed(ahead, max_timestamp=NOW, attributes=4 | TIMESTAMP_TYPE_BIT))
+        partition.append_nowait(changed(ahead, max_timestamp=NOW, attributes=4 | TIMESTAMP_TYPE_BIT))
 
 
 def test_append_time_lets_any_client_clock_pass() -> None:
     partition = open_partition(config=LOG_APPEND_TIME)
-    partition.append(make_batch(timestamps=NOW + 10**12))
-    partition.append(make_batch(timestamps=-1))
+    partition.append_nowait(make_batch(timestamps=NOW + 10**12))
+    partition.append_nowait(make_batch(timestamps=-1))
     assert partition.log_end_offset == 2
 
 
 def test_a_refused_timestamp_leaves_no_trace() -> None:
     partition = open_partition()
     with pytest.raises(InvalidTimestamp):
-        partition.append(
+        partition.append_nowait(
             make_batch(timestamps=NOW + 3_600_001, producer_id=1, producer_epoch=0, base_sequence=0)
         )
     assert partition.log_end_offset == 0
@@ -137,16 +144,16 @@ def test_the_limits_follow_the_clock() -> None:
     partition = open_partition(clock=clock)
     ahead = make_batch(timestamps=NOW + 3_600_001)
     with pytest.raises(InvalidTimestamp):
-        partition.append(ahead)
+        partition.append_nowait(ahead)
     clock.advance(1)
-    partition.append(ahead)
+    partition.append_nowait(ahead)
 
 
 def test_a_client_cannot_make_its_batch_append_time() -> None:
     """The flag is the broker's: with it, one number of the client's would stand for all records' times."""
     partition = open_partition()
     batch = make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5])
-    partition.append(changed(batch, attributes=TIMESTAMP_TYPE_BIT))
+    partition.append_nowait(changed(batch, attributes=TIMESTAMP_TYPE_BIT))
     stored = content(partition.read(0, 1000, Isolation.READ_UNCOMMITTED))
     header = parse_header(stored)
     assert verify_crc(stored, header)
@@ -160,13 +167,13 @@ def test_a_retry_is_answered_with_the_append_time_it_got() -> None:
     def batch() -> bytearray:
         return make_batch(timestamps=5, producer_id=1, producer_epoch=0, base_sequence=0)
 
-    first = partition.append(batch())
+    first = partition.append_nowait(batch())
     clock.advance(1000)
-    assert partition.append(batch()) == first == AppendResult(0, 0, NOW)
+    assert partition.append_nowait(batch()) == first == AppendResult(0, 0, NOW)
 
 
 def test_a_retry_in_a_topic_of_create_time_has_no_append_time() -> None:
     partition = open_partition()
     for _ in range(2):
-        result = partition.append(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
+        result = partition.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0))
         assert result == AppendResult(0, 0, -1)

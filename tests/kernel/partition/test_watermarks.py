@@ -48,23 +48,23 @@ def test_bytes_are_those_of_whole_batches(missing: int, batches: int) -> None:
     waiting = Waiting(missing, partition)
     for _ in range(batches):
         assert waiting.woken == 0
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
     assert waiting.woken == 1
 
 
 def test_partitions_count_together() -> None:
     one, other = open_partition(), open_partition()
     waiting = Waiting(2 * BATCH_BYTES, one, other)
-    one.append(batch_of(1))
+    one.append_nowait(batch_of(1))
     assert waiting.woken == 0
-    other.append(batch_of(1))
+    other.append_nowait(batch_of(1))
     assert waiting.woken == 1
 
 
 def test_everyone_who_waits_is_woken() -> None:
     partition = open_partition()
     waiting = [Waiting(1, partition) for _ in range(5)]
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert [waiter.woken for waiter in waiting] == [1] * 5
 
 
@@ -73,7 +73,7 @@ def test_nobody_is_woken_after_leaving() -> None:
     waiting = Waiting(1, partition)
     partition.remove_waiter(waiting.waiter)
     partition.remove_waiter(waiting.waiter)
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     partition.take_offline()
     assert waiting.woken == 0
 
@@ -100,8 +100,8 @@ def test_a_waiter_may_leave_while_it_is_woken() -> None:
     second = AppendWaiter(1, lambda: order.append("second"))
     partition.add_waiter(first)
     partition.add_waiter(second)
-    partition.append(batch_of(1))
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert order.count("first") == 1
 
 
@@ -109,9 +109,9 @@ def test_a_retry_that_is_not_appended_wakes_nobody() -> None:
     from .parts import sent
 
     partition = open_partition()
-    partition.append(sent(1, 0, 0))
+    partition.append_nowait(sent(1, 0, 0))
     waiting = Waiting(1, partition)
-    partition.append(sent(1, 0, 0))
+    partition.append_nowait(sent(1, 0, 0))
     assert waiting.woken == 0
 
 
@@ -168,13 +168,13 @@ def test_after_a_transaction_committed_readers_count_bytes_as_before(
         batch = make_batch(
             [b"value"] * 9, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
         )
-        partition.append(batch, in_transaction=True)
+        partition.append_nowait(batch, in_transaction=True)
         partition.append_marker(1, 0, 0, commit=True)
     woken: list[int] = []
     waiter = AppendWaiter(missing, lambda: woken.append(1))
     partition.add_waiter(waiter, Isolation.READ_COMMITTED)
     for _ in range(woken_by - 1):
-        partition.append(batch_of(1))
+        partition.append_nowait(batch_of(1))
         assert not woken
-    partition.append(batch_of(1))
+    partition.append_nowait(batch_of(1))
     assert woken

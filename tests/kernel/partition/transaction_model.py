@@ -178,9 +178,9 @@ class TransactionalLog(RuleBasedStateMachine):
         )
         if not transactional and producer_id in self.model.open():
             with pytest.raises(InvalidTransactionState):
-                self.partition.append(batch)
+                self.partition.append_nowait(batch)
             return
-        result = self.partition.append(batch, in_transaction=transactional)
+        result = self.partition.append_nowait(batch, in_transaction=transactional)
         self.model.log.append(
             Written(
                 producer_id,
@@ -200,7 +200,7 @@ class TransactionalLog(RuleBasedStateMachine):
 
     def append_without_producer(self, count: int) -> None:
         values = [b"plain"] * count
-        first, last, *_ = self.partition.append(make_batch(values))
+        first, last, *_ = self.partition.append_nowait(make_batch(values))
         self.model.log.append(Written(NO_PRODUCER_ID, -1, first, last, False, values=tuple(values)))
 
     def end(self, producer_id: int, commit: bool, later_epoch: bool, later_coordinator: bool) -> None:

@@ -46,7 +46,7 @@ async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_pa
     await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == dict(SETTINGS)
     assert [store_config(partition).segment_bytes for partition in topic.partitions] == [2000000] * 2
-    assert topic.partitions[0].append(make_batch([b"x"])).flush_due
+    assert topic.partitions[0].append_nowait(make_batch([b"x"])).flush_due
     core.abandon()
     await core.open()
     assert core.topics.get("orders").overrides == dict(SETTINGS)
@@ -130,7 +130,7 @@ async def test_more_partitions_are_there_after_a_restart(tmp_path: Path) -> None
     await core.open()
     await core.create("orders", 1)
     await core.topics.grow("orders", 3)
-    core.topics.get("orders").partitions[2].append(make_batch([b"x"]))
+    core.topics.get("orders").partitions[2].append_nowait(make_batch([b"x"]))
     core.abandon()
     await core.open()
     ends = [partition.log_end_offset for partition in core.topics.get("orders").partitions]
@@ -144,7 +144,7 @@ async def test_records_that_were_deleted_stay_deleted(tmp_path: Path) -> None:
     topic: Topic = await core.create("orders", 1)
     (partition,) = topic.partitions
     for _ in range(20):
-        partition.append(make_batch([b"x" * 500]))
+        partition.append_nowait(make_batch([b"x" * 500]))
     before = len(partition.store.segments())
     partition.delete_records_before(15)
     core.tasks.run_jobs()

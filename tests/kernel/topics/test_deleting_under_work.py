@@ -37,7 +37,7 @@ async def create(broker: Broker, count: int = 0) -> Partition:
     await broker.topics.create(NewTopic("t", 1, config=SMALL))
     (partition,) = broker.topics.get("t").partitions
     for number in range(count):
-        partition.append(make_batch([bytes([number]) * BATCH_BYTES]))
+        partition.append_nowait(make_batch([bytes([number]) * BATCH_BYTES]))
     return partition
 
 
@@ -49,7 +49,7 @@ async def test_queued_work_of_a_deleted_topic_leaves_a_new_one_of_its_name_alone
         monkeypatch.setattr(broker.tasks, "in_thread", lambda name, job: queued.append((name, job)))
         old = await create(broker, 4)
         old.leader_epoch = 7
-        old.append(make_batch([b"the last of epoch 7"]))
+        old.append_nowait(make_batch([b"the last of epoch 7"]))
         old.delete_records_before(4)
         await broker.topics.delete("t")
         monkeypatch.undo()

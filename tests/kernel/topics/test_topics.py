@@ -388,7 +388,7 @@ async def test_whoever_leaves_before_its_turn_changes_nothing(scene: Scene) -> N
 async def test_a_deletion_wakes_those_who_wait_and_ends_reading(scene: Scene) -> None:
     topic = await scene.topics.create(NewTopic("flights", 2))
     for partition in topic.partitions:
-        partition.append(make_batch())
+        partition.append_nowait(make_batch())
     woken: list[int] = []
     for index, partition in enumerate(topic.partitions):
         partition.add_waiter(AppendWaiter(10**9, partial(woken.append, index)))
@@ -398,7 +398,7 @@ async def test_a_deletion_wakes_those_who_wait_and_ends_reading(scene: Scene) ->
         with pytest.raises(UnknownTopicOrPartition):
             partition.read(0, 100, Isolation.READ_UNCOMMITTED)
         with pytest.raises(UnknownTopicOrPartition):
-            partition.append(make_batch())
+            partition.append_nowait(make_batch())
 
 
 async def test_a_topic_is_gone_for_clients_before_its_files_are(scene: Scene) -> None:
@@ -417,7 +417,7 @@ async def test_a_deletion_that_the_disk_refuses_did_not_happen(scene: Scene) -> 
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
         await scene.topics.delete("flights")
     assert scene.names() == (["flights"], ["flights"])
-    topic.partitions[0].append(make_batch())
+    topic.partitions[0].append_nowait(make_batch())
 
 
 async def test_a_deletion_whose_files_stay_happened(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionFilter,
     TransactionState,
 )
-from tidelog.kernel.seams.partition import RecordChecks
+from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.storage import TopicPartition, region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -156,11 +156,10 @@ def write(
     producer: tuple[int, int] | None = None,
 ) -> None:
     """Append records to an internal topic."""
-    broker.topics.get(topic).partitions[partition].append(
+    broker.topics.get(topic).partitions[partition].append_nowait(
         encode_batch(records, timestamp_ms, producer=producer),
         in_transaction=producer is not None,
-        sequenced=False,
-        checks=RecordChecks.DONE,
+        origin=AppendOrigin.COORDINATOR,
     )
 
 
@@ -176,7 +175,7 @@ async def begin(broker: Broker, name: str, group_id: str | None, place: int) -> 
         base_sequence=0,
         transactional=True,
     )
-    broker.topics.get(TOPIC).partitions[place].append(batch, in_transaction=True)
+    broker.topics.get(TOPIC).partitions[place].append_nowait(batch, in_transaction=True)
     if group_id is not None:
         await transactions.add_offsets(name, producer, group_id)
         offsets = [OffsetToCommit(TOPIC, place, 70 + place)]

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.peers import KafkaServer, TidelogServer
 from tests.plugins.storage_file.kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     OffsetCommit,
@@ -107,7 +108,9 @@ def play(broker: Broker, group: str, number: int, steps: Iterable[Step]) -> None
         else:
             identity = None if producer is None else (producer_id, 0)
             batch = encode_batch([record_of(group, what, offset)], broker.clock(), producer=identity)
-            partition.append(batch, in_transaction=identity is not None, sequenced=False)
+            partition.append_nowait(
+                batch, in_transaction=identity is not None, origin=AppendOrigin.COORDINATOR
+            )
 
 
 async def write_histories(data: Path) -> None:
@@ -197,7 +200,9 @@ async def test_a_record_that_cannot_be_read_is_named_and_nothing_else_is_lost(
         topic = broker.topics.find(INTERNAL)
         assert topic is not None
         batch = encode_batch([garbage], broker.clock(), producer=producer)
-        bad = topic.partitions[0].append(batch, in_transaction=producer is not None, sequenced=False)
+        bad = topic.partitions[0].append_nowait(
+            batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
+        )
         offsets.commit(OffsetCommit("h", [OffsetToCommit(TOPIC, 0, 2)]))
     caplog.clear()
     async with running_broker(settings) as broker:
@@ -230,7 +235,9 @@ async def test_records_of_groups_of_other_kinds_stay_and_are_named_once(
         topic = broker.topics.find(INTERNAL)
         assert topic is not None
         batch = encode_batch(records, broker.clock(), producer=producer)
-        topic.partitions[0].append(batch, in_transaction=producer is not None, sequenced=False)
+        topic.partitions[0].append_nowait(
+            batch, in_transaction=producer is not None, origin=AppendOrigin.COORDINATOR
+        )
         broker.coordinator.offsets.commit(OffsetCommit("g", [OffsetToCommit(TOPIC, 0, 1)]))
         end = topic.partitions[0].log_end_offset
     caplog.clear()

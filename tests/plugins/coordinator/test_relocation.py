@@ -135,7 +135,7 @@ async def test_a_kill_before_any_write_loses_nothing(
         return write
 
     with monkeypatch.context() as patch:
-        for name in ("append", "append_marker"):
+        for name in ("append_nowait", "append_marker"):
             patch.setattr(Partition, name, leave_before(getattr(Partition, name)))
         async with running_broker(settings(old)) as broker:
             await check_state(broker)

@@ -61,7 +61,7 @@ def send(partition: Partition, producer_id: int, count: int, size: int = 10) -> 
     for _ in range(count):
         known = partition.producers.entries.get(producer_id)
         sequence = known.last_sequence + 1 if known else 0
-        partition.append(
+        partition.append_nowait(
             make_batch([b"x" * size], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
         )
 
@@ -70,12 +70,12 @@ def transact(partition: Partition, producer_id: int) -> None:
     batch = make_batch(
         [b"x"] * 3, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )
-    partition.append(batch, in_transaction=True)
+    partition.append_nowait(batch, in_transaction=True)
 
 
 async def without_producers(broker: Broker, partition: Partition) -> None:
     for _ in range(10):
-        partition.append(make_batch([b"x"] * 3))
+        partition.append_nowait(make_batch([b"x"] * 3))
 
 
 async def with_producers(broker: Broker, partition: Partition) -> None:
@@ -185,7 +185,7 @@ async def test_a_start_after_a_kill_reads_what_lies_above_the_newest_snapshot(
         (partition,) = (await core.create(name.replace(" ", "-"), 1)).partitions
         for _ in range(3 if name == "not rolled" else 30):
             if name == "without producers":
-                partition.append(make_batch([b"x" * 300]))
+                partition.append_nowait(make_batch([b"x" * 300]))
             else:
                 send(partition, 1, 1, 300)
     core.tasks.run_jobs()

@@ -62,7 +62,7 @@ def in_directory(broker: Broker, place: Path, name: str) -> list[Partition]:
 
 def append_to(partition: Partition, count: int = 3) -> None:
     for _ in range(count):
-        partition.append(make_batch([b"value"]))
+        partition.append_nowait(make_batch([b"value"]))
 
 
 def below(place: Path) -> object:
@@ -89,7 +89,7 @@ async def test_one_directory_fails_and_the_other_goes_on(
         disk.recover()
         for partition in lost:
             with pytest.raises(StorageError, match=rf"{partition.topic_partition} is offline: .*a failed"):
-                partition.append(make_batch([b"late"]))
+                partition.append_nowait(make_batch([b"late"]))
             with pytest.raises(StorageError):
                 partition.read(0, 1000, Isolation.READ_UNCOMMITTED)
             with pytest.raises(StorageError):
@@ -159,14 +159,14 @@ async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_d
     async with two_directories(tmp_path, **more) as broker:
         lost, kept = (in_directory(broker, tmp_path, name)[0] for name in "ab")
         for partition in (lost, kept):
-            result = partition.append(make_batch([b"first"]))
+            result = partition.append_nowait(make_batch([b"first"]))
             await partition.wait_flushed(result.last_offset)
         disk.refuse(errno.EIO, ["sync_data"], paths=below(tmp_path / "a"))  # type: ignore[arg-type]
-        result = lost.append(make_batch([b"never acknowledged"]))
+        result = lost.append_nowait(make_batch([b"never acknowledged"]))
         with pytest.raises(StorageError):
             await lost.wait_flushed(result.last_offset)
         await eventually(lambda: len(broker.storage.failed_partitions) == PARTITIONS // 2)
-        result = kept.append(make_batch([b"second"]))
+        result = kept.append_nowait(make_batch([b"second"]))
         await kept.wait_flushed(result.last_offset)
         assert kept.high_watermark == 2
         assert lost.high_watermark == 1

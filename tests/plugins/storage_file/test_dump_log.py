@@ -116,7 +116,7 @@ async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
             base_sequence=sequences[producer_id],
             transactional=True,
         )
-        partition.append(batch, in_transaction=True)
+        partition.append_nowait(batch, in_transaction=True)
         sequences[producer_id] += 2
         records += 2
     partition.close()

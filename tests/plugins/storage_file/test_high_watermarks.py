@@ -31,7 +31,7 @@ async def broker_on(place: Path, interval_ms: int) -> AsyncGenerator[Broker]:
 
 def append(broker: Broker, partition: int, count: int) -> None:
     for _ in range(count):
-        broker.topics.get("t").partitions[partition].append(make_batch([b"value"]))
+        broker.topics.get("t").partitions[partition].append_nowait(make_batch([b"value"]))
 
 
 async def test_they_are_written_at_intervals(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def the_partition(broker: Broker) -> Partition:
 
 def append(partition: Partition, count: int, size: int = 100) -> None:
     for number in range(count):
-        partition.append(make_batch([bytes([number % 256]) * size]))
+        partition.append_nowait(make_batch([bytes([number % 256]) * size]))
 
 
 async def views(broker: Broker) -> dict[str, LogDirectoryView]:
@@ -132,8 +132,10 @@ async def test_what_is_beside_the_log_comes_too(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         for sequence in range(3):
-            partition.append(make_batch([b"x"], producer_id=7, producer_epoch=0, base_sequence=sequence))
-        partition.append(
+            partition.append_nowait(
+                make_batch([b"x"], producer_id=7, producer_epoch=0, base_sequence=sequence)
+            )
+        partition.append_nowait(
             make_batch([b"y"], producer_id=8, producer_epoch=0, base_sequence=0, transactional=True),
             in_transaction=True,
         )

@@ -104,7 +104,7 @@ async def test_producing_rolls_without_creating_files_on_the_event_loop(tmp_path
         threads = Threads()
         with threads.installed():
             for _ in range(12):
-                partition.append(make_batch([b"x" * 300_000]))
+                partition.append_nowait(make_batch([b"x" * 300_000]))
                 await broker.tasks.wait_for_jobs()
         assert len(partition.store.segments()) == 4
         allowed = {"rename", "pwrite", "open_file", "ftruncate", "map_writable"}

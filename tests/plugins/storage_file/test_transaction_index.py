@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
+from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
 from tidelog.kernel.testing.batches import make_batch
@@ -230,7 +231,7 @@ async def test_a_start_adds_the_aborted_transactions_that_an_index_lost(tmp_path
         (partition,) = broker.topics.get("t").partitions
         for producer_id, commit in ((1, False), (2, True), (3, False)):
             batch = make_batch([b"x"], producer_id=producer_id, producer_epoch=0, transactional=True)
-            partition.append(batch, in_transaction=True, sequenced=False)
+            partition.append_nowait(batch, in_transaction=True, origin=AppendOrigin.COORDINATOR)
             partition.append_marker(producer_id, 0, 0, commit=commit)
         expected = list(partition.store.aborted_transactions(0, 100, wait=True))
     assert [(each.producer_id, each.first_offset, each.last_offset) for each in expected] == [

@@ -89,15 +89,15 @@ REMOVALS: Final = (
     Removal(
         "A Produce request with `acks=0` that failed closes the connection; others are answered by",
         f"{_HANDLERS}/produce.py",
-        "    _close_on_error(response)\n    return None",
-        "    return None",
+        "if partition.error_code:",
+        "if partition.index < 0:",
         f"{_HANDLERS}/test_produce.py::test_an_error_with_acks_0_closes_the_connection",
     ),
     Removal(
         "A Produce request with `acks=0` that failed closes the connection; others are answered by",
         f"{_HANDLERS}/produce.py",
-        "return None if -1 <= acks <= 1 else",
-        "return None if acks else",
+        "if not -1 <= acks <= 1:",
+        "if not acks:",
         f"{_HANDLERS}/test_produce.py::test_acks_0_is_silent",
     ),
     Removal(
@@ -194,7 +194,7 @@ REMOVALS: Final = (
     Removal(
         "Records to blame are named in the answer to Produce, up to 10,000 of a request",
         f"{_HANDLERS}/produce.py",
-        "in error.record_errors[: waiting.record_errors]",
+        "in error.record_errors[: self._record_errors]",
         "in error.record_errors",
         f"{_HANDLERS}/test_produce.py::test_records_to_blame_are_named_and_not_without_end",
     ),

@@ -33,8 +33,8 @@ REMOVALS: Final = (
     ),
     Removal(
         "A producer that was fenced is refused by the coordinator and by every partition",
-        f"{_HANDLERS}/vouching.py",
-        "            if transactions.vouches_for(*producer, place):\n                return True",
+        f"{_HANDLERS}/transaction_verification.py",
+        "            if transactions.includes_partition(*producer, place):\n                return True",
         "            if transactions:\n                return True",
         f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
     ),
@@ -187,7 +187,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A batch is refused unless its partition is in the transaction; new clients leave adding to the",
-        f"{_HANDLERS}/vouching.py",
+        f"{_HANDLERS}/transaction_verification.py",
         "if self._version < IMPLICIT_SINCE:\n            return {}",
         "if self._version:\n            return {}",
         f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",

@@ -201,8 +201,8 @@ class Scene:
             base_sequence=sequence,
             transactional=True,
         )
-        vouched = self.transactions.vouches_for(*producer, place)
-        self.partitions[place.partition].append(batch, in_transaction=vouched)
+        verified = self.transactions.includes_partition(*producer, place)
+        self.partitions[place.partition].append_nowait(batch, in_transaction=verified)
 
     def committed(self) -> list[list[bytes]]:
         """What a consumer of committed data gets of each partition."""

@@ -144,16 +144,16 @@ async def test_what_is_open_for_too_long_is_aborted(scene: Scene) -> None:
         await scene.transactions.add_partitions("orders", producer, (HERE,))
 
 
-async def test_only_partitions_of_the_transaction_are_vouched_for(scene: Scene) -> None:
+async def test_includes_partition_is_true_for_partitions_of_the_transaction_only(scene: Scene) -> None:
     producer = await begun(scene)
-    vouches_for = scene.transactions.vouches_for
-    assert vouches_for(*producer, HERE)
-    assert not vouches_for(*producer, PLACES[2])
-    assert not vouches_for(producer.producer_id, producer.epoch + 1, HERE)
-    assert not vouches_for(producer.producer_id + 1, producer.epoch, HERE)
+    includes_partition = scene.transactions.includes_partition
+    assert includes_partition(*producer, HERE)
+    assert not includes_partition(*producer, PLACES[2])
+    assert not includes_partition(producer.producer_id, producer.epoch + 1, HERE)
+    assert not includes_partition(producer.producer_id + 1, producer.epoch, HERE)
     following = await scene.transactions.end("orders", producer, commit=True, version=2)
-    assert not vouches_for(*producer, HERE)
-    assert not vouches_for(*following, HERE)
+    assert not includes_partition(*producer, HERE)
+    assert not includes_partition(*following, HERE)
 
 
 async def test_an_instance_that_was_shut_out_cannot_write_where_the_new_one_did_not_yet(scene: Scene) -> None:

@@ -97,7 +97,7 @@ async def test_every_incremental_version_sets_and_deletes(
     assert topic.overrides == {"max.message.bytes": "1000"}
     assert await told(client, "max.message.bytes") == ("1000", TOPIC_SOURCE)
     with pytest.raises(MessageTooLarge):
-        topic.partitions[0].append(make_batch([b"x" * 1000]))
+        topic.partitions[0].append_nowait(make_batch([b"x" * 1000]))
 
 
 @pytest.mark.parametrize("version", versions_of(ALTER_CONFIGS))

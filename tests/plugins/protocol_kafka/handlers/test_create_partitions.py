@@ -53,7 +53,7 @@ async def test_every_version_adds_partitions(client: Client, broker: Broker, ver
     answer = await client.ask(CREATE_PARTITIONS, version, request(("flights", 4, None), ("own", 2, None)))
     assert codes(answer) == [("flights", 0), ("own", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert [partition.log_end_offset for partition in topic.partitions] == [3, 0, 0, 0]
-    assert topic.partitions[3].append(make_batch([b"new"])).base_offset == 0
+    assert topic.partitions[3].append_nowait(make_batch([b"new"])).base_offset == 0
 
 
 @pytest.mark.parametrize("validate_only", [False, True])

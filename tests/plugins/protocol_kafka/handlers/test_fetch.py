@@ -579,7 +579,7 @@ async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Bro
 async def test_batches_come_as_they_lie_in_the_log(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     batch = make_batch([b"one", b"two"])
-    topic.partitions[0].append(batch)
+    topic.partitions[0].append_nowait(batch)
     step = client.start(FETCH, 12, fetch(topic, {0: 0}))
     assert isinstance(step, list)
     assert bytes(batch) in [bytes(part) for part in step if isinstance(part, bytes | memoryview)]

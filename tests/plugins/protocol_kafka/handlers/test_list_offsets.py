@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.records.batch import pack_batch, parse_header
-from tidelog.kernel.seams.partition import RecordChecks
+from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
@@ -69,7 +69,7 @@ async def filled(broker: Broker) -> Topic:
     topic = await new_topic(broker)
     for epoch, times in ((0, (10, 30)), (0, (20, 40)), (3, (40, 5))):
         topic.partitions[0].leader_epoch = epoch
-        topic.partitions[0].append(make_batch([b"v"] * 2, timestamps=[BASE + time for time in times]))
+        topic.partitions[0].append_nowait(make_batch([b"v"] * 2, timestamps=[BASE + time for time in times]))
     return topic
 
 
@@ -191,7 +191,7 @@ async def test_version_0_tells_of_segments(
     topic = await new_topic(broker, config={"segment.bytes": str(2**20), "max.message.bytes": str(2**20)})
     start = clock.now_ms
     for _ in range(4):
-        topic.partitions[0].append(make_batch([b"x" * 800_000]))
+        topic.partitions[0].append_nowait(make_batch([b"x" * 800_000]))
         clock.advance(100)
     if time not in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP):
         time += start
@@ -211,7 +211,7 @@ async def test_batches_that_cannot_be_read_do_not_break_the_answer(client: Clien
     topic = await new_topic(broker)
     header = parse_header(make_batch([b"v"] * 2, timestamps=BASE))
     unreadable = pack_batch(header._replace(attributes=4), b"not zstd at all")
-    topic.partitions[0].append(unreadable, checks=RecordChecks.DONE)
+    topic.partitions[0].append_nowait(unreadable, origin=AppendOrigin.COORDINATOR)
     part = await ask(client, 5, BASE)
     assert (part.error_code, part.timestamp, part.offset) == (0, BASE, 0)
 

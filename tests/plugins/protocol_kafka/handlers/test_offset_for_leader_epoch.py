@@ -45,7 +45,7 @@ async def filled(broker: Broker) -> None:
     partition = topic.partitions[0]
     for epoch, count in ((0, 2), (3, 3)):
         partition.leader_epoch = epoch
-        partition.append(make_batch([b"value"] * count))
+        partition.append_nowait(make_batch([b"value"] * count))
     partition.leader_epoch = CURRENT
 
 

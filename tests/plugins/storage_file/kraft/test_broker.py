@@ -41,7 +41,7 @@ async def test_partitions_are_led_in_the_epochs_of_the_log(
                 await broker.topics.create(NewTopic("t", 1))
             partition = only_partition(broker)
             assert partition.leader_epoch == remembered_epoch(broker) == 2 * start
-            partition.append(make_batch())
+            partition.append_nowait(make_batch())
     headers = [header for _, header in batches_in(tmp_path / "data" / LOG)]
     assert [header.leader_epoch for header in headers] == [0, 2, 4]
     checkpoint = (tmp_path / "data/t-0/leader-epoch-checkpoint").read_text()
@@ -53,7 +53,7 @@ async def test_an_epoch_that_only_the_partition_knows_is_told_to_the_log(
 ) -> None:
     async with running_broker(settings) as broker:
         await broker.topics.create(NewTopic("t", 1))
-        only_partition(broker).append(make_batch())
+        only_partition(broker).append_nowait(make_batch())
     (tmp_path / "data/t-0/leader-epoch-checkpoint").write_text("0\n1\n9 0\n")
     async with running_broker(settings) as broker:
         assert only_partition(broker).leader_epoch == remembered_epoch(broker) == 9
@@ -73,7 +73,7 @@ async def test_a_broker_registers_where_it_is_reached(settings: dict[str, object
 async def test_an_adopted_topic_is_served_and_marked(tmp_path: Path, settings: dict[str, object]) -> None:
     async with running_broker(settings) as broker:
         await broker.topics.create(NewTopic("t", 1))
-        only_partition(broker).append(make_batch())
+        only_partition(broker).append_nowait(make_batch())
         assert not broker.topics.get("t").adopted
     shutil.rmtree(tmp_path / "data/__cluster_metadata-0")
     async with running_broker(settings) as broker:

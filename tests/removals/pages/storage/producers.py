@@ -145,7 +145,7 @@ _PRODUCERS: Final = (
     ),
     Removal(
         _VERIFIED,
-        "plugins/protocol_kafka/handlers/vouching.py",
+        "plugins/protocol_kafka/handlers/transaction_verification.py",
         "raise self._known_to_client(refused or",
         "return True\n        raise self._known_to_client(refused or",
         "plugins/protocol_kafka/handlers/test_transactions.py::test_batches_outside_of_the_transaction",
@@ -155,7 +155,7 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/partition.py",
         "if header.attributes & TRANSACTIONAL_BIT and not in_transaction:",
         "if header.attributes < 0:",
-        f"{_PARTITION}/test_markers.py::test_a_transactional_batch_that_nobody_vouches_for_is_refused",
+        f"{_PARTITION}/test_markers.py::test_append_refuses_a_transactional_batch_that_is_not_verified",
     ),
 )
 

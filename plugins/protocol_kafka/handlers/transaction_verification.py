@@ -1,7 +1,6 @@
-"""Whether transactional batches may be appended: their partition has to be part of the transaction.
+"""Verifying transactional batches: their partition has to be part of the producer's transaction (KIP-890).
 
-Clients that know transaction version 2 add no partitions: version 12 of Produce and later ones do it for them
-(KIP-890).
+Clients that know transaction version 2 add no partitions: version 12 of Produce and later ones do it instead.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ _PRODUCER: Final = struct.Struct(">qh")
 _PRODUCER_AT: Final = 43
 
 
-class Voucher:
-    """Vouches for the batches of one request with a transactional id."""
+class TransactionVerification:
+    """Verification of the batches of one request with a transactional id."""
 
     def __init__(self, context: RequestContext, transactional_id: str) -> None:
         self._context = context
@@ -52,12 +51,12 @@ class Voucher:
         self._refused: dict[ProducerIdentity, BrokerError] = {}
 
     def missing(self, request: ProduceRequest) -> Mapping[ProducerIdentity, Sequence[TopicPartition]]:
-        """What the request may add to the transaction because it is not part of it yet."""
+        """Return the partitions that the request may add to the transaction: they are not part of it yet."""
         if self._version < IMPLICIT_SINCE:
             return {}
         missing: dict[ProducerIdentity, list[TopicPartition]] = {}
         try:
-            vouches_for = self._context.broker.coordinator.transactions.vouches_for
+            includes_partition = self._context.broker.coordinator.transactions.includes_partition
             for data in request.topic_data:
                 by_id = self._version >= TOPIC_IDS_SINCE
                 topic = find_topic(self._context.broker.topics, data.name, data.topic_id, by_id=by_id)
@@ -67,11 +66,11 @@ class Voucher:
                     if (
                         producer is not None
                         and 0 <= partition.index < len(topic.partitions)
-                        and not vouches_for(*producer, place)
+                        and not includes_partition(*producer, place)
                     ):
                         missing.setdefault(producer, []).append(place)
         except BrokerError:
-            # Every partition is told so when its turn comes.
+            # `verify` raises it for each partition.
             return {}
         return missing
 
@@ -85,18 +84,18 @@ class Voucher:
             except BrokerError as error:
                 self._refused[producer] = error
 
-    def covers(self, place: TopicPartition, records: memoryview) -> bool:
-        """Whether to append the batch as part of the transaction; False for one that is in none.
+    def verify(self, place: TopicPartition, records: memoryview) -> bool:
+        """Return whether the batch is transactional, if the partition is part of its transaction.
 
         Raises:
-            BrokerError: it is in one that the partition is not part of.
+            BrokerError: the batch is transactional, and the partition is not part of its transaction.
         """
         producer = _producer(records)
         if producer is None:
             return False
         try:
             transactions = self._context.broker.coordinator.transactions
-            if transactions.vouches_for(*producer, place):
+            if transactions.includes_partition(*producer, place):
                 return True
             refused = self._refused.get(producer)
             if refused is None:
@@ -106,7 +105,7 @@ class Voucher:
         raise self._known_to_client(refused or InvalidTransactionState(f"{place} is in no transaction"))
 
     def _known_to_client(self, error: BrokerError) -> BrokerError:
-        """What a client of this version takes for what it means."""
+        """Translate an error into one that a client of this version knows."""
         if isinstance(error, ProducerFenced):
             return InvalidProducerEpoch(str(error))
         if isinstance(error, TransactionAbortable) and self._version < ABORTABLE_SINCE:
@@ -118,7 +117,7 @@ class Voucher:
 
 
 def _producer(records: memoryview | None) -> ProducerIdentity | None:
-    """Who sent a transactional batch, None for any other, and for one that names no producer."""
+    """Return the producer of a transactional batch; None for any other, or if it names no producer."""
     if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC_V2:
         return None
     if not _ATTRIBUTES.unpack_from(records, _ATTRIBUTES_AT)[0] & TRANSACTIONAL_BIT:
