@@ -11,7 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tests.deadlines import DEADLINE_S
-from tests.peers import PeerUnavailableError, exclusive, find_java, find_kafka, resolve_jars
+from tests.peers import (
+    NEWEST_KAFKA,
+    QUICK_JVM_OPTIONS,
+    PeerUnavailableError,
+    exclusive,
+    find_java,
+    find_kafka,
+    resolve_jars,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +27,7 @@ if TYPE_CHECKING:
 _SOURCES = Path(__file__).parent / "java"
 # What a client logs is not what a test reads.
 _SLF4J = "org.slf4j:slf4j-nop:1.7.36"
-# A program lives for two seconds: it starts sooner without the optimizing compiler.
-_JVM_OPTIONS = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_JVM_OPTIONS = ("-Xmx256M", *QUICK_JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 
 def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = "") -> str:
@@ -33,9 +40,7 @@ def run_java(program: str, clients: str, arguments: Sequence[str], stdin: str = 
 
 def run_inside_kafka(program: str, arguments: Sequence[str], stdin: str = "") -> str:
     """Return what `program` prints, run with all classes of the newest Apache Kafka; raises as `run_java`."""
-    kafka = find_kafka()
-    classes = f"{_compiled(program, kafka.jars)}:{kafka.jars}/*"
-    return _run([kafka.java, *_JVM_OPTIONS, "-cp", classes, program, *arguments], stdin)
+    return _run(_command_inside_kafka(program, arguments), stdin)
 
 
 def _run(command: Sequence[str], stdin: str) -> str:
@@ -46,9 +51,25 @@ def _run(command: Sequence[str], stdin: str) -> str:
 
 def java_command(program: str, clients: str, arguments: Sequence[str]) -> list[str]:
     """The command line of a program; raises as `run_java`."""
+    if clients == NEWEST_KAFKA:
+        # Its client library is in Kafka's own jars, of which there is an archive.
+        return _command_inside_kafka(program, arguments)
     java = find_java("the Java client")
     jars = resolve_jars(f"org.apache.kafka:kafka-clients:{clients}", _SLF4J)
-    return [java, *_JVM_OPTIONS, "-cp", f"{_compiled(program, jars)}:{jars}/*", program, *arguments]
+    return _command(java, (), jars, program, arguments)
+
+
+def _command_inside_kafka(program: str, arguments: Sequence[str]) -> list[str]:
+    kafka = find_kafka()
+    return _command(kafka.java, kafka.archive.options(), kafka.jars, program, arguments)
+
+
+def _command(
+    java: str, options: Sequence[str], jars: Path, program: str, arguments: Sequence[str]
+) -> list[str]:
+    # The jars come first: an archive serves only what they are the beginning of.
+    classes = f"{jars}/*:{_compiled(program, jars)}"
+    return [java, *_JVM_OPTIONS, *options, "-cp", classes, program, *arguments]
 
 
 @cache

@@ -5,7 +5,7 @@ Development only, never part of the wheel. Everything fetched lives in one cache
 """
 
 from .cache import CACHE_VARIABLE, exclusive, peers_cache
-from .java import find_java
+from .java import QUICK_JVM_OPTIONS, find_java
 from .kafka import NEWEST_KAFKA, OLD_PROTOCOLS_KAFKA, KafkaDistribution, find_kafka, run_kafka_tool
 from .kafka_messages import ask_kafka_messages
 from .kafka_server import SHIPPED_JVM_OPTIONS, KafkaServer, running_kafka
@@ -21,6 +21,7 @@ __all__ = [
     "LOOPBACK",
     "NEWEST_KAFKA",
     "OLD_PROTOCOLS_KAFKA",
+    "QUICK_JVM_OPTIONS",
     "SHIPPED_JVM_OPTIONS",
     "KafkaDistribution",
     "KafkaServer",

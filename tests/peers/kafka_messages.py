@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .java import QUICK_JVM_OPTIONS
 from .kafka import find_kafka
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0
 _SOURCE = Path(__file__).parent / "programs" / "KafkaMessages.java"
-# The program lives for a second or two: it starts sooner without the optimizing compiler.
-_JVM_OPTIONS = ("-Xmx512M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def ask_kafka_messages(requests: Sequence[Sequence[Any]]) -> list[str]:
@@ -25,7 +24,7 @@ def ask_kafka_messages(requests: Sequence[Sequence[Any]]) -> list[str]:
     """
     kafka = find_kafka()
     ended = subprocess.run(
-        kafka.command(str(_SOURCE), (), _JVM_OPTIONS),
+        kafka.command(str(_SOURCE), (), ("-Xmx512M", *QUICK_JVM_OPTIONS, *kafka.archive.options())),
         input="".join(f"{json.dumps(request)}\n" for request in requests),
         capture_output=True,
         text=True,
