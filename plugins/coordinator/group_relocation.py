@@ -16,28 +16,38 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.consumer_groups import key_types
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+    EpochChange,
+    PartitionMetadataChange,
+    RegexChange,
+    TargetEpochChange,
+)
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.log_image import NEVER, LogImage, PendingEntry
 from tidelog.plugins.coordinator.log.misplaced import name_head
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
 from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
-from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPE as CLASSIC_GROUP
 from tidelog.plugins.coordinator.transactions.relocation import Outcome
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.transactions.relocation import UnfinishedTransactions
 
 REMOVAL_ORDER: Final = (
-    key_types.CURRENT,
-    key_types.TARGET,
-    key_types.ASSIGNMENT_EPOCH,
-    key_types.MEMBER,
-    key_types.PARTITION_METADATA,
-    key_types.REGEX,
-    key_types.EPOCH,
-    CLASSIC_GROUP,
+    CurrentChange.key_type,
+    TargetChange.key_type,
+    TargetEpochChange.key_type,
+    MemberChange.key_type,
+    PartitionMetadataChange.key_type,
+    RegexChange.key_type,
+    EpochChange.key_type,
+    GenerationChange.key_type,
 )
 """Apache Kafka fails to load a group whose members go before what refers to them."""
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.plugins.coordinator import keys
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
 from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
 from tidelog.plugins.coordinator.classic_groups.settings import group_settings
-from tidelog.plugins.coordinator.consumer_groups.catalogue import BrokerTopics
-from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES as CONSUMER_KEY_TYPES
+from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
 from tidelog.plugins.coordinator.consumer_groups.settings import settings_of
+from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
@@ -26,7 +27,6 @@ from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
-from tidelog.plugins.coordinator.records.group_metadata import KEY_TYPES as CLASSIC_KEY_TYPES
 from tidelog.plugins.coordinator.replay import GroupReplay
 from tidelog.plugins.coordinator.transactions.context import TransactionContext
 from tidelog.plugins.coordinator.transactions.markers import Markers
@@ -94,8 +94,8 @@ class CoordinatorService:
         offsets = self.offsets.store
         replay = GroupReplay(offsets.replay_transactional, offsets.complete_transaction)
         replay.register(OFFSET_KEY_TYPES, offsets.replay)
-        replay.register(CLASSIC_KEY_TYPES, classic.replay)
-        replay.register(CONSUMER_KEY_TYPES, self.consumer_groups.replay)
+        replay.register([GenerationChange.key_type], classic.replay)
+        replay.register(CONSUMER_GROUP_CHANGES, self.consumer_groups.replay)
         replay.on_settle(self._registry.settle)
         replay.on_loaded(offsets.loaded)
         replay.on_forget(offsets.forget_partition)

@@ -14,14 +14,13 @@ import pytest
 from tests.peers import ask_kafka_messages
 from tests.peers.kafka_samples import Sample, field_names, kafka_json, samples_of
 from tidelog.kernel.seams.coordination.transactions import TransactionState
-from tidelog.plugins.coordinator.classic_groups.recording import record_of, restored
+from tidelog.plugins.coordinator.classic_groups import changes as classic_groups
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
-from tidelog.plugins.coordinator.consumer_groups.key_types import KEY_TYPES as CONSUMER_GROUP_KEY_TYPES
-from tidelog.plugins.coordinator.consumer_groups.recording import to_record
-from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
+from tidelog.plugins.coordinator.consumer_groups import group_changes, member_changes
+from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
 from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
-from tidelog.plugins.coordinator.records import consumer_groups, group_metadata
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -82,17 +81,17 @@ SCHEMAS: Final = [
     Schema(OffsetCommitKey, f"{GROUP}.OffsetCommitKey"),
     Schema(OffsetCommitKey, f"{GROUP}.LegacyOffsetCommitKey"),
     Schema(OffsetCommitValue, f"{GROUP}.OffsetCommitValue"),
-    Schema(group_metadata.GroupMetadataKey, f"{GROUP}.GroupMetadataKey", -2),
-    Schema(group_metadata.GroupMetadataValue, f"{GROUP}.GroupMetadataValue"),
-    *(Schema(consumer_groups.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
-    *(Schema(consumer_groups.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
-    Schema(consumer_groups.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupMemberMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupTargetAssignmentMetadataValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupTargetAssignmentMemberValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupCurrentMemberAssignmentValue),
-    _kafka_class(GROUP, consumer_groups.ConsumerGroupRegularExpressionValue),
+    Schema(classic_groups.GroupMetadataKey, f"{GROUP}.GroupMetadataKey"),
+    Schema(classic_groups.GroupMetadataValue, f"{GROUP}.GroupMetadataValue"),
+    *(Schema(group_changes.GroupKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _GROUP_KEYS),
+    *(Schema(member_changes.MemberKey, f"{GROUP}.ConsumerGroup{name}Key") for name in _MEMBER_KEYS),
+    Schema(group_changes.RegularExpressionKey, f"{GROUP}.ConsumerGroupRegularExpressionKey"),
+    _kafka_class(GROUP, group_changes.ConsumerGroupMetadataValue),
+    _kafka_class(GROUP, member_changes.ConsumerGroupMemberMetadataValue),
+    _kafka_class(GROUP, group_changes.ConsumerGroupTargetAssignmentMetadataValue),
+    _kafka_class(GROUP, member_changes.ConsumerGroupTargetAssignmentMemberValue),
+    _kafka_class(GROUP, member_changes.ConsumerGroupCurrentMemberAssignmentValue),
+    _kafka_class(GROUP, group_changes.ConsumerGroupRegularExpressionValue),
     _kafka_class(TRANSACTION, TransactionLogKey),
     _kafka_class(TRANSACTION, TransactionLogValue),
     _kafka_class(MESSAGE, ConsumerProtocolSubscription),
@@ -144,12 +143,12 @@ def _values(message: type[Any], version: int | None = None) -> list[bytes]:
 
 
 CONSUMER_GROUP_VALUES: Final = {
-    3: consumer_groups.ConsumerGroupMetadataValue,
-    5: consumer_groups.ConsumerGroupMemberMetadataValue,
-    6: consumer_groups.ConsumerGroupTargetAssignmentMetadataValue,
-    7: consumer_groups.ConsumerGroupTargetAssignmentMemberValue,
-    8: consumer_groups.ConsumerGroupCurrentMemberAssignmentValue,
-    16: consumer_groups.ConsumerGroupRegularExpressionValue,
+    3: group_changes.ConsumerGroupMetadataValue,
+    5: member_changes.ConsumerGroupMemberMetadataValue,
+    6: group_changes.ConsumerGroupTargetAssignmentMetadataValue,
+    7: member_changes.ConsumerGroupTargetAssignmentMemberValue,
+    8: member_changes.ConsumerGroupCurrentMemberAssignmentValue,
+    16: group_changes.ConsumerGroupRegularExpressionValue,
 }
 
 
@@ -159,9 +158,9 @@ def test_changes_of_consumer_groups_mean_the_same_when_they_are_written_again(ki
     values = _values(CONSUMER_GROUP_VALUES[kind])
     same = 0
     for value in values:
-        group_id, change = from_record(key, value)
-        again = to_record(group_id, change)
-        assert (again.key, from_record(again.key, again.value)) == (key, (group_id, change))
+        change = read_change(key, value)
+        again = change.to_record()
+        assert (again.key, read_change(again.key, again.value)) == (key, change)
         same += again.value == value
     # The others have partitions out of order, a member state that does not exist, or the like.
     assert same > len(values) / 2
@@ -214,17 +213,20 @@ def _is_plain(value: TransactionLogValue) -> bool:
 def test_classic_groups_are_written_again() -> None:
     settings = GroupSettings(lambda prefix: prefix)
     same = 0
-    for value in _values(group_metadata.GroupMetadataValue, group_metadata.CURRENT_VERSION):
-        read = group_metadata.read_group_metadata_value(value)
+    values = _values(classic_groups.GroupMetadataValue, classic_groups.CURRENT_VERSION)
+    for value in values:
+        change = classic_groups.GenerationChange.from_record(b"\0\2\0\1g", value)
+        read = change.metadata
+        assert read is not None
         if len({member.member_id for member in read.members}) < len(read.members):
             continue
-        image = restored("g", read, settings).image()
-        again = record_of(image, read.current_state_timestamp).value
-        assert again is not None
-        assert group_metadata.read_group_metadata_value(again).generation == read.generation
-        same += again == value
+        group = ClassicGroup("g", settings)
+        change.apply(group)
+        again = classic_groups.GenerationChange.of(group).stamp(read.current_state_timestamp)
+        assert group.generation == read.generation
+        same += again.to_record().value == value
     # The others have members without a protocol, a leader that is no member, or the like.
-    assert same > len(_values(group_metadata.GroupMetadataValue, group_metadata.CURRENT_VERSION)) / 2
+    assert same > len(values) / 2
 
 
 def test_no_field_of_kafkas_is_missing() -> None:
@@ -238,7 +240,7 @@ def test_no_type_of_record_is_missing() -> None:
     enumerations = [f"{GROUP}.CoordinatorRecordType", f"{TRANSACTION}.CoordinatorRecordType"]
     asked = [("types", name) for name in (*enumerations, f"{METADATA}.MetadataRecordType")]
     of_groups, of_transactions, of_metadata = (json.loads(answer) for answer in ask_kafka_messages(asked))
-    known = {*OFFSET_KEY_TYPES, *group_metadata.KEY_TYPES, *CONSUMER_GROUP_KEY_TYPES}
+    known = {*OFFSET_KEY_TYPES, classic_groups.GenerationChange.key_type, *CHANGES}
     assert {int(number) for number in of_groups} == known | LEFT_ALONE.keys()
     assert LEFT_ALONE.items() <= {int(number): name for number, name in of_groups.items()}.items()
     assert of_transactions == {str(TransactionChange.key_type): "TRANSACTION_LOG"}

@@ -14,7 +14,6 @@ import attrs
 
 from tidelog.kernel.errors import BrokerError, FencedInstanceId, IllegalGeneration, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.classic_groups.images import GroupImage, MemberImage
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
@@ -240,30 +239,6 @@ class ClassicGroup:
     def metadata_of(self, member: Member) -> bytes:
         """What a member says about itself in the group's protocol."""
         return member.protocols.get(self.protocol_name or "", b"")
-
-    def image(self, assignments: Mapping[str, bytes] | None = None) -> GroupImage:
-        """What is to be kept of this generation, with other assignments if some are given."""
-        return GroupImage(
-            self.group_id,
-            self.generation,
-            self.protocol_type,
-            self.protocol_name,
-            self.leader,
-            [self._member_image(member, assignments) for member in self.members.values()],
-        )
-
-    def _member_image(self, member: Member, assignments: Mapping[str, bytes] | None) -> MemberImage:
-        assigned = member.assignment if assignments is None else assignments.get(member.member_id, b"")
-        return MemberImage(
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            self.metadata_of(member),
-            assigned,
-        )
 
     def deadlines(self) -> Iterable[int]:
         """All times at which something is to happen by itself."""

@@ -21,8 +21,8 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
     complete_if_everybody_joined,
@@ -210,7 +210,7 @@ def _keep_generation(asked: _Join, member: Member, before: Member, leader_before
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         group.begin_session(member, asked.now_ms)
 
-    return Write(group.image(), written, failed)
+    return Write(GenerationChange.of(group), written, failed)
 
 
 def _told(asked: _Join, member: Member, leader_before: str) -> Joined:

@@ -35,11 +35,10 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.joining import join
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.recording import record_of, tombstone_of
 from tidelog.plugins.coordinator.classic_groups.sessions import (
     begin_sessions,
     heartbeat,
@@ -236,7 +235,7 @@ class LiveClassicGroup:
         There is one also for a group without a record: to Kafka the records of its offsets create a group,
         which their own tombstones do not remove.
         """
-        return [tombstone_of(self.group_id)]
+        return [GenerationChange(self.group_id, None).to_record()]
 
     def resume(self, *, rebalance: bool = False) -> None:
         """Start the sessions of all members.
@@ -258,12 +257,12 @@ class LiveClassicGroup:
             return None
         log, now_ms = self._context.log, self._context.clock()
         try:
-            result = log.append(self.partition, [record_of(write.image, now_ms)])
+            result = log.append(self.partition, [write.change.stamp(now_ms).to_record()])
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.failed(_error_for_members(error))
             return None
-        _log.debug("group %r: generation %d", self.group_id, write.image.generation)
+        _log.debug("group %r: generation %d", self.group_id, self.group.generation)
         self.state_timestamp_ms = now_ms
         durable = partial(log.committed, self.partition, result) if result.flush_due else None
         write.written(durable)

@@ -6,17 +6,12 @@ from collections.abc import Callable
 
 from tidelog.kernel.errors import InvalidSessionTimeout, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, JoinRequest
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext, LiveClassicGroup
-from tidelog.plugins.coordinator.classic_groups.recording import record_of, restored
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.records.group_metadata import (
-    read_group_metadata_key,
-    read_group_metadata_value,
-)
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 
 class ClassicGroups:
@@ -65,7 +60,7 @@ class ClassicGroups:
 
     def records(self, group: ClassicGroup) -> list[StateRecord]:
         """Return the records of a group that begins as a classic one with these members."""
-        return [record_of(group.image(), self.context.clock())]
+        return [GenerationChange.of(group).stamp(self.context.clock()).to_record()]
 
     def adopt(self, group: ClassicGroup) -> None:
         """Replace the group of that id, and let its members rejoin; its records are in the log."""
@@ -80,17 +75,13 @@ class ClassicGroups:
         Raises:
             UnreadableRecord: it is malformed, or newer than this broker.
         """
-        try:
-            group_id = read_group_metadata_key(key)
-            read = None if value is None else read_group_metadata_value(value)
-        except CodecError as error:
-            raise UnreadableRecord(str(error)) from None
+        change = GenerationChange.from_record(key, value)
         registry = self.context.registry
-        if read is not None:
-            group = restored(group_id, read, self.context.settings)
-            since_ms = read.current_state_timestamp if read.current_state_timestamp >= 0 else None
-            registry.put(LiveClassicGroup(group, partition, self.context, since_ms))
+        group = ClassicGroup(change.group_id, self.context.settings)
+        change.apply(group)
+        if group.state is not GroupState.DEAD:
+            registry.put(LiveClassicGroup(group, partition, self.context, change.timestamp_ms))
             return
-        removed = registry.find(group_id)
+        removed = registry.find(change.group_id)
         if isinstance(removed, LiveClassicGroup):
-            registry.remove(removed, UnknownMemberId(f"group {group_id!r} was removed"))
+            registry.remove(removed, UnknownMemberId(f"group {change.group_id!r} was removed"))

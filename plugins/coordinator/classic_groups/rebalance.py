@@ -10,8 +10,8 @@ from typing import Final
 
 from tidelog.kernel.errors import BrokerError, RebalanceInProgress
 from tidelog.kernel.seams.coordination.groups import Synced
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, InitialDelay
-from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import NO_ASSIGNMENT, Member
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable
@@ -93,7 +93,7 @@ def complete(group: ClassicGroup, now_ms: int) -> Write | None:
     if not group.members:
         group.protocol_name = None
         group.become(GroupState.EMPTY)
-        return Write(group.image())
+        return Write(GenerationChange.of(group))
     group.protocol_name = group.select_protocol()
     group.become(GroupState.COMPLETING_REBALANCE)
     _tell_generation(group, now_ms)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
+from tidelog.plugins.coordinator.classic_groups.changes import Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
     complete_if_everybody_joined,

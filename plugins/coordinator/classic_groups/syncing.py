@@ -10,8 +10,8 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Synced, SyncRequest
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.images import Write
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
     prepare_or_complete,
@@ -72,4 +72,4 @@ def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
         take_assignments_back(group, error, now_ms)
         prepare_or_complete(group, now_ms)
 
-    return Write(group.image(assignments), written, failed)
+    return Write(GenerationChange.of(group, assignments), written, failed)

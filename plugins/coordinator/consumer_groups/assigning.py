@@ -11,11 +11,12 @@ from tidelog.kernel.seams.coordination.assignors import (
     MemberSubscription,
     PartitionsByTopic,
 )
-from tidelog.plugins.coordinator.consumer_groups.changes import AssignmentEpochSet, TargetSet
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.subscriptions import subscribed_ids, subscribed_topics
+from tidelog.plugins.coordinator.consumer_groups.group_changes import TargetEpochChange
+from tidelog.plugins.coordinator.consumer_groups.member_changes import TargetChange
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
+from tidelog.plugins.coordinator.consumer_groups.topics import subscribed_ids, subscribed_topics
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +46,8 @@ def assign(draft: Draft, context: Context) -> None:
     for member_id in spec.members:
         target = assigned.get(member_id, {})
         if target != group.targets.get(member_id):
-            draft.apply(TargetSet(member_id, target))
-    draft.apply(AssignmentEpochSet(group.epoch, context.now_ms))
+            draft.apply(TargetChange(group.group_id, member_id, target))
+    draft.apply(TargetEpochChange(group.group_id, group.epoch, context.now_ms))
     _log.info("group %s: assignment of epoch %d by %s", group.group_id, group.epoch, name)
 
 

@@ -1,136 +1,92 @@
-"""What can change about a group: each is one record of `__consumer_offsets`, and there is no other way."""
+"""All changes of consumer groups by the type of their records, and drafts: changes that are being decided."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final
 
-import attrs
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+    ConsumerGroupChange,
+    EpochChange,
+    PartitionMetadataChange,
+    RegexChange,
+    TargetEpochChange,
+)
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
+from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
 
-from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
-from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberMetadata
+CHANGES: Final[dict[int, type[ConsumerGroupChange]]] = {
+    change.key_type: change
+    for change in (
+        EpochChange,
+        PartitionMetadataChange,
+        MemberChange,
+        TargetEpochChange,
+        TargetChange,
+        CurrentChange,
+        RegexChange,
+    )
+}
+"""Classes of changes by the types of their keys."""
 
 
-@attrs.frozen
-class ResolvedRegex:
-    """The topics that a regular expression meant, and when they were looked up."""
+def read_change(key: bytes, value: bytes | None) -> ConsumerGroupChange:
+    """Return the change of a record that was read back; the type of its key is one of `CHANGES`.
 
-    topics: frozenset[str]
-    version: int
-    timestamp_ms: int
+    Raises:
+        UnreadableRecord: it is malformed, or of a version that is newer than this broker.
+    """
+    return CHANGES[int.from_bytes(key[:TYPE_BYTES])].from_record(key, value)
 
 
-@attrs.frozen
-class EpochSet:
-    """The group's epoch: raised whenever the target assignment has to be computed anew.
+def removal_of(group: ConsumerGroup) -> list[ConsumerGroupChange]:
+    """Return the changes that remove a group with all its members, in an order that is whole at every step.
 
-    `metadata_hash` tells the subscribed topics and their partitions that it was raised for from others.
+    Apache Kafka fails to load a group whose members are removed before what refers to them.
+    """
+    group_id = group.group_id
+    removed: list[ConsumerGroupChange] = [
+        CurrentChange(group_id, member_id, None) for member_id in group.members
+    ]
+    removed += [TargetChange(group_id, member_id, None) for member_id in group.targets]
+    removed.append(TargetEpochChange(group_id, None))
+    removed += [MemberChange(group_id, member_id, None) for member_id in group.members]
+    if group.has_partition_metadata:
+        removed.append(PartitionMetadataChange(group_id, is_present=False))
+    removed += [RegexChange(group_id, regex, None) for regex in group.regexes]
+    removed.append(EpochChange(group_id, None))
+    return removed
+
+
+class Draft:
+    """What a group would become. The group itself stays as it is until the changes are in the log.
+
+    Attributes:
+        group: the group with all changes so far
+        changes: in the order in which they were made
+        becomes_classic: the classic group that replaces this one, which the changes then remove
     """
 
-    epoch: int
-    metadata_hash: int
+    def __init__(self, group: ConsumerGroup) -> None:
+        self.group = group.copy()
+        self.changes: list[ConsumerGroupChange] = []
+        self.becomes_classic: ClassicGroup | None = None
 
+    def apply(self, change: ConsumerGroupChange) -> None:
+        """Make one more change."""
+        self.changes.append(change)
+        change.apply(self.group)
 
-@attrs.frozen
-class GroupRemoved:
-    """The group is no more."""
+    def raise_epoch(self, metadata_hash: int) -> None:
+        """Raise the group's epoch: the target assignment has to be computed."""
+        self.apply(EpochChange(self.group.group_id, self.group.epoch + 1, metadata_hash))
 
-
-@attrs.frozen
-class PartitionMetadataSet:
-    """Written by brokers before Kafka 4.1; taken away when the group next changes."""
-
-
-@attrs.frozen
-class PartitionMetadataRemoved:
-    """It is taken away."""
-
-
-@attrs.frozen
-class MemberSet:
-    """A member came, or wants something else."""
-
-    member_id: str
-    metadata: MemberMetadata
-
-
-@attrs.frozen
-class MemberRemoved:
-    """A member is gone; its assignments have been removed before."""
-
-    member_id: str
-
-
-@attrs.frozen
-class AssignmentEpochSet:
-    """The target assignment is that of this epoch; a time of 0 lets the next one be computed at once."""
-
-    epoch: int
-    timestamp_ms: int
-
-
-@attrs.frozen
-class AssignmentEpochRemoved:
-    """There is no target assignment any more."""
-
-
-@attrs.frozen
-class TargetSet:
-    """What a member shall have in the end."""
-
-    member_id: str
-    partitions: PartitionsByTopic
-
-
-@attrs.frozen
-class TargetRemoved:
-    """A member shall have nothing."""
-
-    member_id: str
-
-
-@attrs.frozen
-class CurrentSet:
-    """What a member has, and its epoch."""
-
-    member_id: str
-    current: CurrentAssignment
-
-
-@attrs.frozen
-class CurrentRemoved:
-    """A member has nothing any more."""
-
-    member_id: str
-
-
-@attrs.frozen
-class RegexSet:
-    """A regular expression was resolved."""
-
-    regex: str
-    resolved: ResolvedRegex
-
-
-@attrs.frozen
-class RegexRemoved:
-    """No member subscribes to a regular expression any more."""
-
-    regex: str
-
-
-Change: TypeAlias = (
-    EpochSet
-    | GroupRemoved
-    | PartitionMetadataSet
-    | PartitionMetadataRemoved
-    | MemberSet
-    | MemberRemoved
-    | AssignmentEpochSet
-    | AssignmentEpochRemoved
-    | TargetSet
-    | TargetRemoved
-    | CurrentSet
-    | CurrentRemoved
-    | RegexSet
-    | RegexRemoved
-)
+    def remove_group(self) -> None:
+        """Remove the group with all its members."""
+        for change in removal_of(self.group):
+            self.apply(change)

@@ -20,8 +20,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.groups import Joined, JoinRequest, Synced, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
@@ -31,7 +30,8 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
 )
 from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
 from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
-from tidelog.plugins.coordinator.consumer_groups.settings import TopicCatalogue
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolSubscription,

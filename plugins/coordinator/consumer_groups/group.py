@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
-from tidelog.plugins.coordinator.consumer_groups.changes import ResolvedRegex
-from tidelog.plugins.coordinator.consumer_groups.member import Member
+from tidelog.plugins.coordinator.consumer_groups.member import (
+    LEAVE_EPOCH,
+    CurrentAssignment,
+    Member,
+    MemberMetadata,
+)
+
+NO_ASSIGNMENT_EPOCH: Final = -1
+"""The epoch of the target assignment of a group that has none."""
+
+
+@attrs.frozen
+class ResolvedRegex:
+    """The topics that a regular expression matched, and when and for which version of the topics."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
 
 
 class ConsumerGroupState(StrEnum):
@@ -95,6 +112,52 @@ class ConsumerGroup:
             if (name := member.metadata.server_assignor) is not None and name in offered
         )
         return min(asked, key=lambda name: (-asked[name], name)) if asked else default
+
+    def set_metadata(self, member_id: str, metadata: MemberMetadata) -> None:
+        """Add a member, or change what it subscribes to."""
+        member = self.members.get(member_id) or Member(member_id)
+        self._remove_instance(member)
+        self.members[member_id] = attrs.evolve(member, metadata=metadata)
+        if metadata.instance_id is not None:
+            self.static_members[metadata.instance_id] = member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member, if it is there."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._remove_instance(member)
+            self._disown(member)
+
+    def set_current(self, member_id: str, current: CurrentAssignment) -> None:
+        """Set a member's assignment; the member owns its partitions, also those that it has to revoke."""
+        member = self.members.get(member_id) or Member(member_id)
+        self._disown(member)
+        self.members[member_id] = attrs.evolve(member, current=current)
+        for owned in (current.assigned, current.revoking):
+            for topic_id, partitions in owned.items():
+                for partition in partitions:
+                    self.owners[topic_id, partition] = member_id
+
+    def remove_current(self, member_id: str) -> None:
+        """Remove a member's assignment, if it is there."""
+        member = self.members.get(member_id)
+        if member is not None:
+            self._disown(member)
+            self.members[member_id] = attrs.evolve(
+                member, current=CurrentAssignment(LEAVE_EPOCH, LEAVE_EPOCH)
+            )
+
+    def _remove_instance(self, member: Member) -> None:
+        instance_id = member.metadata.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+    def _disown(self, member: Member) -> None:
+        for owned in (member.current.assigned, member.current.revoking):
+            for topic_id, partitions in owned.items():
+                for partition in partitions:
+                    if self.owners.get((topic_id, partition)) == member.member_id:
+                        del self.owners[topic_id, partition]
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
         """Whether all members but those `without` speak the classic protocol."""

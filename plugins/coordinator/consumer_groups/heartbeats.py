@@ -11,19 +11,26 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.consumer_groups import checks
 from tidelog.plugins.coordinator.consumer_groups.assigning import assign, may_assign
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
     CurrentAssignment,
     Member,
     MemberMetadata,
     MemberState,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
-from tidelog.plugins.coordinator.consumer_groups.settings import TopicCatalogue
+from tidelog.plugins.coordinator.consumer_groups.membership import (
+    depart,
+    leave_for_a_while,
+    reconcile,
+    take_place,
+    update_member,
+)
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 T = TypeVar("T")
 
@@ -54,6 +61,24 @@ def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Co
     assign(draft, context)
     updated = reconcile(draft, context, member.member_id, request.owned, subscription_changed=changed)
     return Decision(answer_to(request, updated, before, _interval_ms(context)), draft)
+
+
+def leave(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context) -> Decision:
+    """Remove a member, or let a static one leave temporarily (member epoch -2).
+
+    Raises:
+        UnknownMemberId, FencedInstanceId
+    """
+    if request.instance_id is None:
+        member = checks.known_member(group, request.member_id)
+    else:
+        member = checks.known_static_member(group, request.instance_id, request.member_id)
+    answer = HeartbeatAnswer(member.member_id, request.member_epoch)
+    if request.member_epoch != LEAVE_STATIC_EPOCH:
+        return Decision(answer, depart(group, [member.member_id], context))
+    draft = Draft(group)
+    leave_for_a_while(draft, member)
+    return Decision(answer, draft)
 
 
 def _known_member(group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> Member:

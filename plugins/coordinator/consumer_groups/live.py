@@ -27,14 +27,12 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.plugins.coordinator.consumer_groups import checks, classic_members
-from tidelog.plugins.coordinator.consumer_groups.changes import CurrentSet, MemberRemoved
-from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.departures import depart
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft, removal_of
 from tidelog.plugins.coordinator.consumer_groups.heartbeats import Decision, answer_to, changes_nothing
-from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade, removal
-from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.member_changes import CurrentChange, MemberChange
+from tidelog.plugins.coordinator.consumer_groups.membership import depart
+from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.log import StateRecord
@@ -46,10 +44,11 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
     from tidelog.kernel.seams.partition import AppendResult
     from tidelog.plugins.coordinator.classic_groups.manager import ClassicGroups
-    from tidelog.plugins.coordinator.consumer_groups.changes import Change
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+    from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.member import Member
-    from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
+    from tidelog.plugins.coordinator.consumer_groups.settings import Settings
+    from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
     from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
     from tidelog.plugins.coordinator.log import StateLog
@@ -115,7 +114,7 @@ class LiveConsumerGroup:
             BrokerError: the log refused; everything is as it was.
         """
         shared, classic = self._shared, draft.becomes_classic
-        records = [*before, *(to_record(self.group_id, change) for change in draft.changes)]
+        records = [*before, *(change.to_record() for change in draft.changes)]
         if classic is not None:
             records += shared.classic.records(classic)
         result = shared.log.append(self.partition, records) if records else None
@@ -162,8 +161,7 @@ class LiveConsumerGroup:
         state, shared = self.state, self._shared
         if not state.members:
             draft = Draft(state)
-            for change in removal(state):
-                draft.apply(change)
+            draft.remove_group()
         else:
             instance_id = request.group_instance_id
             holder = state.static_member(instance_id) if instance_id and not request.member_id else None
@@ -219,11 +217,11 @@ class LiveConsumerGroup:
 
     def check_commit(self, commit: OffsetCommit) -> None:
         """Check that the client may commit offsets."""
-        check_commit(self.state, commit, self._shared.topics)
+        checks.check_commit(self.state, commit, self._shared.topics)
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
         """Check that the client may fetch offsets."""
-        check_fetch(self.state, fetch)
+        checks.check_fetch(self.state, fetch)
 
     def check_delete_offsets(self) -> None:
         """Accept: it is always known what members subscribe to."""
@@ -247,7 +245,7 @@ class LiveConsumerGroup:
 
     def tombstones(self) -> Sequence[StateRecord]:
         """Return the tombstones of all records of the group."""
-        return [to_record(self.group_id, change) for change in removal(self.state)]
+        return [change.to_record() for change in removal_of(self.state)]
 
     def resume(self) -> None:
         """Start the timers of all members."""
@@ -260,12 +258,12 @@ class LiveConsumerGroup:
         for member_id in self.state.members:
             self._timers.stop_all(member_id)
 
-    def _update_timers(self, changes: Sequence[Change]) -> None:
+    def _update_timers(self, changes: Sequence[ConsumerGroupChange]) -> None:
         members = self.state.members
         for change in changes:
-            if isinstance(change, MemberRemoved):
+            if isinstance(change, MemberChange) and change.metadata is None:
                 self._timers.stop_all(change.member_id)
-            elif isinstance(change, CurrentSet) and change.member_id in members:
+            elif isinstance(change, CurrentChange) and change.current and change.member_id in members:
                 self._timers.follow_revocation(members[change.member_id])
 
     @contextmanager

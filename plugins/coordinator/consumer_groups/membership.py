@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
-from tidelog.plugins.coordinator.consumer_groups.changes import (
-    AssignmentEpochSet,
-    CurrentRemoved,
-    CurrentSet,
-    MemberRemoved,
-    MemberSet,
-    TargetRemoved,
-    TargetSet,
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
+from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+    PartitionMetadataChange,
+    RegexChange,
+    TargetEpochChange,
 )
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.member import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     Member,
     MemberMetadata,
 )
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
+from tidelog.plugins.coordinator.consumer_groups.migration import downgrade, may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.reconciliation import Reconciliation
-from tidelog.plugins.coordinator.consumer_groups.subscriptions import (
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
+from tidelog.plugins.coordinator.consumer_groups.topics import (
+    metadata_hash,
     subscribed_ids,
-    update_metadata,
-    update_regexes,
+    subscribed_topics,
 )
 
 
@@ -43,7 +46,7 @@ def update_member(draft: Draft, context: Context, member: Member, metadata: Memb
     before = member.metadata
     preferred = group.preferred_assignor(context.settings.default_assignor, context.settings.assignors)
     if is_new or metadata != before:
-        draft.apply(MemberSet(member.member_id, metadata))
+        draft.apply(MemberChange(group.group_id, member.member_id, metadata))
     topics_changed = update_regexes(draft, context)
     subscription_changed = (metadata.topic_names, metadata.topic_regex) != (
         before.topic_names,
@@ -58,6 +61,33 @@ def update_member(draft: Draft, context: Context, member: Member, metadata: Memb
     return subscription_changed
 
 
+def update_regexes(draft: Draft, context: Context) -> bool:
+    """Take over what was resolved, forget what nobody asks for; whether the group now means other topics."""
+    group = draft.group
+    asked = group.regex_subscribers()
+    for regex in [regex for regex in group.regexes if not asked[regex]]:
+        draft.apply(RegexChange(group.group_id, regex, None))
+    changed = False
+    for regex in sorted(context.resolved.keys() & asked.keys()):
+        found = context.resolved[regex]
+        known = group.regexes.get(regex)
+        changed |= known is None or known.topics != found
+        resolved = ResolvedRegex(found, context.topics.version, context.now_ms)
+        draft.apply(RegexChange(group.group_id, regex, resolved))
+    return changed
+
+
+def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> None:
+    """Raise the group's epoch if `must_raise`, or if its topics are not those of its last epoch any more."""
+    group = draft.group
+    new_hash = metadata_hash(subscribed_topics(group, context.topics))
+    group.topics_version = context.topics.version
+    if must_raise or new_hash != group.metadata_hash:
+        draft.raise_epoch(new_hash)
+        if group.has_partition_metadata:
+            draft.apply(PartitionMetadataChange(group.group_id, is_present=False))
+
+
 def take_place(draft: Draft, old: Member, member_id: str) -> Member:
     """A static member that came back under another id gets what it had; it starts again at epoch 0."""
     new = Member(
@@ -67,9 +97,10 @@ def take_place(draft: Draft, old: Member, member_id: str) -> Member:
     )
     target = draft.group.targets.get(old.member_id, {})
     _remove(draft, old.member_id)
-    draft.apply(MemberSet(member_id, new.metadata))
-    draft.apply(TargetSet(member_id, target))
-    draft.apply(CurrentSet(member_id, new.current))
+    group_id = draft.group.group_id
+    draft.apply(MemberChange(group_id, member_id, new.metadata))
+    draft.apply(TargetChange(group_id, member_id, target))
+    draft.apply(CurrentChange(group_id, member_id, new.current))
     return new
 
 
@@ -93,7 +124,7 @@ def reconcile(
         owners=group.owners,
     ).next_assignment(member)
     if current != member.current:
-        draft.apply(CurrentSet(member_id, current))
+        draft.apply(CurrentChange(group.group_id, member_id, current))
     return group.members[member_id]
 
 
@@ -104,7 +135,7 @@ def leave_for_a_while(draft: Draft, member: Member) -> None:
         for topic_id, partitions in member.current.assigned.items()
     }
     current = attrs.evolve(member.current, epoch=LEAVE_STATIC_EPOCH, assigned=assigned, revoking={})
-    draft.apply(CurrentSet(member.member_id, current))
+    draft.apply(CurrentChange(draft.group.group_id, member.member_id, current))
 
 
 def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) -> None:
@@ -115,10 +146,22 @@ def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) ->
     update_metadata(draft, context, must_raise=True)
     if not draft.group.members:
         # An empty group has nothing to assign; whoever comes next need not wait for the interval.
-        draft.apply(AssignmentEpochSet(draft.group.epoch, 0))
+        draft.apply(TargetEpochChange(draft.group.group_id, draft.group.epoch))
+
+
+def depart(group: ConsumerGroup, leaving: Collection[str], context: Context) -> Draft:
+    """Return a draft without some members; if all that stay speak the classic protocol, so does the group."""
+    draft = Draft(group)
+    if may_downgrade(group, leaving, context.settings):
+        draft.becomes_classic = downgrade(group, leaving, context)
+        draft.remove_group()
+    else:
+        remove_members(draft, context, leaving)
+    return draft
 
 
 def _remove(draft: Draft, member_id: str) -> None:
-    draft.apply(CurrentRemoved(member_id))
-    draft.apply(TargetRemoved(member_id))
-    draft.apply(MemberRemoved(member_id))
+    group_id = draft.group.group_id
+    draft.apply(CurrentChange(group_id, member_id, None))
+    draft.apply(TargetChange(group_id, member_id, None))
+    draft.apply(MemberChange(group_id, member_id, None))

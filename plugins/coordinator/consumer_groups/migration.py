@@ -15,10 +15,9 @@ from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member as ClassicMember
-from tidelog.plugins.coordinator.consumer_groups import changes
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.group_changes import EpochChange, TargetEpochChange
 from tidelog.plugins.coordinator.consumer_groups.member import (
     ClassicProtocol,
     CurrentAssignment,
@@ -26,8 +25,17 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberMetadata,
     OwnedPartitions,
 )
-from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicCatalogue
-from tidelog.plugins.coordinator.consumer_groups.subscriptions import metadata_hash, subscribed_topics
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
+from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
+from tidelog.plugins.coordinator.consumer_groups.topics import (
+    TopicCatalogue,
+    metadata_hash,
+    subscribed_topics,
+)
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
@@ -47,7 +55,8 @@ def upgrade(classic: ClassicGroup, context: Context) -> Draft:
         GroupIdNotFound: it cannot become one; the message says why.
     """
     _check_upgrade(classic, context.settings)
-    draft = Draft(ConsumerGroup(classic.group_id))
+    group_id = classic.group_id
+    draft = Draft(ConsumerGroup(group_id))
     try:
         taken: set[tuple[bytes, int]] = set()
         members = [_upgraded(member, classic, context.topics, taken) for member in classic.members.values()]
@@ -56,14 +65,14 @@ def upgrade(classic: ClassicGroup, context: Context) -> Draft:
             f"group {classic.group_id} stays classic: what a member says is malformed ({error})"
         ) from None
     for member in members:
-        draft.apply(changes.MemberSet(member.member_id, member.metadata))
+        draft.apply(MemberChange(group_id, member.member_id, member.metadata))
     entries = subscribed_topics(draft.group, context.topics)
-    draft.apply(changes.EpochSet(classic.generation, metadata_hash(entries)))
+    draft.apply(EpochChange(group_id, classic.generation, metadata_hash(entries)))
     for member in members:
-        draft.apply(changes.TargetSet(member.member_id, _without_epochs(member)))
-    draft.apply(changes.AssignmentEpochSet(classic.generation, 0))
+        draft.apply(TargetChange(group_id, member.member_id, _without_epochs(member)))
+    draft.apply(TargetEpochChange(group_id, classic.generation))
     for member in members:
-        draft.apply(changes.CurrentSet(member.member_id, member.current))
+        draft.apply(CurrentChange(group_id, member.member_id, member.current))
     return draft
 
 
@@ -178,16 +187,3 @@ def encoded_assignment(
     }
     assigned = [TopicPartitions(topic=name, partitions=named[name]) for name in sorted(named)]
     return write_assignment(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
-
-
-def removal(group: ConsumerGroup) -> list[changes.Change]:
-    """What takes a group with all its members out of the log, in an order that is whole at every step."""
-    removed: list[changes.Change] = [changes.CurrentRemoved(member_id) for member_id in group.members]
-    removed += [changes.TargetRemoved(member_id) for member_id in group.targets]
-    removed.append(changes.AssignmentEpochRemoved())
-    removed += [changes.MemberRemoved(member_id) for member_id in group.members]
-    if group.has_partition_metadata:
-        removed.append(changes.PartitionMetadataRemoved())
-    removed += [changes.RegexRemoved(regex) for regex in group.regexes]
-    removed.append(changes.GroupRemoved())
-    return removed

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from tidelog.kernel.errors import InvalidRegularExpression
-from tidelog.plugins.coordinator.consumer_groups.context import Context
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
+from tidelog.plugins.coordinator.consumer_groups.settings import Context
 
 _log = logging.getLogger(__name__)
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import trio
 
 from tidelog.kernel.errors import GroupIdNotFound, InvalidGroupId, RebalanceInProgress, UnknownMemberId
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
+    DescribedConsumer,
     DescribedConsumerGroup,
+    DescribedPartitions,
     HeartbeatAnswer,
 )
 from tidelog.plugins.coordinator.classic_groups.live import LiveClassicGroup
 from tidelog.plugins.coordinator.consumer_groups import checks, heartbeats
-from tidelog.plugins.coordinator.consumer_groups.applying import apply
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.departures import leave
-from tidelog.plugins.coordinator.consumer_groups.describing import describe
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup, Shared
-from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH
+from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Member
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.consumer_groups.regexes import (
     compile_regex,
     matching_topics,
     regexes_to_resolve,
 )
-from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
+from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 MATCHES_ON_THE_LOOP = 10_000
 """Names to match against expressions, about 10 ms, up to which a thread is not worth its while."""
@@ -50,7 +51,7 @@ class ConsumerGroups:
                 return answer
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, group_id)
-            return await group.finish(leave(group.state, request, shared.context()))
+            return await group.finish(heartbeats.leave(group.state, request, shared.context()))
         state = ConsumerGroup(group_id) if group is None else group.state
         context = shared.context(await self._resolve(state, request))
         group = self._find_active(group_id)
@@ -64,7 +65,7 @@ class ConsumerGroups:
         if not group_id:
             raise InvalidGroupId("the group id is empty")
         group = _existing(self._find_active(group_id), group_id)
-        return describe(group.state, self._shared.settings, self._shared.topics)
+        return _describe(group.state, self._shared.settings, self._shared.topics)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Apply a record that was read back.
@@ -72,18 +73,17 @@ class ConsumerGroups:
         Raises:
             UnreadableRecord: it is malformed, or newer than this broker.
         """
-        group_id, change = from_record(key, value)
-        registry = self._shared.registry
+        change = read_change(key, value)
+        group_id, registry = change.group_id, self._shared.registry
         group = registry.find(group_id)
         if not isinstance(group, LiveConsumerGroup):
             if value is None:
                 return
             if group is not None:
-                # Offsets that were read before have begun a simple group.
                 registry.remove(group, _changes_protocol(group_id))
             group = LiveConsumerGroup(ConsumerGroup(group_id), partition, self._shared)
             registry.put(group)
-        apply(group.state, change)
+        change.apply(group.state)
         if group.state.removed:
             registry.remove(group, UnknownMemberId(f"group {group_id!r} was removed"))
 
@@ -147,3 +147,41 @@ def _existing(group: LiveConsumerGroup | None, group_id: str) -> LiveConsumerGro
 
 def _changes_protocol(group_id: str) -> RebalanceInProgress:
     return RebalanceInProgress(f"group {group_id!r} changes its protocol")
+
+
+def _describe(group: ConsumerGroup, settings: Settings, topics: TopicCatalogue) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(
+        group_id=group.group_id,
+        state=group.state,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor=group.preferred_assignor(settings.default_assignor, settings.assignors),
+        members=[_describe_member(group, member, topics) for member in group.members.values()],
+    )
+
+
+def _describe_member(group: ConsumerGroup, member: Member, topics: TopicCatalogue) -> DescribedConsumer:
+    wants = member.metadata
+    return DescribedConsumer(
+        member_id=member.member_id,
+        instance_id=wants.instance_id,
+        rack_id=wants.rack_id,
+        member_epoch=member.current.epoch,
+        client_id=wants.client_id,
+        client_host=wants.client_host,
+        topic_names=sorted(wants.topic_names),
+        topic_regex=wants.topic_regex or None,
+        assignment=_partitions(member.current.assigned, topics),
+        target=_partitions(group.targets.get(member.member_id, {}), topics),
+        is_classic=member.is_classic,
+    )
+
+
+def _partitions(
+    partitions: Mapping[bytes, Collection[int]], topics: TopicCatalogue
+) -> list[DescribedPartitions]:
+    described: list[DescribedPartitions] = []
+    for topic_id, numbers in partitions.items():
+        entry = topics.by_id(topic_id)
+        described.append(DescribedPartitions(topic_id, entry.name if entry else "", sorted(numbers)))
+    return described

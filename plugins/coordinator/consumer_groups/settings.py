@@ -1,48 +1,20 @@
-"""What decisions about groups depend on besides the groups: configuration, and which topics there are."""
+"""What decisions about consumer groups depend on besides the groups: configuration, topics, the time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings, new_member_id
 from tidelog.plugins.coordinator.consumer_groups import keys
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-
-
-class TopicEntry(NamedTuple):
-    """A topic as groups see it."""
-
-    topic_id: bytes
-    name: str
-    partitions: int
-
-
-class TopicCatalogue(Protocol):
-    """The topics of the broker. `version` goes up with every topic that comes, goes or grows."""
-
-    @property
-    def version(self) -> int:
-        """Different whenever what the other methods answer may be."""
-        ...
-
-    def by_name(self, name: str) -> TopicEntry | None:
-        """The topic of that name."""
-        ...
-
-    def by_id(self, topic_id: bytes) -> TopicEntry | None:
-        """The topic with that id."""
-        ...
-
-    def names(self) -> Iterable[str]:
-        """The names of topics that a regular expression may mean."""
-        ...
 
 
 @attrs.frozen
@@ -68,8 +40,18 @@ class Settings:
         return next(iter(self.assignors))
 
 
+@attrs.frozen
+class Context:
+    """What one decision is made with; `resolved` are the topics that regular expressions match now."""
+
+    settings: Settings
+    topics: TopicCatalogue
+    now_ms: int
+    resolved: Mapping[str, frozenset[str]] = attrs.field(factory=dict[str, frozenset[str]])
+
+
 def settings_of(config: Config, offered: Mapping[str, PartitionAssignor], classic: GroupSettings) -> Settings:
-    """The settings of a broker whose plugins offer these assignors.
+    """Return the settings of a broker whose plugins offer these assignors.
 
     Raises:
         ConfigError: keys contradict each other, or name an assignor that no plugin offers.

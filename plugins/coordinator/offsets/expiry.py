@@ -17,7 +17,7 @@ from tidelog.kernel.clock import Clock
 from tidelog.kernel.errors import BrokerError, UnknownMemberId
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
 from tidelog.kernel.seams.topics import Topic
-from tidelog.plugins.coordinator.classic_groups.recording import tombstone_of
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
@@ -102,7 +102,7 @@ class OffsetExpiry:
                 last = False
         tombstones: Sequence[StateRecord] | None = None
         if last and group is None:
-            tombstones = [tombstone_of(group_id)]
+            tombstones = [GenerationChange(group_id, None).to_record()]
         elif last and group is not None and group.is_idle():
             tombstones = group.tombstones()
         return self._remove(partition, group_id, places, tombstones)

@@ -31,22 +31,31 @@ from tidelog.kernel.seams.storage import TopicPartition, region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator import service
-from tidelog.plugins.coordinator.consumer_groups import changes
+from tidelog.plugins.coordinator.classic_groups.changes import (
+    GenerationChange,
+    GroupMetadataValue,
+)
+from tidelog.plugins.coordinator.classic_groups.changes import (
+    MemberMetadata as ClassicMember,
+)
+from tidelog.plugins.coordinator.consumer_groups.group import ResolvedRegex
+from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+    ConsumerGroupChange,
+    EpochChange,
+    RegexChange,
+    TargetEpochChange,
+)
 from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberMetadata
-from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
 from tidelog.plugins.coordinator.hashing import java_hash, partition_for
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.misplaced import name_in
-from tidelog.plugins.coordinator.records.group_metadata import (
-    GroupMetadataValue,
-    group_metadata_key,
-    group_metadata_value,
-)
-from tidelog.plugins.coordinator.records.group_metadata import (
-    MemberMetadata as ClassicMember,
-)
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.records import TransactionChange
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
@@ -84,42 +93,38 @@ EMPTY, OPEN, PREPARED, ABORTING, COMPLETE, GONE = names("producer", 6)
 GROUPS = (COMMITTED, CLASSIC, CONSUMER, PENDING, DECIDED, DELETED, RIGHT)
 TRANSACTIONAL_IDS = (EMPTY, OPEN, PREPARED, ABORTING, COMPLETE, GONE)
 
-CONSUMER_RECORDS = [
-    to_record(CONSUMER, change)
-    for change in (
-        changes.MemberSet(
-            "m", MemberMetadata("client", "/127.0.0.1", None, None, frozenset((TOPIC,)), "f.*")
-        ),
-        changes.EpochSet(7, 1),
-        changes.RegexSet("f.*", changes.ResolvedRegex(frozenset((TOPIC,)), 3, NOW_MS)),
-        changes.TargetSet("m", {TOPIC_ID: frozenset((0, 1))}),
-        changes.AssignmentEpochSet(7, NOW_MS),
-        changes.CurrentSet("m", CurrentAssignment(7, 6, assigned={TOPIC_ID: {0: 7, 1: 6}})),
-    )
-]
-CLASSIC_RECORD = StateRecord(
-    group_metadata_key(CLASSIC),
-    group_metadata_value(
-        GroupMetadataValue(
-            protocol_type="consumer",
-            generation=4,
-            protocol="range",
-            leader="member-1",
-            current_state_timestamp=NOW_MS,
-            members=[
-                ClassicMember(
-                    member_id="member-1",
-                    client_id="client",
-                    client_host="/127.0.0.1",
-                    rebalance_timeout=600_000,
-                    session_timeout=600_000,
-                    subscription=bytes.fromhex("0000 00000001 0007 666c6967687473 ffffffff"),
-                    assignment=bytes.fromhex("0000 00000000 ffffffff"),
-                )
-            ],
-        )
+CONSUMER_CHANGES: tuple[ConsumerGroupChange, ...] = (
+    MemberChange(
+        CONSUMER, "m", MemberMetadata("client", "/127.0.0.1", None, None, frozenset((TOPIC,)), "f.*")
     ),
+    EpochChange(CONSUMER, 7, 1),
+    RegexChange(CONSUMER, "f.*", ResolvedRegex(frozenset((TOPIC,)), 3, NOW_MS)),
+    TargetChange(CONSUMER, "m", {TOPIC_ID: frozenset((0, 1))}),
+    TargetEpochChange(CONSUMER, 7, NOW_MS),
+    CurrentChange(CONSUMER, "m", CurrentAssignment(7, 6, assigned={TOPIC_ID: {0: 7, 1: 6}})),
 )
+CONSUMER_RECORDS = [change.to_record() for change in CONSUMER_CHANGES]
+CLASSIC_RECORD = GenerationChange(
+    CLASSIC,
+    GroupMetadataValue(
+        protocol_type="consumer",
+        generation=4,
+        protocol="range",
+        leader="member-1",
+        current_state_timestamp=NOW_MS,
+        members=[
+            ClassicMember(
+                member_id="member-1",
+                client_id="client",
+                client_host="/127.0.0.1",
+                rebalance_timeout=600_000,
+                session_timeout=600_000,
+                subscription=bytes.fromhex("0000 00000001 0007 666c6967687473 ffffffff"),
+                assignment=bytes.fromhex("0000 00000000 ffffffff"),
+            )
+        ],
+    ),
+).to_record()
 
 
 def settings(data: Path) -> Mapping[str, object]:

@@ -12,19 +12,26 @@ from hypothesis import strategies as st
 from tidelog.kernel.records.control import EndMarker
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.consumer_groups import changes
+from tidelog.plugins.coordinator.classic_groups.changes import (
+    GenerationChange,
+    GroupMetadataValue,
+)
+from tidelog.plugins.coordinator.consumer_groups.group_changes import (
+    ConsumerGroupChange,
+    EpochChange,
+    TargetEpochChange,
+)
 from tidelog.plugins.coordinator.consumer_groups.member import CurrentAssignment, MemberMetadata
-from tidelog.plugins.coordinator.consumer_groups.recording import to_record
+from tidelog.plugins.coordinator.consumer_groups.member_changes import (
+    CurrentChange,
+    MemberChange,
+    TargetChange,
+)
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
 from tidelog.plugins.coordinator.offsets.records import OffsetChange
-from tidelog.plugins.coordinator.records.group_metadata import (
-    GroupMetadataValue,
-    group_metadata_key,
-    group_metadata_value,
-)
 from tidelog.plugins.coordinator.transactions.relocation import Outcome
 
 SOURCE, TARGET = 1, 2
@@ -94,17 +101,19 @@ def classic(generation: int) -> StateRecord:
     value = GroupMetadataValue(
         protocol_type="consumer", generation=generation, protocol=None, leader=None, members=[]
     )
-    return StateRecord(group_metadata_key(GROUP), group_metadata_value(value))
+    return GenerationChange(GROUP, value).to_record()
 
 
 def consumer(epoch: int, *members: str) -> list[StateRecord]:
     """The records of a group of the consumer protocol."""
-    found: list[changes.Change] = [changes.MemberSet(member, MemberMetadata("c")) for member in members]
-    found += [changes.EpochSet(epoch, 0)]
-    found += [changes.TargetSet(member, {}) for member in members]
-    found += [changes.AssignmentEpochSet(epoch, 0)]
-    found += [changes.CurrentSet(member, CurrentAssignment(epoch)) for member in members]
-    return [to_record(GROUP, change) for change in found]
+    found: list[ConsumerGroupChange] = [
+        MemberChange(GROUP, member, MemberMetadata("c")) for member in members
+    ]
+    found += [EpochChange(GROUP, epoch)]
+    found += [TargetChange(GROUP, member, {}) for member in members]
+    found += [TargetEpochChange(GROUP, epoch)]
+    found += [CurrentChange(GROUP, member, CurrentAssignment(epoch)) for member in members]
+    return [change.to_record() for change in found]
 
 
 def move(source: FakePartition, target: FakePartition, transactions: FakeTransactions | None = None) -> Move:
@@ -163,7 +172,7 @@ def test_a_group_that_was_deleted_later_stays_so() -> None:
     source, target = FakePartition(), FakePartition()
     source.write(100, [classic(3)])
     target.write(99, [classic(1)])
-    target.write(101, [StateRecord(group_metadata_key(GROUP), None)])
+    target.write(101, [GenerationChange(GROUP, None).to_record()])
     assert moved(source, target) == {}
 
 

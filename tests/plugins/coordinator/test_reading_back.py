@@ -21,26 +21,23 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.coordinator.classic_groups.changes import (
+    GenerationChange,
+    GroupMetadataValue,
+)
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.offsets.records import OffsetChange
-from tidelog.plugins.coordinator.records.group_metadata import (
-    GroupMetadataValue,
-    group_metadata_key,
-    group_metadata_value,
-)
 
 TOPIC: Final = "flights"
 INTERNAL: Final = "__consumer_offsets"
-EMPTY_GROUP: Final = group_metadata_value(
-    GroupMetadataValue(
-        protocol_type="consumer",
-        generation=1,
-        protocol=None,
-        leader=None,
-        current_state_timestamp=5,
-        members=[],
-    )
+EMPTY_GROUP: Final = GroupMetadataValue(
+    protocol_type="consumer",
+    generation=1,
+    protocol=None,
+    leader=None,
+    current_state_timestamp=5,
+    members=[],
 )
 
 Step: TypeAlias = tuple[
@@ -91,7 +88,7 @@ HISTORIES: Final[dict[str, Sequence[Step]]] = {
 def record_of(group: str, what: str, offset: int) -> StateRecord:
     """The record of a step."""
     if what.startswith("group"):
-        return StateRecord(group_metadata_key(group), EMPTY_GROUP if what == "group" else None)
+        return GenerationChange(group, EMPTY_GROUP if what == "group" else None).to_record()
     committed = CommittedOffset(offset, -1, "", 2**41) if what == "commit" else None
     return OffsetChange(group, (TOPIC, 0), committed).to_record()
 
@@ -177,7 +174,7 @@ GARBAGE: Final[dict[str, tuple[StateRecord, str]]] = {
     "a topic that is not UTF-8": (
         StateRecord(b"\0\1\0\1g\0\1\xff\0\0\0\0", None), "of type 1, group 'g'"
     ),
-    "a classic group": (StateRecord(group_metadata_key("g"), b"\0\3\0"), "of type 2, group 'g'"),
+    "a classic group": (StateRecord(b"\0\2\0\1g", b"\0\3\0"), "of type 2, group 'g'"),
     "a member": (StateRecord(b"\0\5\0\1g\0\1m", b"\0\0\xff"), "of type 5, group 'g'"),
 }  # fmt: skip
 

@@ -146,7 +146,7 @@ REMOVALS: Final = (
     Removal(
         "Groups and offsets are there after a kill; members have a whole session timeout to come back",
         f"{_COORDINATOR}/classic_groups/manager.py",
-        "registry.put(LiveClassicGroup(group, partition, self.context, since_ms))",
+        "registry.put(LiveClassicGroup(group, partition, self.context, change.timestamp_ms))",
         "pass",
         f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_a_restart_finds_the_group_as_it_was",
     ),

@@ -17,8 +17,8 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
+from tidelog.plugins.coordinator.classic_groups.changes import GroupMetadataValue, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
-from tidelog.plugins.coordinator.classic_groups.images import GroupImage, Write
 from tidelog.plugins.coordinator.classic_groups.joining import join
 from tidelog.plugins.coordinator.classic_groups.sessions import heartbeat, leave, time_passed
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
@@ -82,7 +82,7 @@ class Machine:
     def __init__(self, group_settings: GroupSettings | None = None) -> None:
         self.group = ClassicGroup(GROUP, group_settings or settings())
         self.now_ms = 1_000_000
-        self.written: list[GroupImage] = []
+        self.written: list[GroupMetadataValue] = []
         self.refuse_writes = False
 
     def join(
@@ -174,7 +174,8 @@ class Machine:
         if self.refuse_writes:
             write.failed(NotCoordinator("the log refuses"))
             return
-        self.written.append(write.image)
+        assert write.change.metadata is not None
+        self.written.append(write.change.metadata)
         write.written(None)
 
 

@@ -11,9 +11,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.plugins.coordinator.classic_groups.machine import REBALANCE_MS, SESSION_MS
 from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for, running_world
 from tidelog.kernel.errors import RebalanceInProgress, UnknownMemberId
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.recording import tombstone_of
 
 
 @pytest.fixture
@@ -67,6 +67,6 @@ async def test_adopt_has_members_rejoin(autojump_clock: MockClock, world: World)
 
 async def test_replay_of_a_tombstone_removes_a_classic_group(autojump_clock: MockClock, world: World) -> None:
     await world.stable()
-    world.classic.replay(partition_for("g"), *tombstone_of("g"))
+    world.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record())
     assert world.registry.find("g") is None
-    world.classic.replay(partition_for("g"), *tombstone_of("g"))
+    world.classic.replay(partition_for("g"), *GenerationChange("g", None).to_record())

@@ -249,7 +249,7 @@ class TestAssignments:
         machine = Machine()
         joined = stable(machine, 2)
         (image,) = machine.written
-        assert (image.generation, image.protocol_type, image.protocol_name) == (1, "consumer", "range")
+        assert (image.generation, image.protocol_type, image.protocol) == (1, "consumer", "range")
         assert image.leader == joined[0].member_id
         assert [(member.member_id, member.assignment) for member in image.members] == [
             (each.member_id, b"share-%d" % number) for number, each in enumerate(joined)
@@ -273,7 +273,7 @@ class TestSessions:
         machine.pass_time(SESSION_MS)
         assert machine.group.state is GroupState.EMPTY
         image = machine.written[-1]
-        assert (image.generation, image.protocol_name, image.leader, image.members) == (2, None, None, [])
+        assert (image.generation, image.protocol, image.leader, image.members) == (2, None, None, [])
 
     def test_who_waits_for_the_group_needs_no_heartbeats(self) -> None:
         machine = Machine()

@@ -9,20 +9,17 @@ import attrs
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
-from tidelog.plugins.coordinator.consumer_groups import departures, heartbeats
-from tidelog.plugins.coordinator.consumer_groups.applying import apply
+from tidelog.plugins.coordinator.consumer_groups import heartbeats
+from tidelog.plugins.coordinator.consumer_groups.changes import Draft, read_change
 from tidelog.plugins.coordinator.consumer_groups.checks import check_request
-from tidelog.plugins.coordinator.consumer_groups.context import Context
-from tidelog.plugins.coordinator.consumer_groups.draft import Draft
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
-from tidelog.plugins.coordinator.consumer_groups.recording import to_record
 from tidelog.plugins.coordinator.consumer_groups.regexes import (
     compile_regex,
     matching_topics,
     regexes_to_resolve,
 )
-from tidelog.plugins.coordinator.consumer_groups.restoring import from_record
-from tidelog.plugins.coordinator.consumer_groups.settings import Settings, TopicEntry
+from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
+from tidelog.plugins.coordinator.consumer_groups.topics import TopicEntry
 from tidelog.plugins.coordinator.log import StateRecord
 
 GROUP = "g"
@@ -91,7 +88,7 @@ class Scene:
         request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
         check_request(request, self.settings.assignors)
         if epoch < 0:
-            decision = departures.leave(self.group, request, self.context())
+            decision = heartbeats.leave(self.group, request, self.context())
         else:
             wanted = regexes_to_resolve(self.group, request.topic_regex, self.context())
             if request.topic_regex in wanted:
@@ -118,16 +115,16 @@ class Scene:
 
     def carry_out(self, draft: Draft) -> None:
         """Write and take over what was decided."""
-        self.log += [to_record(GROUP, change) for change in draft.changes]
+        self.log += [change.to_record() for change in draft.changes]
         self.group = draft.group
 
     def replayed(self) -> ConsumerGroup:
         """The group that the log tells of."""
         group = ConsumerGroup(GROUP)
         for record in self.log:
-            group_id, change = from_record(record.key, record.value)
-            assert group_id == GROUP
-            apply(group, change)
+            change = read_change(record.key, record.value)
+            assert change.group_id == GROUP
+            change.apply(group)
         return group
 
     def owned(self, answer: HeartbeatAnswer) -> dict[str, set[int]]:

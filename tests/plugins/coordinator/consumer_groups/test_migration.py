@@ -9,8 +9,8 @@ from tests.plugins.coordinator.consumer_groups.scene import GROUP, SETTINGS, Fak
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.consumer_groups.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
+from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolAssignment,

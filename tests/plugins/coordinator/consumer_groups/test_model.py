@@ -11,8 +11,8 @@ from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics
 from tidelog.kernel.errors import BrokerError, FencedMemberEpoch, UnknownMemberId, UnreleasedInstanceId
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
-from tidelog.plugins.coordinator.consumer_groups.departures import depart
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroupState
+from tidelog.plugins.coordinator.consumer_groups.membership import depart
 
 TOPICS = ["a", "b", "c"]
 HEARTBEATS_TO_SETTLE = 8

@@ -22,13 +22,13 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember, ListedGroup
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups import live
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.records.consumer_protocol import (
     ConsumerProtocolSubscription,
     read_subscription,
 )
-from tidelog.plugins.coordinator.records.group_metadata import group_metadata_key
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 
 SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)
@@ -111,7 +111,7 @@ async def test_a_group_without_members_is_a_simple_one(autojump_clock: MockClock
     assert world.registry.of_partition(partition_for("g")) == [group]
     assert group.expiry() == ExpiryRule()
     assert group.is_idle()
-    assert group.tombstones() == [(group_metadata_key("g"), None)]
+    assert group.tombstones() == [GenerationChange("g", None).to_record()]
 
 
 async def test_commits_keep_a_session_alive(autojump_clock: MockClock, world: World) -> None:

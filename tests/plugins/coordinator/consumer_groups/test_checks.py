@@ -7,7 +7,7 @@ import pytest
 from tests.plugins.coordinator.consumer_groups.scene import GROUP, FakeTopics, Scene
 from tidelog.kernel.errors import BrokerError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
-from tidelog.plugins.coordinator.consumer_groups.commits import check_commit, check_fetch
+from tidelog.plugins.coordinator.consumer_groups.checks import check_commit, check_fetch
 
 
 @pytest.fixture

@@ -1,0 +1,172 @@
+"""The durable change of a classic group: the record of its generation in `__consumer_offsets`.
+
+    key    key type int16 (2), group string
+    value  version int16, then `GroupMetadataValue` in that version; without a value the group is removed
+
+Source: Apache Kafka 4.3's `GroupMetadataKey` and `GroupMetadataValue`; KIP-345 (version 3, static members).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Self
+
+import attrs
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.states import GroupState
+from tidelog.plugins.coordinator.groups.replies import Durable
+from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
+from tidelog.plugins.protocol_kafka.codecs.declare import (
+    VersionSpan,
+    array,
+    byte_string,
+    int32,
+    int64,
+    string,
+    struct,
+)
+
+CURRENT_VERSION: Final = 3
+"""What Apache Kafka 4.3 writes: the newest version that older brokers read as well."""
+NO_TIMESTAMP: Final = -1
+
+
+@struct(VersionSpan(0, 0))
+class GroupMetadataKey:
+    """The group."""
+
+    group: str = string()
+
+
+@struct()
+class MemberMetadata:
+    """A member: its metadata in the group's protocol, and its assignment; times in milliseconds."""
+
+    member_id: str = string()
+    group_instance_id: str | None = string(versions="3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout: int = int32(versions="1+", default=-1, ignorable=True)
+    session_timeout: int = int32()
+    subscription: bytes = byte_string()
+    assignment: bytes = byte_string()
+
+
+@struct(VersionSpan(0, 4, flexible=4))
+class GroupMetadataValue:
+    """A generation; protocol and leader are null when there are no members."""
+
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+")
+    leader: str | None = string(nullable="0+")
+    current_state_timestamp: int = int64(versions="2+", default=NO_TIMESTAMP, ignorable=True)
+    members: list[MemberMetadata] = array(MemberMetadata)
+
+
+@attrs.frozen
+class GenerationChange(DurableChange[ClassicGroup]):
+    """A generation whose assignment is known, or a group without members; None: the group is removed."""
+
+    key_type = 2
+    key_schema = GroupMetadataKey
+    value_schema = GroupMetadataValue
+
+    group_id: str
+    metadata: GroupMetadataValue | None
+
+    @classmethod
+    def of(cls, group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> Self:
+        """Return the change that records a group as it is now, with other assignments if some are given."""
+        return cls(
+            group.group_id,
+            GroupMetadataValue(
+                protocol_type=group.protocol_type or "",
+                generation=group.generation,
+                protocol=group.protocol_name,
+                leader=group.leader,
+                members=[_metadata(group, member, assignments) for member in group.members.values()],
+            ),
+        )
+
+    def stamp(self, timestamp_ms: int) -> Self:
+        """Set when the group enters its state (milliseconds since the epoch); return the change."""
+        if self.metadata is not None:
+            self.metadata.current_state_timestamp = timestamp_ms
+        return self
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """When the group entered its state, None if the record has no time."""
+        timestamp_ms = NO_TIMESTAMP if self.metadata is None else self.metadata.current_state_timestamp
+        return None if timestamp_ms < 0 else timestamp_ms
+
+    def key(self) -> GroupMetadataKey:
+        """Return the group."""
+        return GroupMetadataKey(group=self.group_id)
+
+    def value(self) -> VersionedValue | None:
+        """Return the generation in version 3, None for a tombstone."""
+        return None if self.metadata is None else VersionedValue(CURRENT_VERSION, self.metadata)
+
+    def apply(self, state: ClassicGroup) -> None:
+        """Make a new group the one of the record; its members' sessions are not started."""
+        metadata = self.metadata
+        if metadata is None:
+            state.become(GroupState.DEAD)
+            return
+        for member in metadata.members:
+            state.add(_member(member, metadata.protocol), metadata.protocol_type)
+        state.restore(metadata.generation, metadata.protocol_type or None, metadata.protocol, metadata.leader)
+
+    @classmethod
+    def from_messages(cls, key: GroupMetadataKey, value: GroupMetadataValue | None) -> Self:
+        """Return the change that a record stands for."""
+        return cls(key.group, value)
+
+
+def _metadata(group: ClassicGroup, member: Member, assignments: Mapping[str, bytes] | None) -> MemberMetadata:
+    assignment = member.assignment if assignments is None else assignments.get(member.member_id, b"")
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=group.metadata_of(member),
+        assignment=assignment,
+    )
+
+
+def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
+    timeout_ms = metadata.rebalance_timeout
+    return Member(
+        metadata.member_id,
+        metadata.group_instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.session_timeout,
+        metadata.session_timeout if timeout_ms < 0 else timeout_ms,
+        {} if protocol is None else {protocol: metadata.subscription},
+        metadata.assignment,
+    )
+
+
+def _continue(durable: Durable | None) -> None:
+    """Do nothing: no reply depends on the record."""
+
+
+def _continue_without(error: BrokerError) -> None:
+    """Do nothing: an older generation may be loaded at the next start; it ends with its members' sessions."""
+
+
+class Write(NamedTuple):
+    """A change that a state machine wants written. `written` or `failed` is to be called, at once."""
+
+    change: GenerationChange
+    written: Callable[[Durable | None], None] = _continue
+    failed: Callable[[BrokerError], None] = _continue_without
