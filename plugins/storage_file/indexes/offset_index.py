@@ -43,7 +43,9 @@ class OffsetIndex(MappedIndex):
         entries = self.entries
         if not entries:
             return 0
-        mapped = self._mapping(entries, wait)
+        mapped = self._map
+        if wait or len(mapped) < entries * 8:
+            mapped = self._mapping(entries, wait)
         slot = self._floor(offset - self.base_offset, entries, mapped, wait)
         return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
 

@@ -49,8 +49,8 @@ def is_resident(mapped: mmap.mmap, start: int, end: int) -> bool:
         return True
     address = _addresses.get(mapped) or _address_of(mapped)
     start -= start % mmap.PAGESIZE
-    told = ctypes.create_string_buffer(-((start - end) // mmap.PAGESIZE))
-    return not _mincore(address + start, end - start, told) and told.raw.count(b"\0") == 0
+    pages = (ctypes.c_char * -((start - end) // mmap.PAGESIZE))()
+    return not _mincore(address + start, end - start, pages) and pages.raw.count(b"\0") == 0
 
 
 def _address_of(mapped: mmap.mmap) -> int:

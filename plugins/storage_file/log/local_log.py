@@ -13,9 +13,9 @@ from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.disk_errors import FULL, reports_disk_errors
+from tidelog.plugins.storage_file.log_config import RollPolicy
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 from tidelog.plugins.storage_file.segments.creation import SegmentSettings, SpareSegment, create_segment
-from tidelog.plugins.storage_file.segments.roll_policy import RollPolicy
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from tidelog.plugins.storage_file.segments.roll_policy import ALWAYS
+from tidelog.plugins.storage_file.log_config import ALWAYS
 from tidelog.plugins.storage_file.segments.segment import Segment
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ class ReadableSegment:
         count = end - position
         if count <= 0:
             return None
-        log = self.open_log()
+        log = self.log or self.open_log()
         if count > max_bytes:
             if not first_size:
                 first_size = self._batch_at(log, position, size, wait).size
@@ -132,7 +132,7 @@ class ReadableSegment:
         """
         if offset >= self.next_offset:
             return None
-        log = self.open_log()
+        log = self.log or self.open_log()
         start = self.index.floor_position(offset, wait)
         if self.removed:
             self.check_not_removed()

@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
+from tidelog.plugins.storage_file.log_config import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tidelog.plugins.storage_file.segments.batch_scan import iter_headers
 from tidelog.plugins.storage_file.segments.readable_segment import ReadableSegment
-from tidelog.plugins.storage_file.segments.roll_policy import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
 
 _log = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ class Segment(ReadableSegment):
     """
 
     __slots__ = (
-        "_entry_limit",
+        "_entries_left",
         "_fd",
         "_format",
         "_since_index",
@@ -75,7 +74,7 @@ class Segment(ReadableSegment):
         self.byte_limit = ALWAYS
         self.roll_after = ALWAYS
         self.unfinished = False
-        self._entry_limit = LONG_MAX
+        self._entries_left = 0
 
     def wake(self, policy: RollPolicy) -> int:
         """Make ready for appends, and set the limits that an append may reach by the rolling rules.
@@ -91,7 +90,7 @@ class Segment(ReadableSegment):
         else:
             self.byte_limit = ALWAYS if self.index.is_full else policy.segment_bytes
             self.roll_after = policy.roll_after(self.first_timestamp)
-        self._entry_limit = policy.index_entries
+        self._entries_left = policy.index_entries - self.index.entries
         return self._fd
 
     def sleep(self) -> None:
@@ -190,8 +189,9 @@ class Segment(ReadableSegment):
         self.size = position + size
         if index_due:
             self._since_index = size
+            self._entries_left -= 1
             full = self.index.append(last_offset, position, self.max_timestamp, self.max_timestamp_offset)
-            if full or self.index.entries > self._entry_limit:
+            if full or self._entries_left < 0:
                 self.byte_limit = ALWAYS
         else:
             self._since_index += size

@@ -168,21 +168,21 @@ _OLDEST: Final = (
 _CONFIGURATION: Final = (
     Removal(
         _KEYS,
-        f"{_FILE}/segments/roll_policy.py",
+        f"{_FILE}/log_config.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(1 << 30, config.segment_ms, jitter)",
         f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
     ),
     Removal(
         _KEYS,
-        f"{_FILE}/segments/roll_policy.py",
+        f"{_FILE}/log_config.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(config.segment_bytes, 1 << 60, jitter)",
         f"{_FILE}/test_rolling.py::test_without_timestamps_the_clock_counts",
     ),
     Removal(
         _KEYS,
-        f"{_FILE}/segments/roll_policy.py",
+        f"{_FILE}/log_config.py",
         "limit = min(config.segment_jitter_ms, config.segment_ms)",
         "limit = 0",
         f"{_FILE}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",

@@ -21,7 +21,7 @@ REMOVALS: Final = (
     ),
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
-        f"{_FILE}/segments/roll_policy.py",
+        f"{_FILE}/log_config.py",
         "return waited_ms > self.segment_ms - self.jitter_ms",
         "return False",
         f"{_TESTS}/test_rolling.py::test_without_timestamps_the_clock_counts",
@@ -42,7 +42,7 @@ REMOVALS: Final = (
     ),
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
-        f"{_FILE}/segments/roll_policy.py",
+        f"{_FILE}/log_config.py",
         "jitter = random.randrange(limit) if limit > 0 else 0",
         "jitter = 0",
         f"{_TESTS}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",
@@ -64,7 +64,7 @@ REMOVALS: Final = (
     Removal(
         "A lookup whose index page was evicted is done in a thread",
         f"{_FILE}/indexes/residency.py",
-        'return not _mincore(address + start, end - start, told) and told.raw.count(b"\\0") == 0',
+        'return not _mincore(address + start, end - start, pages) and pages.raw.count(b"\\0") == 0',
         "return True",
         f"{_TESTS}/test_residency.py::test_evicted_pages_are_waited_for_in_a_thread",
     ),
