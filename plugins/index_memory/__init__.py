@@ -1,4 +1,4 @@
-"""Indexes that are held in memory and made anew at every start; see docs/storage.md, "Index formats"."""
+"""Indexes in memory, rebuilt at every start; see docs/storage.md, "Index formats"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_index_formats() -> Iterable[IndexFormat]:
-    """The format `memory`."""
+    """Offer the format `memory`."""
     from tidelog.plugins.index_memory.format import MemoryFormat
 
     return (MemoryFormat(),)

@@ -19,7 +19,7 @@ class MemoryFormat(IndexFormatBase):
     name = "memory"
 
     def create(self, place: IndexPlace, max_bytes: int) -> MemoryIndex:
-        """See `IndexFormat.create`."""
+        """Return an empty index."""
         from tidelog.plugins.index_memory.memory_index import MemoryIndex
 
         return MemoryIndex(place, max_bytes)

@@ -32,7 +32,7 @@ class MemoryIndex(SegmentIndexBase):
 
     @property
     def entries(self) -> int:
-        """See `SegmentIndex.entries`."""
+        """Number of positions that it has."""
         return len(self._places[0])
 
     @property
@@ -41,25 +41,25 @@ class MemoryIndex(SegmentIndexBase):
         return len(self._times[0])
 
     def add_position(self, last_offset: int, position: int) -> None:
-        """See `SegmentIndexBase.add_position`."""
+        """Store a position."""
         offsets, positions = self._places
         positions.append(position)
         offsets.append(last_offset - self._base_offset)
 
     def add_time(self, timestamp_ms: int, offset: int) -> None:
-        """See `SegmentIndexBase.add_time`."""
+        """Store a timestamp."""
         timestamps, offsets = self._times
         offsets.append(offset - self._base_offset)
         timestamps.append(timestamp_ms)
 
     def floor_position(self, offset: int, wait: bool) -> int:
-        """See `SegmentIndex.floor_position`; never waits."""
+        """Return the position of a batch at or before the one that holds `offset`; never waits."""
         offsets, positions = self._places
         slot = bisect_right(offsets, offset - self._base_offset) - 1
         return 0 if slot < 0 else positions[slot]
 
     def offset_behind(self, position: int, offset: int) -> int:
-        """See `SegmentIndex.offset_behind`."""
+        """Return an offset above all batches that start before `position`, 0 when no entry shows one."""
         offsets, positions = self._places
         entries = len(offsets)
         slot = bisect_left(positions, position, 0, entries)
@@ -67,27 +67,27 @@ class MemoryIndex(SegmentIndexBase):
         return bound if bound > offset else 0
 
     def floor_offset(self, timestamp_ms: int) -> int:
-        """See `SegmentIndex.floor_offset`."""
+        """Return an offset below which no batch has a larger timestamp than `timestamp_ms`."""
         timestamps, offsets = self._times
         slot = bisect_right(timestamps, timestamp_ms) - 1
         return self._base_offset if slot < 0 else self._base_offset + offsets[slot]
 
     def last_position(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_position`."""
+        """Return last offset and position of the newest entry, (base offset - 1, 0) without one."""
         offsets, positions = self._places
         if not offsets:
             return self._base_offset - 1, 0
         return self._base_offset + offsets[-1], positions[-1]
 
     def last_timestamp(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_timestamp`."""
+        """Return the largest timestamp and its offset, (-1, base offset) without one."""
         timestamps, offsets = self._times
         if not timestamps:
             return NO_TIMESTAMP, self._base_offset
         return timestamps[-1], self._base_offset + offsets[-1]
 
     def truncate_to(self, offset: int) -> None:
-        """See `SegmentIndex.truncate_to`."""
+        """Drop the entries of `offset` and later ones."""
         relative = offset - self._base_offset
         offsets, positions = self._places
         kept = bisect_left(offsets, relative)
@@ -97,6 +97,6 @@ class MemoryIndex(SegmentIndexBase):
         self._times = timestamps[:kept], time_offsets[:kept]
 
     def relocate(self, place: IndexPlace) -> None:
-        """See `SegmentIndex.relocate`."""
+        """Note that the segment's files were renamed."""
         super().relocate(place)
         self._base_offset = place.base_offset

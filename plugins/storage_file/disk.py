@@ -1,7 +1,7 @@
-"""Every file operation of this plugin, in one place.
+"""Every file operation of this plugin.
 
-The other modules call the system only through here, so a test can make any single operation fail, stop short
-or be forgotten, and what is done for durability can be read on one page.
+The other modules call the system only through here, so that a test can make any single operation fail, stop
+short or be lost in a power cut.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ remove_tree = shutil.rmtree
 close = os.close
 
 NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""Flag of `preadv`: give what is in memory, never wait for a device; 0 where the system has no such flag."""
+"""Flag of `preadv`: read what is in memory, never wait for a device; 0 where the system has no such flag."""
 
 TEMPORARY_SUFFIX = ".tmp"
 _FILE_MODE = 0o644
@@ -65,7 +65,7 @@ def preallocate(fd: int, size: int) -> None:
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
-    """Write everything at `position`, however often the system stops short.
+    """Write everything at `position`, with as many calls as the system needs.
 
     Raises:
         OSError: the disk refused; an unknown part was written.
@@ -80,7 +80,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> N
 
 
 def read_up_to(fd: int, size: int, position: int) -> bytes:
-    """Return `size` bytes from `position` on, fewer only at the file's end, however short reads stop."""
+    """Return `size` bytes from `position` on, fewer only at the file's end."""
     content = pread(fd, size, position)
     while len(content) < size:
         more = pread(fd, size - len(content), position + len(content))
@@ -91,7 +91,7 @@ def read_up_to(fd: int, size: int, position: int) -> bytes:
 
 
 def read_file(path: str | Path) -> bytes | None:
-    """A small file's content, None when it is not there."""
+    """Return a small file's content, None when it does not exist."""
     try:
         fd = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def write_file(path: str | Path, content: bytes | bytearray, *, durable: bool) -
 
 
 def replace_file(path: str | Path, content: bytes) -> None:
-    """Replace a file so that a crash leaves the old content or the new, and the new is on disk on return."""
+    """Replace a file so that a crash leaves the old content or the new; the new one is durable on return."""
     temporary = f"{path}{TEMPORARY_SUFFIX}"
     try:
         write_file(temporary, content, durable=True)
@@ -139,7 +139,7 @@ def sync_directory(path: str | Path) -> None:
 
 
 def remove_if_there(path: str | Path) -> None:
-    """Unlink a file; no error when it is not there."""
+    """Unlink a file; no error when it does not exist."""
     with contextlib.suppress(FileNotFoundError):
         unlink(path)
 
@@ -150,7 +150,7 @@ def set_modified(path: str | Path, modified_ms: int) -> None:
 
 
 def raise_descriptor_limit() -> int:
-    """Lift the soft limit of open files to the hard one; the limit that holds now."""
+    """Raise the soft limit of open files to the hard one; return the limit that holds now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):

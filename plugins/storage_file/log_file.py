@@ -1,4 +1,4 @@
-"""An open segment file, and what can be asked of it without waiting for a device."""
+"""An open file of a log, and reads of it that do not wait for a device."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CANNOT_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class LogFile:
-    """A descriptor that lives exactly as long as somebody holds this object.
+    """A descriptor that is open exactly as long as this object is referenced.
 
-    Regions that were handed out hold it, so a file that is deleted or closed by its partition stays readable
-    until the last send of it is done.
+    Regions that were handed out reference it, so that a file which its partition deletes or closes stays
+    readable until the last send of it is done.
     """
 
     __slots__ = ("_close", "_flags", "fd", "path")
@@ -63,7 +63,7 @@ class LogFile:
         except OSError as error:
             if not self._flags or error.errno not in _CANNOT_NOWAIT:
                 raise
-            # This file system cannot tell; memory file systems are of that kind and never wait.
+            # This file system does not support the flag; memory file systems do not, and never wait.
             self._flags = 0
             return disk.preadv(self.fd, [buffer], position, 0)
 
@@ -77,7 +77,7 @@ class LogFile:
         return filled
 
     def read_exactly(self, position: int, size: int) -> bytes:
-        """Blocking: `size` bytes from `position` on.
+        """Blocking: return `size` bytes from `position` on.
 
         Raises:
             OSError: the file ends before.
@@ -88,7 +88,7 @@ class LogFile:
         return content
 
     def resident(self, position: int, size: int) -> bool:
-        """Whether these bytes seem to be in memory; a sample of them is looked at, nothing is waited for."""
+        """Return whether these bytes seem to be in memory; a sample of them is probed without waiting."""
         if not self._flags:
             return True
         last = position + size - 1
@@ -102,7 +102,7 @@ class LogFile:
         return True
 
     def prefetch(self, position: int, size: int) -> None:
-        """Blocking: bring these bytes into memory."""
+        """Blocking: read these bytes into the page cache."""
         buffer = bytearray(min(size, PREFETCH_CHUNK_BYTES))
         end = position + size
         while position < end:

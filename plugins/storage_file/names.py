@@ -1,17 +1,15 @@
 """Names of files and directories, as Apache Kafka spells them.
 
-    <topic>-<partition>/                    one partition
-        00000000000000000000.log            a segment: 20 digits of its base offset
-        00000000000000000000.index          its offset index
-        00000000000000000000.timeindex      its time index
-        00000000000000000000.txnindex       its aborted transactions, if there are any
-        00000000000000000000.log.deleted    a file that waits for its removal
-        00000000000000000000.log.….next.deleted     a file of the next segment, see `segments/creation.py`
-    <topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
-    <topic>-<partition>.<32 hex digits>-stray/      a partition of no topic, for an admin to look at
-    <topic>-<partition>.<32 hex digits>-future/     a copy that is to replace the partition elsewhere
-
-Source: seed 002, "On-disk directory layout of a partition"; seed 001, "Two-phase deletion".
+<topic>-<partition>/                    one partition
+    00000000000000000000.log            a segment: 20 digits of its base offset
+    00000000000000000000.index          its offset index
+    00000000000000000000.timeindex      its time index
+    00000000000000000000.txnindex       its aborted transactions, if there are any
+    00000000000000000000.log.deleted    a file that waits for its removal
+    00000000000000000000.log.….next.deleted     a file of the next segment, see `segments/creation.py`
+<topic>-<partition>.<32 hex digits>-delete/     a partition that waits for its removal
+<topic>-<partition>.<32 hex digits>-stray/      a partition of no topic
+<topic>-<partition>.<32 hex digits>-future/     a future replica (KIP-113)
 """
 
 from __future__ import annotations
@@ -42,12 +40,12 @@ _MAX_NAME_BYTES = 255
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """The name of one of a segment's files."""
+    """Return the name of one of a segment's files."""
     return f"{base_offset:020d}{suffix}"
 
 
 def base_offset_of(name: str) -> int | None:
-    """The base offset in the name of a segment's file, None when it is no such name."""
+    """Return the base offset in the name of a segment's file, None for other names."""
     digits = name[:_OFFSET_DIGITS]
     return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
 
@@ -58,12 +56,12 @@ def is_side_file(name: str) -> bool:
 
 
 def partition_directory(topic_partition: TopicPartition) -> str:
-    """The name of a partition's directory."""
+    """Return the name of a partition's directory."""
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition that a directory belongs to, None when it is none or waits for its removal."""
+    """Return the partition of a directory by its name, None when it is none or waits for its removal."""
     topic, dash, number = name.rpartition("-")
     if not (topic and dash and number.isascii() and number.isdigit()):
         return None
@@ -71,12 +69,12 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def delete_directory(topic_partition: TopicPartition) -> str:
-    """A fresh name for a partition's directory that is to go; the topic is cut when it would be too long."""
+    """Return a new name for a directory that is to be deleted; the topic is cut when it would be too long."""
     return _marked(topic_partition, DELETE_MARK)
 
 
 def stray_directory(topic_partition: TopicPartition) -> str:
-    """A fresh name for a partition's directory that is of no topic; cut as that of one that is to go."""
+    """Return a new name for a directory that belongs to no topic; the topic is cut as for a deletion."""
     return _marked(topic_partition, STRAY_MARK)
 
 
@@ -86,7 +84,7 @@ def _marked(topic_partition: TopicPartition, mark: str) -> str:
 
 
 def future_directory(topic_partition: TopicPartition) -> str:
-    """A fresh name for the copy of a partition that is to replace it.
+    """Return a new name for the directory of a future replica.
 
     Raises:
         InvalidTopic: the topic's name is too long to be read back from it.
@@ -98,7 +96,7 @@ def future_directory(topic_partition: TopicPartition) -> str:
 
 
 def parse_future_directory(name: str) -> TopicPartition | None:
-    """The partition whose copy a directory is, None when it is none."""
+    """Return the partition of a future replica by its directory's name, None for other names."""
     if not name.endswith(FUTURE_MARK):
         return None
     partition, dot, _ = name.removesuffix(FUTURE_MARK).rpartition(".")

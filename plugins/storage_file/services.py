@@ -1,4 +1,4 @@
-"""What the partitions of one storage share."""
+"""What the logs of one log directory are given by their storage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 class Services(NamedTuple):
     """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
 
-    `delete_later(paths, delay_ms)` removes files or whole directories after a while; any thread may call it.
-    `release_idle` closes what was not used lately, for when a descriptor reaches `descriptor_budget`; called
-    off the event loop, it is done there soon.
-    `index_formats` are those that a topic may have. `progress` is told how far opening is.
-    Of the partition's log directory: `write_recovery_points()` blocks until those of its partitions are
-    written down, where they have changed; `disk_failed(error)` tells that the disk refused what it must not
-    refuse, and may be called by any thread.
+    `delete_later(paths, delay_ms)` removes files or whole directories after a delay; any thread may call it.
+    `release_idle` closes files that were not used lately, for when a descriptor reaches `descriptor_budget`;
+    called off the event loop, it is done there soon. `index_formats` are those that a topic may have,
+    `progress` shows how far opening is. `write_recovery_points()` blocks until the checkpoint of the log
+    directory has the recovery points of its partitions. `disk_failed(error)` reports that the disk refused an
+    operation; any thread may call it.
     """
 
     now_ms: Callable[[], int]

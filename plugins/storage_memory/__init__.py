@@ -1,4 +1,4 @@
-"""Storage in memory: for tests and throw-away brokers; everything is gone when the process ends."""
+"""Storage in memory, for tests and short-lived brokers; nothing survives the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_storage_backends() -> Iterable[StorageBackend]:
-    """The backend `memory`."""
+    """Offer the backend `memory`."""
     from tidelog.plugins.storage_memory.backend import MemoryBackend
 
     return (MemoryBackend(),)

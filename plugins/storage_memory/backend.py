@@ -6,13 +6,13 @@ from tidelog.kernel.seams.storage import Storage, StorageContext
 
 
 class MemoryBackend:
-    """Logs in the memory of this process; each storage that it creates begins empty."""
+    """Logs in the memory of this process; each storage that it creates is empty."""
 
     name = "memory"
     durable = False
 
     def create(self, context: StorageContext) -> Storage:
-        """A storage that is not open yet."""
+        """Return a storage that is not open yet."""
         from tidelog.plugins.storage_memory.storage import MemoryStorage
 
         return MemoryStorage(context)

@@ -35,7 +35,7 @@ class _Batch(NamedTuple):
 
 
 class _Segment:
-    """Batches in order; like a file's segment it has a fixed first offset and ends by its successor."""
+    """Batches in order; like a segment in files it has a fixed base offset."""
 
     __slots__ = ("aborted", "base_offset", "batches", "max_timestamp", "modified_ms", "next_offset", "size")
 
@@ -64,7 +64,7 @@ class _Segment:
 
 
 class MemorySegmentDraft:
-    """`SegmentDraft` in memory; `stale` says why it cannot be used any more."""
+    """`SegmentDraft` in memory; `stale` is the reason why it cannot be used any more, empty if it can."""
 
     def __init__(self, base_offset: int, now_ms: int) -> None:
         self.segment = _Segment(base_offset, now_ms)
@@ -78,21 +78,21 @@ class MemorySegmentDraft:
 
     @property
     def base_offset(self) -> int:
-        """See `SegmentDraft.base_offset`."""
+        """Where it begins."""
         return self.segment.base_offset
 
     @property
     def next_offset(self) -> int:
-        """See `SegmentDraft.next_offset`."""
+        """The offset behind its last batch, `base_offset` without one."""
         return self.segment.next_offset
 
     @property
     def size_bytes(self) -> int:
-        """See `SegmentDraft.size_bytes`."""
+        """Bytes of its batches."""
         return self.segment.size
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """See `SegmentDraft.append`."""
+        """Add a batch."""
         self.check()
         if base_offset < self.segment.next_offset:
             raise ValueError(
@@ -103,17 +103,17 @@ class MemorySegmentDraft:
         )
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """See `SegmentDraft.add_aborted`."""
+        """Add an aborted transaction whose marker is in this segment."""
         self.check()
         self.segment.aborted.append(aborted)
 
     def discard(self) -> None:
-        """See `SegmentDraft.discard`."""
+        """Make the draft stale."""
         self.stale = self.stale or "it was discarded"
 
 
 class MemoryPartitionStore:
-    """See `PartitionStore` for what each method promises; nothing here blocks."""
+    """`PartitionStore` in memory; nothing here blocks."""
 
     def __init__(self, config: TopicConfig, now_ms: Callable[[], int]) -> None:
         """An empty log."""
@@ -142,16 +142,16 @@ class MemoryPartitionStore:
 
     @property
     def durable_offset(self) -> int:
-        """See `PartitionStore.durable_offset`; flushing would add nothing."""
+        """The log end offset: flushing would add nothing."""
         return self.log_end_offset
 
     @property
     def aborted_known_until(self) -> int:
-        """See `PartitionStore.aborted_known_until`."""
+        """The log end offset: the transaction index is always complete."""
         return self.log_end_offset
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
-        """See `PartitionStore.append`."""
+        """Append one batch; return whether a segment was rolled."""
         size, limit = len(batch), self._segment_bytes
         active = self._segments[-1]
         if size > limit:
@@ -169,7 +169,7 @@ class MemoryPartitionStore:
         return rolled
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """See `PartitionStore.read`; never raises `WouldBlock`."""
+        """Return batches from the one that holds `offset` on; never raises `WouldBlock`."""
         del wait
         regions: list[bytes | memoryview] = []
         size = end_offset = 0
@@ -195,7 +195,7 @@ class MemoryPartitionStore:
                 yield batches[index]
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """See `PartitionStore.add_aborted`."""
+        """Add an aborted transaction, whose marker was appended, unless it is known."""
         segments = self._segments
         index = max(bisect_right(segments, aborted.last_offset, key=_base_offset) - 1, 0)
         entries = segments[index].aborted
@@ -205,7 +205,7 @@ class MemoryPartitionStore:
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """See `PartitionStore.aborted_transactions`; never raises `WouldBlock`."""
+        """Return the aborted transactions that overlap `[from_offset, to_offset)`."""
         del wait
         found: list[AbortedTransaction] = []
         for segment in self._segments:
@@ -218,25 +218,25 @@ class MemoryPartitionStore:
         return found
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """See `PartitionStore.batch_at_timestamp`."""
+        """Return the first batch whose max timestamp is at least `timestamp_ms`."""
         for segment in self._segments:
             if segment.max_timestamp >= timestamp_ms:
                 return next(batch.data for batch in segment.batches if batch.max_timestamp >= timestamp_ms)
         return None
 
     def batch_of_max_timestamp(self) -> bytes | None:
-        """See `PartitionStore.batch_of_max_timestamp`."""
+        """Return the first batch with the largest timestamp of all."""
         batches = (batch for segment in self._segments for batch in segment.batches)
         found = max(batches, key=attrgetter("max_timestamp"), default=None)
         return None if found is None else found.data
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """See `PartitionStore.headers`."""
+        """Iterate over the headers of the batches from the one that holds `from_offset` on."""
         for batch in self._batches_from(from_offset):
             yield parse_header(batch.data)
 
     def segments(self) -> Sequence[SegmentView]:
-        """See `PartitionStore.segments`."""
+        """Return what policies may know of each segment, oldest first."""
         return [
             SegmentView(
                 segment.base_offset,
@@ -249,11 +249,11 @@ class MemoryPartitionStore:
         ]
 
     def configure(self, config: TopicConfig) -> None:
-        """See `PartitionStore.configure`."""
+        """Use another configuration of the topic from the next append on."""
         self._segment_bytes, self._segment_ms = config[SEGMENT_BYTES], config[SEGMENT_MS]
 
     def truncate_to(self, offset: int) -> None:
-        """See `PartitionStore.truncate_to`."""
+        """Drop the batch that holds `offset` and all later ones."""
         segments = self._segments
         if offset >= self.log_end_offset:
             return
@@ -266,18 +266,18 @@ class MemoryPartitionStore:
         self._log_start = min(self._log_start, self.log_end_offset)
 
     def raise_log_start(self, offset: int) -> None:
-        """See `PartitionStore.raise_log_start`."""
+        """Raise the log start offset to `offset`, if it is above."""
         self._log_start = max(self._log_start, offset)
 
     def delete_segments_before(self, offset: int) -> int:
-        """See `PartitionStore.delete_segments_before`."""
+        """Drop segments that lie wholly below `offset`, never the active one; return how many."""
         segments = self._segments
         count = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         self._segments = segments[count:]
         return count
 
     def draft_segment(self, base_offset: int) -> MemorySegmentDraft:
-        """See `PartitionStore.draft_segment`."""
+        """Begin to rewrite segments into one that begins at `base_offset`."""
         older = self._drafts.get(base_offset)
         if older is not None:
             older.stale = older.stale or "another draft was begun at its base offset"
@@ -285,7 +285,7 @@ class MemoryPartitionStore:
         return draft
 
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
-        """See `PartitionStore.replace_segments`."""
+        """Put drafts in the place of the segments with the base offsets `replaced`."""
         mine = self._usable(drafts)
         segments, wanted = self._segments, sorted(replaced)
         bases = [segment.base_offset for segment in segments[:-1]]
@@ -344,14 +344,14 @@ class MemoryPartitionStore:
         return self._side_files.get(name)
 
     def write_side_file(self, name: str, content: bytes) -> None:
-        """See `PartitionStore.write_side_file`."""
+        """Replace a file beside the log."""
         self._side_files[name] = content
 
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """See `PartitionStore.delete_side_file`."""
+        """Remove a file beside the log; no error when it is not there."""
         del durable
         self._side_files.pop(name, None)
 
     def close(self) -> None:
-        """See `PartitionStore.close`; nothing is kept."""
+        """Make all drafts stale."""
         self._end_drafts("the log was closed")

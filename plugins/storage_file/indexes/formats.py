@@ -1,4 +1,4 @@
-"""Which index format a partition has: as its topic says, among those that plugins offer."""
+"""The index formats that plugins offer, and which of them a topic uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class IndexFormats:
         self._by_name: dict[str, IndexFormat] = {SPARSE.name: SPARSE, **offered}
 
     def check(self, config: Config) -> None:
-        """Make sure of the format that topics have which name none.
+        """Check the default format of the broker.
 
         Raises:
             ConfigError: no plugin offers it.
@@ -34,7 +34,7 @@ class IndexFormats:
             raise ConfigError(f"{keys.LOG_INDEX_FORMAT} = {name!r}: {self._remedy()}")
 
     def check_topic(self, config: TopicConfig) -> None:
-        """Make sure of a new topic's format.
+        """Check the format of a new topic.
 
         Raises:
             InvalidTopicConfig: no plugin offers it.
@@ -44,7 +44,7 @@ class IndexFormats:
             raise InvalidTopicConfig(f"{keys.INDEX_FORMAT} = {name!r}: {self._remedy()}.")
 
     def of(self, config: TopicConfig, label: str) -> IndexFormat:
-        """A topic's format; one whose plugin is gone is told of and replaced, since indexes are made anew."""
+        """Return a topic's format, or `sparse` with a warning when its plugin is missing."""
         name = config[keys.INDEX_FORMAT]
         found = self._by_name.get(name)
         if found is None:
@@ -55,7 +55,7 @@ class IndexFormats:
         return found or SPARSE
 
     def foreign_suffixes(self, chosen: IndexFormat) -> frozenset[str]:
-        """The suffixes of files that a partition in the `chosen` format must not have."""
+        """Return the suffixes of files that a partition in the `chosen` format must not have."""
         return all_suffixes(self._by_name).difference(chosen.suffixes)
 
     def _remedy(self) -> str:

@@ -1,4 +1,4 @@
-"""What the two sparse indexes have in common: a file of equal entries, mapped into memory and searched.
+"""The common part of offset index and time index: a file of fixed-size entries, mapped and searched.
 
 The file of the active segment is extended to its full size with a hole and mapped. Page by page, zeros are
 written ahead of the entries: the disk then has room for them, so that storing an entry is one `pack_into`,
@@ -6,7 +6,7 @@ without a system call, which can neither meet a full disk (SIGBUS) nor make the 
 with zeros. Once a segment is no longer active its files are cut to their entries.
 
 Lookups search the last 8 KiB first: readers near the end of the log touch only the pages that appends keep
-warm. Sources: seed 002, "AbstractIndex: mmap, the warm-section search, and locking".
+warm. Kafka's name for it: `AbstractIndex`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WARM_BYTES = 8192
 PAGE_BYTES = mmap.PAGESIZE
 
 _publishing = threading.Lock()
-"""Held while a mapping is taken into use, never across a file operation; one for all is enough."""
+"""Held while a mapping is published, never across a file operation; one for all is enough."""
 
 _UNMAPPED = mmap.mmap(-1, 1)
 
@@ -74,7 +74,7 @@ class MappedIndex:
         self.max_entries = max_bytes // self.ENTRY.size
 
     def make_room(self) -> None:
-        """Make sure that one more entry can be stored.
+        """Reserve room for one more entry.
 
         Raises:
             OSError: the disk is full; the index is as before.
@@ -98,7 +98,7 @@ class MappedIndex:
         self.room = reserved // size
 
     def load(self) -> mmap.mmap:
-        """Blocking: map the entries and bring them into memory, so that lookups do not wait; the mapping.
+        """Blocking: map the entries, bring them into memory, and return the mapping.
 
         Raises:
             FileNotFoundError: the file is not there any more, or one of the same name has taken its place.
@@ -109,7 +109,7 @@ class MappedIndex:
             return mapped
         fd = disk.open_file(self.path, os.O_RDONLY)
         try:
-            # A page fault would hold all threads of the interpreter; this read holds none.
+            # A page fault would block all threads of the interpreter; this read blocks only one.
             if len(disk.read_up_to(fd, size, 0)) < size:
                 raise FileNotFoundError(errno.ENOENT, "it is shorter than its entries", self.path)
             if len(mapped) >= size:
@@ -124,11 +124,11 @@ class MappedIndex:
             # The writer's mapping, made meanwhile, reaches further than this one.
             if len(self._map) < size:
                 self._map = mapped
-        # Not what was taken into use: another thread may let go of that at any time.
+        # Not `_map`: another thread may release that at any time.
         return mapped
 
     def read_last(self) -> tuple[int, ...]:
-        """Blocking: the fields of the last entry; there has to be one."""
+        """Blocking: return the fields of the last entry; there has to be one."""
         at = (self.entries - 1) * self.ENTRY.size
         mapped = self._map
         if len(mapped) >= at + self.ENTRY.size:
@@ -143,7 +143,7 @@ class MappedIndex:
         return self.ENTRY.unpack(entry)
 
     def release(self) -> None:
-        """Let go of the mapping; it comes back when it is needed."""
+        """Release the mapping; the next use maps the file again."""
         self.room = 0
         self._map = _UNMAPPED
 
@@ -152,7 +152,7 @@ class MappedIndex:
         disk.close(disk.open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
 
     def trim(self) -> None:
-        """Cut the file to its entries and let go of the mapping.
+        """Truncate the file to its entries and release the mapping.
 
         Raises:
             FileNotFoundError: it is not there any more.
@@ -165,7 +165,7 @@ class MappedIndex:
         self.release()
 
     def _floor(self, target: int, entries: int, mapped: mmap.mmap, wait: bool) -> int:
-        """The slot of the last entry whose key is at most `target`, -1 when all are above it.
+        """Return the slot of the last entry whose key is at most `target`, -1 when all are above it.
 
         Raises:
             WouldBlock: the pages to look at are not in memory (never with `wait`).

@@ -4,7 +4,7 @@
          4  physicalPosition  int32   where that batch starts in the .log file
 
 8 bytes an entry, both fields growing; one entry every `index.interval.bytes` of log.
-Source: seed 002, "OffsetIndex, relative offset → physical position".
+Source: Kafka's class of this name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class OffsetIndex(MappedIndex):
     __slots__ = ()
 
     def append(self, offset: int, position: int) -> None:
-        """Store an entry for which `make_room` has made room."""
+        """Store an entry for which `make_room` has reserved room."""
         entries = self.entries
         _pack_into(self._map, entries * 8, offset - self.base_offset, position)
         self.entries = entries + 1
 
     def floor_position(self, offset: int, wait: bool) -> int:
-        """Position of a batch at or before the one that holds `offset`: where to start looking.
+        """Return the position of a batch at or before the one that holds `offset`.
 
         Raises:
             WouldBlock: the index is not in memory (never with `wait`).
@@ -50,9 +50,9 @@ class OffsetIndex(MappedIndex):
         return 0 if slot < 0 else _unpack_from(mapped, slot * 8)[1]
 
     def offset_behind(self, position: int, offset: int) -> int:
-        """An offset above those of all batches that start before `position`, one of which holds `offset`.
+        """Return an offset above all batches that start before `position`, one of which holds `offset`.
 
-        0 when no entry tells, or the index is not in memory.
+        0 when no entry shows one, or when the index is not in memory.
         """
         low, high = 0, self.entries
         mapped = self._map
@@ -66,18 +66,18 @@ class OffsetIndex(MappedIndex):
             else:
                 high = middle
         bound = self.base_offset + _unpack_from(mapped, low * 8)[0] if low < entries else 0
-        # Anything else leads astray.
+        # Anything else cannot be right.
         return bound if bound > offset else 0
 
     def last_entry(self) -> tuple[int, int]:
-        """Blocking: offset and position of the last entry, (base offset - 1, 0) without one."""
+        """Blocking: return offset and position of the last entry, (base offset - 1, 0) without one."""
         if not self.entries:
             return self.base_offset - 1, 0
         relative, position = self.read_last()
         return self.base_offset + relative, position
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of `offset` and of later ones; the file is cut when the segment closes."""
+        """Drop the entries of `offset` and later ones; the file is truncated when the segment closes."""
         if self.entries:
             last_kept = offset - 1 - self.base_offset
             self.entries = (

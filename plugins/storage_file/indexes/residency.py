@@ -1,8 +1,7 @@
-"""Whether the pages of a mapped file are in memory, so that looking at them waits for no device.
+"""Whether the pages of a mapped file are in memory, so that a lookup does not wait for a device.
 
-A page fault on a mapping cannot be refused the way `preadv2` with `RWF_NOWAIT` refuses, and holds the whole
-interpreter while it waits. `mincore` tells beforehand; where the system has no such call everything counts as
-being in memory.
+A page fault on a mapping cannot be refused the way `preadv2` with `RWF_NOWAIT` refuses, and blocks the whole
+interpreter. `mincore` shows it beforehand; where the system has no such call all pages count as resident.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ if _mincore is not None:
 
 
 _addresses: WeakKeyDictionary[mmap.mmap, int] = WeakKeyDictionary()
-"""Where mappings are; to ask each time would take longer than all the rest."""
+"""Addresses of mappings; to determine one each time would take longer than all the rest."""
 
 
 def is_resident(mapped: mmap.mmap, start: int, end: int) -> bool:
-    """Whether the pages of the bytes `[start, end)` of a mapping are in memory; any thread may ask."""
+    """Return whether the pages of the bytes `[start, end)` of a mapping are in memory; thread-safe."""
     if _mincore is None:
         return True
     address = _addresses.get(mapped) or _address_of(mapped)

@@ -1,6 +1,6 @@
 """The format `sparse`: Kafka's own `.index` and `.timeindex`, mapped into memory when they are needed.
 
-Source: seed 002, "Data structures: the index files, field by field".
+Their layouts are in `offset_index.py` and `time_index.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_S
 
 
 class SparseIndex:
-    """`SegmentIndex` in two files; see that for what each method promises."""
+    """`SegmentIndex` in two files."""
 
     __slots__ = ("_offsets", "_times")
 
@@ -29,12 +29,12 @@ class SparseIndex:
 
     @property
     def entries(self) -> int:
-        """See `SegmentIndex.entries`."""
+        """Number of positions that it has."""
         return self._offsets.entries
 
     @property
     def is_full(self) -> bool:
-        """See `SegmentIndex.is_full`."""
+        """Whether the segment has to roll before another entry."""
         return self._offsets.is_full or self._times.is_full
 
     @property
@@ -43,12 +43,12 @@ class SparseIndex:
         return self._offsets.path, self._times.path
 
     def resize(self, max_bytes: int) -> None:
-        """See `SegmentIndex.resize`."""
+        """Let each file take up to `max_bytes` from now on."""
         self._offsets.resize(max_bytes)
         self._times.resize(max_bytes)
 
     def make_room(self) -> None:
-        """See `SegmentIndex.make_room`."""
+        """Reserve room for one more entry in both files."""
         offsets, times = self._offsets, self._times
         if offsets.entries >= offsets.room:
             offsets.make_room()
@@ -56,7 +56,7 @@ class SparseIndex:
             times.make_room()
 
     def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
-        """See `SegmentIndex.append`."""
+        """Store an entry in both files; return whether one of them is full now."""
         offsets, times = self._offsets, self._times
         offsets.append(last_offset, position)
         if max_timestamp > times.last_timestamp:
@@ -64,49 +64,49 @@ class SparseIndex:
         return offsets.entries >= offsets.max_entries or times.entries >= times.max_entries - 1
 
     def floor_position(self, offset: int, wait: bool) -> int:
-        """See `SegmentIndex.floor_position`."""
+        """Return the position of a batch at or before the one that holds `offset`."""
         return self._offsets.floor_position(offset, wait)
 
     def offset_behind(self, position: int, offset: int) -> int:
-        """See `SegmentIndex.offset_behind`."""
+        """Return an offset above all batches that start before `position`, 0 when no entry shows one."""
         return self._offsets.offset_behind(position, offset)
 
     def floor_offset(self, timestamp_ms: int) -> int:
-        """See `SegmentIndex.floor_offset`."""
+        """Blocking: return an offset below which no batch has a larger timestamp than `timestamp_ms`."""
         return self._times.floor_offset(timestamp_ms)
 
     def last_position(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_position`."""
+        """Blocking: return last offset and position of the newest entry, (base offset - 1, 0) without one."""
         return self._offsets.last_entry()
 
     def last_timestamp(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_timestamp`."""
+        """Blocking: return the largest timestamp and its offset, (-1, base offset) without one."""
         return self._times.last_entry()
 
     def truncate_to(self, offset: int) -> None:
-        """See `SegmentIndex.truncate_to`; the files are cut when the segment closes."""
+        """Blocking: drop the entries of `offset` and later ones; closing truncates the files."""
         self._offsets.truncate_to(offset)
         self._times.truncate_to(offset)
 
     def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """See `SegmentIndex.close`: the last time entry takes its reserved slot, the files are trimmed."""
+        """Blocking: store the last time entry in its reserved slot, and trim the files."""
         if max_timestamp_offset >= 0:
             self._times.append_last(max_timestamp, max_timestamp_offset)
         self._offsets.trim()
         self._times.trim()
 
     def release(self) -> None:
-        """See `SegmentIndex.release`."""
+        """Release the mappings; the next use maps the files again."""
         self._offsets.release()
         self._times.release()
 
     def relocate(self, place: IndexPlace) -> None:
-        """See `SegmentIndex.relocate`."""
+        """Note that the files were renamed."""
         self._offsets.place = self._times.place = place
         self._offsets.base_offset = self._times.base_offset = place.base_offset
 
     def check(self, log_bytes: int) -> None:
-        """Blocking: look at the newest entries, which lead furthest.
+        """Blocking: validate the newest entries, which refer to the end of the log.
 
         Raises:
             IndexUnusable: they cannot belong to a log of that many bytes.
@@ -123,7 +123,7 @@ class SparseIndex:
 
 
 class SparseBuilder:
-    """`IndexBuilder`: both files are put together in memory and written at once."""
+    """`IndexBuilder` that collects both files in memory and writes them at once."""
 
     __slots__ = ("_max_bytes", "_offsets", "_place", "_times", "_written_timestamp")
 
@@ -135,13 +135,13 @@ class SparseBuilder:
         self._written_timestamp = NO_TIMESTAMP
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """See `IndexBuilder.add`."""
+        """Add an entry."""
         self._offsets += OffsetIndex.ENTRY.pack(last_offset - self._place.base_offset, position)
         if max_timestamp > self._written_timestamp:
             self._add_time(max_timestamp, max_timestamp_offset)
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SparseIndex:
-        """See `IndexBuilder.finish`."""
+        """Blocking: write both files; return the index, closed."""
         if max_timestamp > self._written_timestamp and max_timestamp_offset >= 0:
             self._add_time(max_timestamp, max_timestamp_offset)
         offsets = OffsetIndex(self._place, len(self._offsets) // OffsetIndex.ENTRY.size, self._max_bytes)
@@ -164,7 +164,7 @@ class SparseFormat:
     suffixes = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
     def create(self, place: IndexPlace, max_bytes: int) -> SparseIndex:
-        """See `IndexFormat.create`."""
+        """Blocking: return the empty index of a new segment."""
         offsets = OffsetIndex(place, 0, max_bytes)
         times = TimeIndex(place, 0, max_bytes, NO_TIMESTAMP)
         offsets.create()
@@ -172,7 +172,7 @@ class SparseFormat:
         return SparseIndex(offsets, times)
 
     def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SparseIndex:
-        """See `IndexFormat.open`; nothing stays open."""
+        """Blocking: return the index as `close` left it; nothing stays open."""
         index = SparseIndex(
             OffsetIndex(place, _entries_in(place, OffsetIndex), max_bytes),
             TimeIndex(place, _entries_in(place, TimeIndex), max_bytes, NO_TIMESTAMP),
@@ -181,7 +181,7 @@ class SparseFormat:
         return index
 
     def build(self, place: IndexPlace, max_bytes: int) -> SparseBuilder:
-        """See `IndexFormat.build`."""
+        """Begin to rebuild an index."""
         return SparseBuilder(place, max_bytes)
 
 

@@ -6,7 +6,7 @@
 12 bytes an entry, both fields growing. An entry (T, O) says: T is the largest timestamp at or before O, and O
 is the last offset of the batch that brought it. The last slot is kept for the segment's largest timestamp,
 which is written when the segment rolls or closes.
-Source: seed 002, "TimeIndex, max timestamp → relative offset (KIP-33)".
+Source: KIP-33.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TimeIndex(MappedIndex):
         return self.entries >= self.max_entries - 1
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Store an entry for which `make_room` has made room; one with no larger timestamp is passed over."""
+        """Store an entry for which `make_room` has reserved room, if its timestamp is the largest."""
         if timestamp > self.last_timestamp:
             entries = self.entries
             _pack_into(self._map, entries * 12, timestamp, offset - self.base_offset)
@@ -70,7 +70,7 @@ class TimeIndex(MappedIndex):
             self.entries += 1
 
     def floor_offset(self, timestamp: int) -> int:
-        """Blocking: an offset at or before which no batch has a larger timestamp than `timestamp`."""
+        """Blocking: return an offset up to which no batch has a larger timestamp than `timestamp`."""
         entries = self.entries
         if not entries:
             return self.base_offset
@@ -79,7 +79,7 @@ class TimeIndex(MappedIndex):
         return self.base_offset if slot < 0 else self.base_offset + _unpack_from(mapped, slot * 12)[1]
 
     def truncate_to(self, offset: int) -> None:
-        """Blocking: drop the entries of `offset` and later ones; the file is cut when the segment closes."""
+        """Blocking: drop the entries of `offset` and later ones; closing the segment truncates the file."""
         entries = self.entries
         if not entries:
             return
@@ -90,7 +90,7 @@ class TimeIndex(MappedIndex):
         self.entries = entries
 
     def last_entry(self) -> tuple[int, int]:
-        """Blocking: timestamp and offset of the last entry, (-1, base offset) without one."""
+        """Blocking: return timestamp and offset of the last entry, (-1, base offset) without one."""
         if not self.entries:
             return NO_TIMESTAMP, self.base_offset
         timestamp, relative = self.read_last()

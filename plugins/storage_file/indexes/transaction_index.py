@@ -7,7 +7,7 @@
         26  lastStableOffset  int64   when the marker had been written
 
 34 bytes an entry. There is no file as long as nothing was aborted, and nothing of it is kept in memory but
-the number of entries and the last marker. Source: seed 002, "TransactionIndex, aborted transactions".
+the number of entries and the last marker. Source: KIP-98.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _LAST_OFFSET_AT = 18
 
 
 class CorruptTransactionIndex(StorageError):
-    """The file is not what was written; the kernel finds the transactions in the log again."""
+    """The file is corrupt; the kernel finds the transactions in the log again."""
 
 
 class TransactionIndex:
     """`.txnindex` of one segment. One thread adds entries, any thread looks them up.
 
-    `durable` tells whether all entries are on disk for good.
+    `durable`: all entries are on disk for good.
     """
 
     __slots__ = ("_entries", "durable", "last_offset", "place")
@@ -79,7 +79,7 @@ class TransactionIndex:
         self.last_offset = last_offset if content else NO_OFFSET
 
     def append(self, aborted: AbortedTransaction) -> bool:
-        """Add an entry unless it is known; whether the file was created for it.
+        """Add an entry unless it is known; return whether the file was created for it.
 
         Raises:
             OSError: the disk refused; the index is as before.
@@ -111,7 +111,7 @@ class TransactionIndex:
     def search(
         self, from_offset: int, to_offset: int, found: list[AbortedTransaction], *, wait: bool
     ) -> bool:
-        """Add what overlaps `[from_offset, to_offset)` to `found`; whether later segments may have more.
+        """Add what overlaps `[from_offset, to_offset)` to `found`; return whether to search later segments.
 
         Raises:
             WouldBlock: not all of it is in memory (never with `wait`); `found` may have some of the entries.
@@ -138,7 +138,7 @@ class TransactionIndex:
         self.durable = False
 
     def discard(self) -> None:
-        """Forget all entries and remove the file."""
+        """Drop all entries and remove the file."""
         disk.remove_if_there(self.path)
         self._entries = 0
         self.last_offset = NO_OFFSET
@@ -156,7 +156,7 @@ class TransactionIndex:
             slot += available
 
     def _first_not_below(self, file: LogFile, offset: int, wait: bool) -> int:
-        """The slot of the first entry whose marker is at `offset` or behind it."""
+        """Return the slot of the first entry whose marker is at `offset` or behind it."""
         low, high = 0, self._entries
         while low < high:
             middle = (low + high) // 2

@@ -1,7 +1,7 @@
-"""What of a partition is on disk for good, and how more of it gets there.
+"""What of a log is on disk for good, and flushes.
 
-Sources: seed 002, "Offset boundaries: LSO, LEO, HW, recovery point"; the fault matrix: after a failed flush
-nothing may be taken for durable, since the system drops what it could not write and calls it clean.
+After a failed flush nothing counts as durable any more, since the system drops what it could not write and
+marks it clean. Kafka's name for the offset: recovery point.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Durability:
     def __init__(self, durable_offset: int, *, names_durable: bool) -> None:
         """Everything below `durable_offset` is on disk, and with `names_durable` the names of all files are.
 
-        They are not in a new partition, nor, for all one knows, after a process was killed that made some.
+        They are not in a new partition, and may not be after a process was killed that created some.
         """
         self._durable_offset = durable_offset
         self._flushing = threading.Lock()
@@ -44,11 +44,11 @@ class Durability:
 
     @property
     def offset(self) -> int:
-        """Everything below is on disk."""
+        """The offset below which everything is on disk."""
         return self._durable_offset
 
     def recovery_point(self, segments: Sequence[Segment]) -> int:
-        """The offset from which the log has to be checked after a crash.
+        """Return the offset from which the log has to be checked after a crash.
 
         A segment whose trimmed indexes may not be on disk is checked whole, however durable its log is.
         """
@@ -58,7 +58,7 @@ class Durability:
         return self._durable_offset
 
     def check(self) -> None:
-        """Refuse to go on after a failed flush.
+        """Refuse to continue after a failed flush.
 
         Raises:
             OSError: a flush failed since the partition was opened.
@@ -67,7 +67,7 @@ class Durability:
             raise OSError(errno.EIO, f"an earlier flush failed: {self._failure}")
 
     def fail(self, error: OSError) -> None:
-        """Call nothing durable from now on: the disk is gone."""
+        """Count nothing as durable from now on: the disk failed."""
         self._failure = self._failure or error
 
     def parent_changed(self) -> None:
@@ -80,7 +80,7 @@ class Durability:
 
     @contextlib.contextmanager
     def cutting(self, offset: int) -> Generator[None]:
-        """Keep flushes away while the log is cut; nothing from `offset` on counts as durable any more."""
+        """Hold off flushes while the log is truncated; the durable offset is at most `offset`."""
         with self._flushing:
             self._durable_offset = min(self._durable_offset, offset)
             yield
@@ -95,18 +95,18 @@ class Durability:
 
     @property
     def is_retired(self) -> bool:
-        """Whether the partition was deleted."""
+        """Whether `retire` was called."""
         return self._retired
 
     def retire(self) -> None:
-        """Forget about durability: the partition was deleted, and flushes that still come do nothing."""
+        """Make flushes do nothing from now on, since the partition was deleted or moved."""
         self._retired = True
 
     def flush(self, choose: Callable[[], Sequence[Segment]], directory: str, *, growing: bool) -> int:
-        """Blocking: make segments durable, which have to be the log's oldest; the offset up to which it is.
+        """Blocking: make segments durable, which have to be the log's oldest; return the durable offset.
 
-        `choose` gives them, while nobody cuts the log. `growing`: the last of them is appended to meanwhile,
-        so its indexes are not complete yet.
+        `choose` returns them, called while the log is not truncated. `growing`: the last one takes appends
+        meanwhile, so its indexes are not complete yet.
 
         Raises:
             OSError: the disk refused, now or at an earlier flush.
@@ -133,7 +133,7 @@ class Durability:
 
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
         if self._parent_changed:
-            # Before any record: a log must not survive without telling whose it is.
+            # Before any record: a log must not survive without the id of its topic.
             with contextlib.suppress(FileNotFoundError):
                 self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)
         for segment in segments:
@@ -157,7 +157,7 @@ class Durability:
             self._parent_changed = False
 
     def _sync_aborted(self, segment: Segment) -> None:
-        # Before, so that an entry which is added meanwhile is not taken for durable.
+        # Before, so that an entry which is added meanwhile does not count as durable.
         segment.aborted.durable = True
         try:
             self._sync_path(segment.aborted.path, disk.fsync)
@@ -166,12 +166,12 @@ class Durability:
             raise
 
     def _sync_names(self, directory: str) -> None:
-        # Before, so that a file which is created meanwhile is not taken for durable.
+        # Before, so that a file which is created meanwhile does not count as durable.
         self._directory_changed = False
         try:
             self._sync_path(directory, disk.fsync)
         except OSError:
-            # Above all when the directory was renamed meanwhile: the next flush finds it.
+            # Typically the directory was renamed meanwhile: the next flush finds it.
             self._directory_changed = True
             raise
 
@@ -193,6 +193,6 @@ class Durability:
         try:
             sync(fd)
         except OSError as error:
-            # Not so when a file could not even be opened: then nothing was lost, and the next flush may do.
+            # Not when a file could not even be opened: then nothing was lost, and the next flush may succeed.
             self._failure = error
             raise

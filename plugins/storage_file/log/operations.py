@@ -1,9 +1,9 @@
 """What may be done to the segments of a log while something else is being done to them: one table.
 
 `RULES` has a row for each operation that is under way and a column for each one that begins. A pair that is
-not in the table cannot happen; whoever tries it has a programming error. Anything else that changes or
+not in the table cannot happen; an attempt is a programming error. Anything else that changes or
 rewrites segments gets a row and a column of its own here; nothing else excludes operations from each other.
-Source: seed 001, "The cleaner's per-partition state machine" (who aborts a cleaning); KIP-113.
+Sources: Kafka's `LogCleanerManager` (what aborts a cleaning), KIP-113.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Rule(enum.Enum):
     """What follows when an operation begins while another one is under way."""
 
     TOGETHER = "together"
-    """Both go on; neither has to know."""
+    """Both continue independently."""
     WAITS = "waits"
     """The one that begins waits for the end of the other."""
     REFUSED = "refused"
@@ -50,7 +50,7 @@ class Rule(enum.Enum):
     ABORTS = "aborts it"
     """The one under way is aborted: nothing of it will count."""
     INFORMS = "informs it"
-    """The one under way is told what the other has done, and follows."""
+    """The one under way is notified of what the other has done, and follows."""
 
 
 _DRAFT, _REPLACE, _DELETE, _TRUNCATE = (
@@ -178,11 +178,11 @@ class Operations:
 
     @property
     def under_way(self) -> list[Operation]:
-        """What is being done now."""
+        """The operations under way now."""
         return [begun.operation for begun in self._under_way]
 
     def begin(self, operation: Operation, informed: Callable[[Change], None] | None = None) -> UnderWay:
-        """Blocking where the table has `Rule.WAITS`: begin an operation, which goes on until `end`.
+        """Blocking where the table has `Rule.WAITS`: begin an operation, which lasts until `end`.
 
         Raises:
             LogBusy: an operation under way does not let it begin.
@@ -199,7 +199,7 @@ class Operations:
 
         Raises:
             OperationAborted: it was aborted.
-            LogBusy, KeyError: as for `begin`; it goes on as what it was.
+            LogBusy, KeyError: as for `begin`; it stays what it was.
         """
         with _TURN:
             self._wait_and_abort(operation, begun)
@@ -207,13 +207,13 @@ class Operations:
             _TURN.notify_all()
 
     def end(self, begun: UnderWay) -> None:
-        """Let those begin that wait for its end; no error when it was aborted or has ended."""
+        """End an operation, and let begin what waits for that; no error when it was aborted or has ended."""
         with _TURN:
             self._remove(begun)
 
     @contextlib.contextmanager
     def during(self, operation: Operation) -> Generator[UnderWay]:
-        """An operation that goes on until the block ends; blocks and raises as `begin`."""
+        """Run a block as an operation; blocks and raises as `begin`."""
         begun = self.begin(operation)
         try:
             yield begun

@@ -1,7 +1,7 @@
-"""Replacing some segments of an open partition by drafts.
+"""The replacement of some segments of an open log by drafts.
 
-What happens on the disk, and in which order, is in `segments/swap_files.py`. In memory the new segments take
-the place of the old ones once it is decided; readers that hold regions of the old ones are not disturbed.
+The order of operations on the disk is in `segments/swap_files.py`. In memory the new segments replace the old
+ones once it is decided; readers that hold regions of the old ones are not disturbed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Replacement:
             raise
 
     def complete(self, retire: Callable[[Segment], None]) -> None:
-        """Blocking: let the new segments be seen, `retire` the old ones, give the new ones their names.
+        """Blocking: publish the new segments, `retire` the old ones, give the new ones their names.
 
         Raises:
             OSError: the disk refused; the next start completes it.

@@ -1,7 +1,7 @@
 """Files beside a partition's segments: producer snapshots and the leader-epoch checkpoint.
 
-Their content is the kernel's; here they are only kept, atomically and durably. The names are read once when
-the partition is opened, so that looking for a file which is not there costs nothing.
+The kernel knows their content; here they are only stored, atomically and durably. The names are read once
+when the partition is opened, so that a lookup of a file which is not there costs nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class SideFiles:
     __slots__ = ("_names", "_writing", "directory")
 
     def __init__(self, directory: str, names: Iterable[str]) -> None:
-        """`names` are the side files that are there."""
+        """`names` are the existing side files."""
         self.directory = directory
         self._names = set(names)
         self._writing = threading.Lock()
 
     def names(self) -> Sequence[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return sorted(self._names)
 
     def read(self, name: str) -> bytes | None:
-        """The content, None when there is no such file."""
+        """Return the content, None when there is no such file."""
         return disk.read_file(f"{self.directory}/{name}") if name in self._names else None
 
     def write(self, name: str, content: bytes) -> None:

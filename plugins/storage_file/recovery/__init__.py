@@ -1,1 +1,1 @@
-"""Opening partitions: what a clean stop left is taken over, what a crash left is checked."""
+"""Opening of partitions: after a clean stop as they are, after a crash with recovery."""

@@ -1,6 +1,6 @@
-"""Opening a partition's segments: as they are after a clean stop, recovered after any other.
+"""Opening of a log's segments: as they are after a clean stop, recovered after any other.
 
-Source: seed 002, "Crash recovery & startup: LogLoader".
+Source: Kafka's class `LogLoader`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class LoadedSegments:
     changed: bool = False
     aborted_known_until: int | None = None
 
-    def forget_aborted(self, segment: Segment) -> None:
-        """Let the kernel find what was aborted in a segment, and in all behind it, in the log again."""
+    def discard_aborted(self, segment: Segment) -> None:
+        """Have the kernel find the aborted transactions of a segment, and of later ones, in the log again."""
         segment.aborted.discard()
         segment.indexes_durable = False
         if self.aborted_known_until is None:
@@ -50,7 +50,7 @@ class LoadedSegments:
 class LogLoader:
     """Opens the segments of one partition; `label` names it in the log.
 
-    `remaining` is told how many segments are still to be opened, before each of them.
+    `remaining(count)` is called before each of them with the number of segments that are still to be opened.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LogLoader:
         return self._loaded
 
     def _open(self, base: int, following: int | None) -> bool:
-        """Open a segment whose log is good; False when it has to be recovered."""
+        """Open a segment whose log is valid; return False when it has to be recovered."""
         place = IndexPlace(self._directory, base)
         if not self._settings.index_format.suffixes:
             return self._open_without_files(place, following)
@@ -97,26 +97,26 @@ class LogLoader:
         try:
             index = self._settings.index_format.open(place, self._settings.index_bytes, status.st_size)
         except IndexUnusable as error:
-            _log.warning("%s: %s; it is made anew", self._label, error)
+            _log.warning("%s: %s; it is rebuilt", self._label, error)
             return False
         segment = self._settings.segment(place, index)
         self._take_status(segment, status)
         segment.size = status.st_size
         try:
-            _learn_ends(segment, following)
+            _load_ends(segment, following)
             _check_empty_index(segment)
         except EmptyIndexError as error:
             _log.info("%s: %s; it is rebuilt from the log", self._label, error)
             return False
         except CorruptBatch as error:
-            _log.warning("%s: %s; its segment is checked and its index is made anew", self._label, error)
+            _log.warning("%s: %s; its segment is checked and its index is rebuilt", self._label, error)
             return False
         finally:
             segment.sleep()
         return self._take_over(segment)
 
     def _open_without_files(self, place: IndexPlace, following: int | None) -> bool:
-        """As `_open`, for a format that keeps nothing on disk: all headers are read."""
+        """As `_open`, for a format without files: all headers are read."""
         path = place.path(LOG_SUFFIX)
         status = disk.stat(path)
         builder = self._settings.builder(place)
@@ -134,7 +134,7 @@ class LogLoader:
         return builder.overflow_offset is None and self._take_over(segment)
 
     def _take_over(self, segment: Segment) -> bool:
-        """Add a segment that was opened, unless it has to be split."""
+        """Add a segment that was opened; return False when it has to be split."""
         if segment.next_offset - 1 > segment.offset_limit and _overflows(segment):
             return False
         self._load_aborted(segment)
@@ -150,18 +150,18 @@ class LogLoader:
         if segment_file(segment.base_offset, TXN_INDEX_SUFFIX) not in self._files.names:
             return
         if loaded.aborted_known_until is not None:
-            loaded.forget_aborted(segment)
+            loaded.discard_aborted(segment)
             return
         try:
             segment.aborted.load(segment.next_offset)
         except CorruptTransactionIndex as error:
-            _log.warning("%s: %s; it is made anew from the log", self._label, error)
-            loaded.forget_aborted(segment)
+            _log.warning("%s: %s; it is rebuilt from the log", self._label, error)
+            loaded.discard_aborted(segment)
 
     def _recover(self, base: int, following: int | None) -> int:
-        """Check a segment and make its index anew; the number of bytes that were cut off its end.
+        """Recover a segment and rebuild its index; return the number of bytes that were cut off its end.
 
-        One that reaches further than its indexes can tell is split.
+        One with offsets that do not fit into its indexes is split.
         """
         place = IndexPlace(self._directory, base)
         path = place.path(LOG_SUFFIX)
@@ -172,7 +172,8 @@ class LogLoader:
         cut = status.st_size - builder.size
         if cut:
             _log.warning(
-                "%s: cut %d bytes that are no intact batches off %s at byte %d; the log goes on at offset %d",
+                "%s: cut %d bytes that are no intact batches off %s at byte %d; the log continues at offset "
+                "%d",
                 self._label, cut, path, builder.size, builder.next_offset,
             )  # fmt: skip
             disk.ftruncate(log.fd, builder.size)
@@ -182,7 +183,7 @@ class LogLoader:
         segment = self._settings.segment(place, builder.finish_index())
         segment.adopt(builder)
         if has_markers:
-            self._loaded.forget_aborted(segment)
+            self._loaded.discard_aborted(segment)
         else:
             segment.aborted.discard()
         self._take_status(segment, status)
@@ -194,14 +195,14 @@ class LogLoader:
         bases = split_segment(place, log, size, self._settings.index_format.suffixes)
         new = [str(base) for base in bases if base != place.base_offset]
         _log.warning(
-            "%s: %s reaches beyond %d offsets, which its indexes cannot tell; it was split at %s",
+            "%s: %s reaches beyond %d offsets, which do not fit into its indexes; it was split at %s",
             self._label, log.path, MAX_RELATIVE_OFFSET, ", ".join(new),
         )  # fmt: skip
         for base, limit in zip(bases, [*bases[1:], following], strict=True):
             self._recover(base, limit)
 
     def _drop(self, bases: Sequence[int]) -> None:
-        """Remove the segments behind one that was cut: what they hold does not follow any more."""
+        """Remove the segments behind one that was truncated: their batches do not follow any more."""
         for base in bases:
             for name in sorted(self._files.names):
                 if name.startswith(segment_file(base, "")):
@@ -211,12 +212,12 @@ class LogLoader:
 
 
 def _floor(bases: Sequence[int], offset: int) -> int:
-    """Index of the last base offset that is at most `offset`, 0 without one."""
+    """Return the index of the last base offset that is at most `offset`, 0 without one."""
     return max((index for index, base in enumerate(bases) if base <= offset), default=0)
 
 
-def _learn_ends(segment: Segment, following: int | None) -> None:
-    """Learn end offset and largest timestamp; in the last segment, also when it began.
+def _load_ends(segment: Segment, following: int | None) -> None:
+    """Load end offset and largest timestamp; in the last segment, also the first timestamp.
 
     Raises:
         CorruptBatch: log and index do not agree.
@@ -230,7 +231,7 @@ def _learn_ends(segment: Segment, following: int | None) -> None:
 
 
 def _overflows(segment: Segment) -> bool:
-    """Whether a segment really has offsets that do not fit, not only a gap behind it."""
+    """Return whether a segment really has offsets that do not fit, not only a gap behind it."""
     _, start = segment.index.last_position()
     return any(
         header.last_offset > segment.offset_limit
@@ -239,7 +240,7 @@ def _overflows(segment: Segment) -> bool:
 
 
 class EmptyIndexError(CorruptBatch):
-    """An index without entries for a log that calls for some, which need not be a fault.
+    """An index without entries for a log that should have some, which need not be a fault.
 
     Apache Kafka writes an entry before an append, at most one for each, so that a segment that it compacted
     in one append has none.
@@ -247,7 +248,7 @@ class EmptyIndexError(CorruptBatch):
 
 
 def _check_empty_index(segment: Segment) -> None:
-    """Refuse an index without entries for a log that calls for some.
+    """Check that an index without entries belongs to a log that needs none.
 
     Raises:
         EmptyIndexError: it has to be rebuilt.

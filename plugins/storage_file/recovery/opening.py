@@ -1,4 +1,4 @@
-"""Opening one partition: its directory is checked to be the right topic's, its segments are loaded."""
+"""Opening of one partition: its directory is checked to belong to the topic, its segments are loaded."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Placement(NamedTuple):
 
     @property
     def recover_from(self) -> int | None:
-        """The offset from which the log has to be checked, None when it does not have to."""
+        """The offset from which the log has to be checked, None after a clean stop."""
         if not self.exists:
             return None
         return 0 if self.future else self.directory.recover_from(self.spec.topic_partition)
 
     @property
     def log_start(self) -> int:
-        """The log start offset that was written down, or that a new log begins with."""
+        """The log start offset of the checkpoint, or that of a new log."""
         if self.exists and not self.future:
             return self.directory.log_start(self.spec.topic_partition)
         return self.begin_at
@@ -76,7 +76,7 @@ def open_partition(
     """Blocking: open a partition whose directory is there, recovering it if need be.
 
     `registered`: the metadata log knew the topic when the storage was opened, so its files are expected.
-    `remaining` is told how many segments are left.
+    `remaining(count)` is called with the number of segments that are left.
 
     Raises:
         OSError: the disk refused.
@@ -96,9 +96,9 @@ def open_partition(
 
 
 def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, registered: bool) -> None:
-    """Make sure that a directory is that of the topic to open.
+    """Check that a directory belongs to the topic to open.
 
-    A directory that a crash left behind while its topic was being created holds no records: it is taken over.
+    One that a crash left while its topic was being created holds no records: it is used.
     """
     if PARTITION_METADATA not in files.names and registered:
         return
@@ -111,12 +111,12 @@ def _check_owner(placement: Placement, path: str, files: SegmentFiles, *, regist
     except ValueError as error:
         reason = f"its {PARTITION_METADATA} cannot be read: {error}"
         if registered:
-            _log.warning("%s: %s; it is written anew", path, reason)
+            _log.warning("%s: %s; it is written again", path, reason)
             files.names.discard(PARTITION_METADATA)
             return
     if any(holds_batches(f"{path}/{segment_file(base, LOG_SUFFIX)}") for base in files.base_offsets):
         raise StorageError(f"{path} cannot be used: {reason}. Move it away; it holds data")
-    _log.warning("%s is taken over, it holds no data: %s", path, reason)
+    _log.warning("%s is used, it holds no data: %s", path, reason)
     files.names.discard(PARTITION_METADATA)
 
 
@@ -159,7 +159,7 @@ def _load(
 def _remove_segments_below(log_start: int, path: str, loaded: LoadedSegments) -> None:
     """Remove segments that end before the log's recorded start: files behind them were lost.
 
-    The log starts empty there: offsets must not be given out twice (seed 002, "Crash recovery", gotcha).
+    The log starts empty there: no offset may be assigned twice.
     """
     if not loaded.segments or loaded.segments[-1].next_offset >= log_start:
         return

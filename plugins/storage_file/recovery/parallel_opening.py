@@ -1,6 +1,6 @@
-"""Opening many partitions at once: some threads for each log directory, in handfuls or one by one.
+"""Opening of many partitions in parallel, by threads of each log directory.
 
-Source: seed 001, "Startup: validate, lock, recover, schedule".
+Source: the broker configuration `num.recovery.threads.per.data.dir`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ParallelOpening:
                 self._progress(len(self.stores))
 
     def _is_registered(self, spec: PartitionSpec) -> bool:
-        """Whether the partition was there before this start: its topic may have got more since."""
+        """Return whether the partition existed before this start: its topic may have got more since."""
         return spec.topic_partition.partition < self._registered.get(spec.topic_id, 0)
 
     def _create(self, placement: Placement) -> None:

@@ -1,7 +1,7 @@
-"""Splitting a segment whose last offsets are too far from its base offset for its indexes.
+"""Splitting of a segment whose last offsets are too far from its base offset for its indexes.
 
 Such segments were written by brokers older than the limit. The pieces replace it as compacted segments do, so
-a crash leaves the one or the others. Source: seed 002, "Failure modes": offset overflow.
+a crash leaves the one or the others. Kafka's name for it: `splitOverflowedSegment`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COPY_BYTES = 1024 * 1024
 
 
 def split_segment(place: IndexPlace, log: LogFile, size: int, index_suffixes: Sequence[str]) -> list[int]:
-    """Blocking: put pieces in the place of a segment of `size` good bytes; return their base offsets.
+    """Blocking: replace a segment of `size` valid bytes by pieces; return their base offsets.
 
     The pieces have no indexes yet. An empty one is left only where the log begins.
 
@@ -62,7 +62,7 @@ def _is_there(path: str) -> bool:
 
 
 def _pieces(base_offset: int, log: LogFile, size: int) -> Iterator[tuple[int, int, int]]:
-    """Base offset, first and end byte of each piece."""
+    """Iterate over base offset, first and end byte of each piece."""
     base, start = base_offset, 0
     for position, header in iter_headers(log, 0, size):
         if header.last_offset - base > MAX_RELATIVE_OFFSET:

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file by their headers, without reading their records."""
+"""Iteration over the batches of a segment file by their headers, without reading their records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLACE_BYTES = _PLACE.size
 
 
 class BatchPlace(NamedTuple):
-    """Where a batch is in its segment file, and which offsets it holds."""
+    """The position of a batch in its segment file, and the offsets that it holds."""
 
     position: int
     size: int
@@ -37,7 +37,9 @@ class BatchPlace(NamedTuple):
 
 
 def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -> BatchPlace | None:
-    """The first batch in `[position, end)` that holds `offset` or lies beyond it; `position` starts a batch.
+    """Return the first batch in `[position, end)` that holds `offset` or lies beyond it, None without one.
+
+    `position` starts a batch.
 
     Raises:
         WouldBlock: a header is not in memory (never with `wait`).
@@ -62,7 +64,9 @@ def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -
 
 
 def iter_headers(log: LogFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Blocking: position and header of every batch in `[position, end)`; `position` starts a batch.
+    """Blocking: iterate over position and header of every batch in `[position, end)`.
+
+    `position` starts a batch.
 
     Raises:
         CorruptBatch: what is there is no batch.
@@ -91,5 +95,5 @@ def _short_header(log: LogFile, position: int, end: int, wait: bool) -> None:
 
 
 def not_a_batch(log: LogFile, position: int) -> CorruptBatch:
-    """The error for bytes that should be a batch."""
+    """Return the error for bytes that should be a batch."""
     return CorruptBatch(f"{log.path} holds no record batch at byte {position}")

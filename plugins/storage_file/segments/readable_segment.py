@@ -1,7 +1,4 @@
-"""Reading a segment: by offset, by timestamp, header by header.
-
-Source: seed 002, "The read / fetch-by-offset path".
-"""
+"""Reading a segment: by offset, by timestamp, header by header."""
 
 from __future__ import annotations
 
@@ -21,15 +18,15 @@ from tidelog.plugins.storage_file.segments.batch_scan import BatchPlace, find_ba
 
 _log = logging.getLogger(__name__)
 
-_ASTRAY = BatchPlace(-1, 0, 0, 0)
+_MISLED = BatchPlace(-1, 0, 0, 0)
 
 
 class ReadableSegment:
-    """A segment as its readers see it; any thread may be one.
+    """The part of a segment that any thread may use.
 
-    `next_offset` is published before `size`, and a reader takes `size` first, so it never sees a batch that
-    it does not know of. `removed` is set before the files go or make room for others of the same names: what
-    was opened while it was not set belongs to this segment.
+    `next_offset` is published before `size`, and a reader takes `size` first, so that it never sees a batch
+    beyond `next_offset`. `removed` is set before the files are removed or replaced by others of the same
+    names: what was opened while it was not set belongs to this segment.
     """
 
     __slots__ = (
@@ -48,10 +45,10 @@ class ReadableSegment:
     )
 
     def __init__(self, place: IndexPlace, index: SegmentIndex) -> None:
-        """An empty segment over files that are there."""
+        """An empty segment over existing files."""
         base_offset = place.base_offset
         self.place = place
-        # The offset and position that a reader which keeps up asks for next.
+        # Offset and position at which a reader at the end of the log continues.
         self._boundary = (base_offset, 0)
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -65,11 +62,11 @@ class ReadableSegment:
         self.touched = False
 
     def path(self, suffix: str = LOG_SUFFIX) -> str:
-        """One of the segment's files."""
+        """Return the path of one of the segment's files."""
         return self.place.path(suffix)
 
     def open_log(self) -> LogFile:
-        """The open `.log` file.
+        """Return the open `.log` file.
 
         Raises:
             FileNotFoundError: the segment was removed.
@@ -82,7 +79,7 @@ class ReadableSegment:
         return log
 
     def check_not_removed(self) -> None:
-        """Make sure that what was just opened is of this segment.
+        """Check that what was just opened belongs to this segment.
 
         Raises:
             FileNotFoundError: the segment was removed.
@@ -91,7 +88,7 @@ class ReadableSegment:
             raise FileNotFoundError(errno.ENOENT, "the segment was removed", self.path())
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, wait: bool) -> LogSlice | None:
-        """As `PartitionStore.read` within this segment; None when it has no batch from `offset` on.
+        """Return the batches from `offset` on, as `PartitionStore.read` does; None when there is none.
 
         Raises:
             WouldBlock: the position cannot be found without waiting (never with `wait`).
@@ -123,7 +120,7 @@ class ReadableSegment:
         return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))
 
     def find(self, offset: int, size: int, wait: bool) -> BatchPlace | None:
-        """The first batch that holds `offset` or lies beyond it, in the first `size` bytes; None without one.
+        """Return the first batch that holds `offset` or lies beyond it, None without one in `size` bytes.
 
         Raises:
             WouldBlock: it cannot be found without waiting (never with `wait`).
@@ -139,31 +136,31 @@ class ReadableSegment:
         if not start:
             return find_batch(log, 0, size, offset, wait)
         place = self._find_from(log, start, size, offset, wait)
-        if place is not _ASTRAY:
+        if place is not _MISLED:
             return place
         if not wait:
             raise WouldBlock
-        _log.error("%s leads astray, to byte %d; its segment is scanned instead", self.index, start)
+        _log.error("%s points to byte %d, where no batch can be; the segment is scanned", self.index, start)
         return find_batch(log, 0, size, offset, wait)
 
     def _find_from(self, log: LogFile, start: int, size: int, offset: int, wait: bool) -> BatchPlace | None:
-        """As `find`, from where the index leads; `_ASTRAY` when that cannot be right."""
+        """As `find`, from the position that the index gave; `_MISLED` when that cannot be right."""
         if not 0 < start < self.size:
-            return _ASTRAY
+            return _MISLED
         try:
             place = find_batch(log, start, size, offset, wait)
         except CorruptBatch:
-            return _ASTRAY
+            return _MISLED
         if place is not None and place.position == start and place.base_offset > offset:
-            return _ASTRAY
+            return _MISLED
         return place
 
     def read_batch(self, place: BatchPlace) -> bytes:
-        """Blocking: a whole batch."""
+        """Blocking: return a whole batch."""
         return self.open_log().read_exactly(place.position, place.size)
 
     def find_timestamp(self, timestamp_ms: int) -> BatchPlace | None:
-        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later."""
+        """Blocking: return the place of the first batch whose max timestamp is at least `timestamp_ms`."""
         if self.max_timestamp < timestamp_ms:
             return None
         size = self.size
@@ -176,7 +173,7 @@ class ReadableSegment:
         return None
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Blocking: headers of the batches from the one that holds `from_offset` on."""
+        """Blocking: iterate over the headers of the batches from the one that holds `from_offset` on."""
         size = self.size
         place = self.find(from_offset, size, wait=True)
         if place is not None:
@@ -184,7 +181,7 @@ class ReadableSegment:
                 yield header
 
     def view(self, *, active: bool) -> SegmentView:
-        """What policies may know of it."""
+        """Return what policies may know of it."""
         modified_ms = self.modified_ms
         if modified_ms is None or active:
             self.modified_ms = modified_ms = disk.stat(self.path()).st_mtime_ns // 1_000_000

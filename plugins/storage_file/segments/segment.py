@@ -1,7 +1,6 @@
-"""A segment: a run of the log in one file, with its two sparse indexes.
+"""A segment: a run of the log in one file, with its indexes.
 
-Batches follow each other in `.log` without anything between them. Source: seed 002, "LogSegment: a file pair
-plus indexes" and "Writing into the segment & the sparse index".
+Batches follow each other in `.log` without anything between them. Kafka's name for it: `LogSegment`.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _log = logging.getLogger(__name__)
 class Segment(ReadableSegment):
     """One segment of a partition; only the active one is appended to, by one thread.
 
-    A segment is asleep until it is used: it holds no descriptor and no mapping, and its limits make the first
-    append come through `wake`. `byte_limit`, `offset_limit` and `roll_after` are what an append may reach
-    without a look at the rolling rules. `unfinished`: it is inactive, but its files are not trimmed yet.
+    A segment is asleep until it is used: it holds no descriptor and no mapping, and its limits send an append
+    to the slow path, which calls `wake`. `byte_limit`, `offset_limit` and `roll_after` are what an
+    append may reach on the fast path. `unfinished`: it is inactive, but its files are not trimmed yet.
     """
 
     __slots__ = (
@@ -58,7 +57,7 @@ class Segment(ReadableSegment):
         created_ms: int,
         index_interval_bytes: int,
     ) -> None:
-        """An empty segment over files that are there; `created_ms` is the clock's time in milliseconds."""
+        """An empty segment over existing files; `created_ms` is the clock's time in milliseconds."""
         super().__init__(place, index)
         self._format = index_format
         self._fd = -1
@@ -77,15 +76,15 @@ class Segment(ReadableSegment):
         self._entries_left = 0
 
     def wake(self, policy: RollPolicy) -> int:
-        """Make ready for appends, and set the limits that an append may reach by the rolling rules.
+        """Open the log for appends, set the limits of the fast path by `policy`, and return the descriptor.
 
-        Returns the descriptor, whose number tells how many are open.
+        The number of the descriptor shows how many are open.
         """
-        # Held on its own: a reader's thread that opens the file too may replace `log`.
+        # Held separately: a reader's thread that opens the file too may replace `log`.
         self._writer = self.open_log()
         self._fd = self._writer.fd
         if not self.size:
-            # Its first batch sets the age that rolling goes by.
+            # Its first batch sets the timestamp that rolling by age uses.
             self.byte_limit = self.roll_after = ALWAYS
         else:
             self.byte_limit = ALWAYS if self.index.is_full else policy.segment_bytes
@@ -94,14 +93,14 @@ class Segment(ReadableSegment):
         return self._fd
 
     def sleep(self) -> None:
-        """Let go of descriptor and mappings; the next use brings them back."""
+        """Release descriptor and mappings; the next use opens them again."""
         self.byte_limit = self.roll_after = ALWAYS
         self._fd = -1
         self._writer = self.log = None
         self.index.release()
 
     def sleep_if_idle(self) -> None:
-        """Fall asleep unless it was read or appended to since the last call."""
+        """Release descriptor and mappings unless it was read or appended to since the last call."""
         if self.log is None:
             return
         if self.touched or self.size != self._size_at_last_look:
@@ -111,7 +110,7 @@ class Segment(ReadableSegment):
             self.sleep()
 
     def become_inactive(self) -> None:
-        """Take no more appends; `finish` is still to be called, in a thread."""
+        """Take no more appends; `finish` is still to be called in a thread."""
         self._fd = -1
         self._writer = None
         self.byte_limit = self.roll_after = ALWAYS
@@ -120,7 +119,7 @@ class Segment(ReadableSegment):
         self.unfinished = True
 
     def finish(self) -> None:
-        """Blocking: leave the files of an inactive segment as they stay; nothing to do the second time.
+        """Blocking: trim the files of an inactive segment and complete its indexes; idempotent.
 
         Raises:
             OSError: the disk refused; it may be tried again.
@@ -131,9 +130,9 @@ class Segment(ReadableSegment):
             self.unfinished = False
 
     def configure(self, index_bytes: int) -> None:
-        """Take another maximum size of the index files into use."""
+        """Use another maximum size of the index files."""
         self.index.resize(index_bytes)
-        # The next append works the limits out anew.
+        # The next append computes the limits again.
         self.byte_limit = self.roll_after = ALWAYS
 
     def relocate(self, place: IndexPlace) -> None:
@@ -143,7 +142,7 @@ class Segment(ReadableSegment):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What the names of its files end in; not every file has to be there."""
+        """The suffixes of its files; not every file has to exist."""
         return (LOG_SUFFIX, *self._format.suffixes, TXN_INDEX_SUFFIX)
 
     def should_roll(
@@ -180,7 +179,7 @@ class Segment(ReadableSegment):
             if written != size:
                 disk.write_all(self._fd, memoryview(batch)[written:], position + written)
         except OSError:
-            self._cut_back(position)
+            self._truncate_file(position)
             raise
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
@@ -196,15 +195,15 @@ class Segment(ReadableSegment):
         else:
             self._since_index += size
 
-    def _cut_back(self, size: int) -> None:
+    def _truncate_file(self, size: int) -> None:
         try:
             disk.ftruncate(self._fd, size)
         except OSError as error:
-            # Harmless: the next append writes over it, and closing or recovering cuts it off.
-            _log.error("%s could not be cut back to %d bytes: %s", self.path(), size, error)
+            # Harmless: the next append overwrites it, and closing or recovering truncates the file.
+            _log.error("%s could not be truncated to %d bytes: %s", self.path(), size, error)
 
     def load_tail(self) -> None:
-        """Blocking: learn end offset and largest timestamp from the indexes and the batches behind them.
+        """Blocking: read end offset and largest timestamp from the indexes and the batches behind them.
 
         `size` has to be set.
 
@@ -237,13 +236,13 @@ class Segment(ReadableSegment):
         self.indexes_durable = False
 
     def load_first_timestamp(self) -> None:
-        """Blocking: learn the timestamp of the first batch, which rolling by time goes by."""
+        """Blocking: read the timestamp of the first batch, which rolling by age uses."""
         for _, header in iter_headers(self.open_log(), 0, self.size):
             self.first_timestamp = header.max_timestamp
             return
 
     def truncate_to(self, offset: int) -> None:
-        """Blocking: drop the batch that holds `offset` and all behind it; nothing is appended meanwhile."""
+        """Blocking: drop the batch that holds `offset` and all later ones; nothing is appended meanwhile."""
         place = self.find(offset, self.size, wait=True)
         # From now on it is the active one.
         self.unfinished = False
@@ -258,13 +257,13 @@ class Segment(ReadableSegment):
         self.load_first_timestamp()
 
     def close_indexes(self) -> None:
-        """Blocking: let the index know the largest timestamp, and take no more than its entries."""
-        # Beyond it only in a segment that was damaged, or written by a broker which did not mind the limit.
+        """Blocking: store the largest timestamp in the index, and trim its files to their entries."""
+        # Beyond it only in a segment that is damaged, or was written by a broker without that limit.
         fits = self.max_timestamp_offset <= self.offset_limit
         self.index.close(self.max_timestamp, self.max_timestamp_offset if fits else NO_OFFSET)
 
     def trim_log(self) -> None:
-        """Blocking: cut what was preallocated, or left by an append that failed, off the end of `.log`."""
+        """Blocking: truncate `.log` by what was preallocated, or left by an append that failed."""
         path = self.path()
         if disk.stat(path).st_size != self.size:
             disk.truncate(path, self.size)

@@ -1,4 +1,4 @@
-"""What lies in a partition's directory; what an interrupted change left over is resolved."""
+"""The files of a partition's directory; what an interrupted change left is undone or finished."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class SegmentFiles(NamedTuple):
 def list_segment_files(
     directory: str, index_suffixes: Collection[str], foreign_suffixes: Collection[str]
 ) -> SegmentFiles:
-    """Blocking: read a partition's directory; interrupted deletions and replacements are undone or finished.
+    """Blocking: list a partition's directory; finish or undo interrupted deletions and replacements.
 
     `index_suffixes` are those of the partition's index format. Files with `foreign_suffixes` are of another
-    one, which it had before; they go, since they would be out of date when it is changed back.
+    one, which it had before; they are removed, since they would be stale when it is changed back.
     """
     names: set[str] = set()
     with disk.scandir(directory) as entries:
@@ -65,7 +65,7 @@ def _remove_foreign(directory: str, names: set[str], suffixes: Collection[str]) 
         for name in foreign:
             disk.remove_if_there(f"{directory}/{name}")
             names.discard(name)
-        # Or else a loss of power could bring them back, out of date.
+        # Or else a loss of power could bring them back, stale.
         disk.sync_directory(directory)
 
 
@@ -80,7 +80,7 @@ def _remove_orphans(
 
 
 def was_never_written(directory: str) -> bool:
-    """Blocking: whether a partition's directory has nothing but what its creation makes."""
+    """Blocking: return whether a partition's directory has only what its creation makes."""
     made = {PARTITION_METADATA, *(segment_file(0, suffix) for suffix in SEGMENT_SUFFIXES)}
     with disk.scandir(directory) as entries:
         names = {entry.name for entry in entries}
@@ -88,7 +88,7 @@ def was_never_written(directory: str) -> bool:
 
 
 def holds_batches(log_path: str) -> bool:
-    """Blocking: whether anything was ever written to a segment; one that was preallocated is all zeros."""
+    """Blocking: return whether a segment has any batch; one that was preallocated is all zeros."""
     try:
         fd = disk.open_file(log_path, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,15 +1,15 @@
-"""Putting rewritten segments in the place of others, so that a crash at any step leaves the old or the new.
+"""The renames that put rewritten segments in the place of others; a crash leaves all old or all new ones.
 
     1  the new files are complete and on the device, as `.cleaned`
     2  `.cleaned` → `.swap`, the highest base offset first; the last of these renames decides
     3  the old files → `.deleted`
     4  `.swap` → no mark, the lowest base offset first, and of a segment its `.log` first
 
-At the next start (`resolve`): a `.swap` at or above a `.cleaned` was not decided, both go; without `.cleaned`
-it was, the rest is done. What was to be replaced is told by the range of the `.swap` segments. Where old
-segments lie wholly behind the last new batch, an empty `.log` of their base offset stands for them; it goes
-when all is done, unless there is no segment in front of it.
-Source: seed 001, "The atomic, crash-safe swap"; seed 002, "Crash recovery & startup: LogLoader".
+At the next start (`resolve`): a `.swap` at or above a `.cleaned` was not decided, both are removed; without
+`.cleaned` it was, and the rest is done. The range of the `.swap` segments says what they replace. Where old
+segments lie wholly behind the last new batch, an empty `.log` of their base offset stands for them; it is
+removed at the end, unless there is no segment in front of it.
+Kafka does the same in `LocalLog.replaceSegments` and resolves it in `LogLoader`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def stand_ins(old: Collection[int], end_offset: int) -> list[int]:
-    """Base offsets of old segments that need an empty `.log`: those at or behind the end of the new ones."""
+    """Return the base offsets of old segments that need an empty `.log`: those behind the new batches."""
     return [base for base in old if base >= end_offset]
 
 
@@ -43,7 +43,7 @@ def decide(directory: str, bases: Iterable[int]) -> None:
     """Blocking: step 2 for the segments at `bases`, whose `.cleaned` files are on the device.
 
     Raises:
-        OSError: the disk refused; `undo` takes back what was begun, or else the next start does.
+        OSError: the disk refused; `undo` reverts what was begun, or else the next start does.
     """
     names = _marked(directory, bases, CLEANED_SUFFIX)
     for name in sorted(names, key=_order, reverse=True):
@@ -53,7 +53,7 @@ def decide(directory: str, bases: Iterable[int]) -> None:
 
 
 def undo(directory: str, bases: Iterable[int]) -> None:
-    """Blocking: take away what `decide` did not bring to its end.
+    """Blocking: remove what `decide` did not complete.
 
     Raises:
         OSError: the disk refused; the next start does it.
@@ -74,12 +74,12 @@ def finish(directory: str, bases: Iterable[int]) -> None:
     names = _names_in(directory)
     chosen = set(_marked(directory, bases, SWAP_SUFFIX))
     others = {name for name in names if name.endswith(SWAP_SUFFIX)} - chosen
-    take_marks_off(directory, names - others)
+    _remove_marks(directory, names - others)
     disk.sync_directory(directory)
 
 
 def resolve(directory: str, names: set[str]) -> None:
-    """Blocking: undo or finish what a crash came into; `names` are those in the directory, and are updated.
+    """Blocking: undo or finish what a crash interrupted; `names` are those in the directory, and are updated.
 
     Raises:
         OSError: the disk refused; the next start resolves what is left.
@@ -92,28 +92,28 @@ def resolve(directory: str, names: set[str]) -> None:
         if undecided:
             _log.warning("%s: a replacement of segments was interrupted and is undone", directory)
             _remove(directory, names, undecided)
-            # Without `.cleaned` beside them they would pass for decided.
+            # Without `.cleaned` beside them they would count as decided.
             disk.sync_directory(directory)
         _remove(directory, names, cleaned)
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if swaps:
         _log.warning("%s: a replacement of segments was interrupted and is finished", directory)
         _remove(directory, names, _replaced(directory, names))
-        take_marks_off(directory, names)
+        _remove_marks(directory, names)
         disk.sync_directory(directory)
 
 
-def take_marks_off(directory: str, names: set[str]) -> None:
+def _remove_marks(directory: str, names: set[str]) -> None:
     """Blocking: step 4; `names` are those in the directory, and are updated."""
     bases = {_base_of(name) for name in names if name.endswith((LOG_SUFFIX, _LOG_SWAP))}
-    nothing_left: set[int] = set()
+    empty: set[int] = set()
     for name in sorted((name for name in names if name.endswith(SWAP_SUFFIX)), key=_order):
         path, plain = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         names.discard(name)
         base = _base_of(name)
         if name.endswith(_LOG_SWAP) and min(bases) < base and not disk.stat(path).st_size:
-            nothing_left.add(base)
-        if base in nothing_left:
+            empty.add(base)
+        if base in empty:
             disk.unlink(path)
         else:
             disk.rename(path, f"{directory}/{plain}")
@@ -121,7 +121,7 @@ def take_marks_off(directory: str, names: set[str]) -> None:
 
 
 def _replaced(directory: str, names: set[str]) -> list[str]:
-    """Files of the segments that the `.swap` segments replace."""
+    """Return the files of the segments that the `.swap` segments replace."""
     new = [_base_of(name) for name in names if name.endswith(_LOG_SWAP)]
     if not new:
         return []
@@ -136,7 +136,7 @@ def _replaced(directory: str, names: set[str]) -> list[str]:
 
 
 def _end_of(path: str, base_offset: int) -> int:
-    """The offset behind a `.swap` segment; one that is empty stands for what begins where it does."""
+    """Return the offset behind a `.swap` segment; an empty one stands for what begins where it does."""
     end = base_offset + 1
     for _, header in iter_headers(LogFile(path, os.O_RDONLY), 0, disk.stat(path).st_size):
         end = header.next_offset
@@ -161,7 +161,7 @@ def _names_in(directory: str) -> set[str]:
 
 
 def _base_of(name: str) -> int:
-    """Files with other names are never given these marks; they go first, or last."""
+    """Return the base offset, -1 for other names, which are never given these marks."""
     base = base_offset_of(name)
     return -1 if base is None else base
 

@@ -107,7 +107,7 @@ async def test_blocks_that_were_never_written_are_cut_off(
     assert read_all(again) == b"".join(batches)
     (message,) = [record.getMessage() for record in caplog.records if record.name == log_loader.__name__]
     assert message.startswith(f"topic-0: cut {len(nonsense)} bytes that are no intact batches off")
-    assert message.endswith("the log goes on at offset 5")
+    assert message.endswith("the log continues at offset 5")
     batches.append(append(again))
     assert read_all(again) == b"".join(batches)
 

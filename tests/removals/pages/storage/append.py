@@ -225,7 +225,7 @@ REMOVALS: Final = (
     Removal(
         "An append that fails has not happened: the end is cut back, or written over",
         f"{_FILE}/segments/segment.py",
-        "            self._cut_back(position)\n            raise",
+        "            self._truncate_file(position)\n            raise",
         "            raise",
         f"{_FILE}/test_failures.py::test_a_disk_that_fills_up_in_the_middle_of_a_batch_leaves_no_part_of_it",
     ),

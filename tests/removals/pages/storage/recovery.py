@@ -10,7 +10,7 @@ _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
 _LEFTOVERS = "`.deleted` removed, `.swap` and `.cleaned` resolved in order, superseded segments removed"
-_IN_ORDER = "Segments in order; an index without its log is removed; a corrupt one is made anew"
+_IN_ORDER = "Segments in order; an index without its log is removed; a corrupt one is rebuilt"
 _CHECKED = "A clean stop skips checking; otherwise from the recovery point up, torn and foreign bytes are cut"
 _RECONCILED = "Epochs and producers are reconciled with what is left"
 _AGAIN = "What recovery found counts as durable only when it was flushed"
@@ -47,7 +47,7 @@ REMOVALS: Final = (
     Removal(
         _LEFTOVERS,
         f"{_FILE}/segments/swap_files.py",
-        "        take_marks_off(directory, names)\n        disk.sync_directory(directory)",
+        "        _remove_marks(directory, names)\n        disk.sync_directory(directory)",
         "        _remove(directory, names, swaps)\n        disk.sync_directory(directory)",
         f"{_FILE}/test_replacing.py::test_the_process_may_end_at_every_step",
     ),
