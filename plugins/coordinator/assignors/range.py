@@ -1,8 +1,8 @@
-"""The assignor `range`: every topic cut into as many runs of partitions as it has members.
+"""The assignor `range`: every topic in as many ranges of partitions as it has members.
 
-Members stand in one order for all topics, static ones first and by their instance ids. So where all members
+Members have one order for all topics: static ones first, by their instance ids. So where all members
 subscribe to the same topics with the same number of partitions, each gets the same partition numbers of every
-topic, which joins of streams rely on, and static members keep theirs over a restart.
+topic, which stream joins need (co-partitioning), and static members keep theirs over a restart.
 
 Source: KIP-848, "Server-side assignors".
 """
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class RangeAssignor:
-    """Runs of neighbouring partitions; the first members get one more where it does not come out even."""
+    """Assigns consecutive partitions; the first members get one more where the number is uneven."""
 
     name = "range"
 
     def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
-        """What every member shall have; whole ranges, whatever members had before."""
+        """Return the ranges of every member, whatever it had before."""
         ordered = sorted(group.members.items(), key=_place)
         assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in group.members}
         for topic_id, count in group.partition_counts.items():
@@ -43,7 +43,7 @@ def _place(item: tuple[str, MemberSubscription]) -> tuple[bool, str]:
 
 
 def _ranges(partitions: int, members: int) -> list[frozenset[int]]:
-    """The numbers below `partitions` in `members` runs, the longer ones first."""
+    """Return the numbers below `partitions` in `members` ranges, the longer ones first."""
     ranges: list[frozenset[int]] = []
     start = 0
     for index in range(members):

@@ -1,8 +1,8 @@
-"""Batches of state records: made for an append, and taken apart quickly while a log is read back.
+"""Batches of state records: encoded for an append, and decoded fast while a log is loaded.
 
-What is read back was written by a broker and checked when the log was opened, and there may be millions of
-records, so reading takes the shortest way: timestamps, offsets and headers are passed over. It is done in a
-thread, which lets go of the interpreter's lock every fraction of a millisecond.
+What is loaded was written by a broker and checked when the log was opened, and there may be millions of
+records, so decoding is minimal: timestamps, offsets and headers are skipped. It runs in a thread, which
+releases the interpreter's lock every fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _ATTRIBUTES_AND_TIMESTAMP: Final = b"\0\0"
 _NULL: Final = 1
 """A length of -1, zigzag."""
 _NO_HEADERS: Final = 0
-_RECORDS_PER_BREATH: Final = 200
+_RECORDS_PER_SLICE: Final = 200
 
 
 class StateRecord(NamedTuple):
-    """A key in Kafka's schema and its newest value; None for a value takes the key away."""
+    """A key in Kafka's schema and its newest value; None for a value removes the key."""
 
     key: bytes
     value: bytes | None
 
 
 class LoadedBatch(NamedTuple):
-    """A batch that was read back. A control batch has a `marker` and no records.
+    """A batch that is loaded. A control batch has a `marker` and no records.
 
     `producer_id` is -1 outside transactions; `timestamp_ms` is the newest of its records. Records without a
     key are left out: they mean nothing. `offsets` are those of the records, empty if they follow each other
@@ -68,7 +68,7 @@ class LoadedBatch(NamedTuple):
 def encode_batch(
     records: Sequence[StateRecord], now_ms: int, *, producer: tuple[int, int] | None = None, codec: int = 0
 ) -> bytearray:
-    """One batch with these records, written at `now_ms`; transactional with a `producer` (id, epoch)."""
+    """Return one batch with these records, written at `now_ms`; a `producer` makes it transactional."""
     body = bytearray()
     for index, (key, value) in enumerate(records):
         record = bytearray(_ATTRIBUTES_AND_TIMESTAMP)
@@ -103,14 +103,14 @@ def encode_batch(
 
 
 def decode_batches(data: memoryview, from_offset: int) -> tuple[list[LoadedBatch], int]:
-    """All whole batches in `data` that reach `from_offset`, and the offset behind the last one.
+    """Return all whole batches in `data` that reach `from_offset`, and the offset behind the last one.
 
     Raises:
         CorruptBatch: lengths contradict each other.
         UnsupportedCompression: the codec of a batch is unknown.
     """
     batches: list[LoadedBatch] = []
-    position, next_offset, since_breath = 0, from_offset, 0
+    position, next_offset, since_yield = 0, from_offset, 0
     while len(data) - position >= HEADER_BYTES:
         header = parse_header(data, position)
         if len(data) - position < header.size:
@@ -118,9 +118,9 @@ def decode_batches(data: memoryview, from_offset: int) -> tuple[list[LoadedBatch
         if header.next_offset > from_offset:
             batches.append(_decode_batch(data[position : position + header.size], header))
             next_offset = header.next_offset
-            since_breath += header.record_count
-            if since_breath >= _RECORDS_PER_BREATH:
-                since_breath = 0
+            since_yield += header.record_count
+            if since_yield >= _RECORDS_PER_SLICE:
+                since_yield = 0
                 time.sleep(0)
         position += header.size
     return batches, next_offset
@@ -146,7 +146,7 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
         raise CorruptBatch(f"a record of the batch at offset {header.base_offset} is cut off") from None
     offsets: tuple[int, ...] = ()
     if len(records) <= header.last_offset_delta:
-        # Compaction took some of them, or some have no key.
+        # Compaction removed some of them, or some have no key.
         offsets = tuple(record.offset for record in iter_records(batch, header) if record.key is not None)
     return LoadedBatch(
         header.base_offset,
@@ -160,11 +160,11 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:
 
 
 def _decode_records(data: bytes, count: int) -> list[tuple[bytes, bytes | None]]:
-    """Keys and values; a varint of one byte, which nearly all are, is read without a call."""
+    """Return keys and values; a varint of one byte, which nearly all are, is read without a call."""
     records: list[tuple[bytes, bytes | None]] = []
     position = 0
     for index in range(count):
-        if index % _RECORDS_PER_BREATH == _RECORDS_PER_BREATH - 1:
+        if index % _RECORDS_PER_SLICE == _RECORDS_PER_SLICE - 1:
             time.sleep(0)
         length = data[position]
         if length < 0x80:

@@ -1,4 +1,4 @@
-"""Reading an internal topic back: in a thread, in slices that let others go on, partition after partition."""
+"""Loading an internal topic: partition after partition, read in a thread and applied in slices."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
 RECORDS_PER_SLICE: Final = 1000
-"""What is taken into memory before others get their turn: a millisecond or two."""
+"""How many records are applied before other tasks run: a millisecond or two."""
 STEPS_PER_SLICE: Final = 128
-"""How many groups take up their life before others get their turn."""
+"""How many steps of settling a partition are done before other tasks run."""
 MANY_RECORDS: Final = 10_000
+"""After so many loaded records they are exempted from garbage collection."""
 
 
 class TopicLoader:
-    """Reads one topic back to a reader, until it is stopped.
+    """Loads one topic into a reader, until it is stopped.
 
-    With a relocator, partitions between which state may have to be moved are read together, and
-    become active together.
+    With a relocator, partitions between which state may have to be moved are read together, and become active
+    together.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class TopicLoader:
         self._parts = tuple(self._relocator.pairs()) if self._relocator else _each_alone(topic)
 
     def stop(self) -> None:
-        """Do no more, and tell the reader nothing more."""
+        """Stop, without any further call of the reader."""
         self._stopped = True
 
     @property
@@ -71,7 +72,7 @@ class TopicLoader:
                 yield from part
 
     async def load(self, ended: Callable[[int, BrokerError | None], None]) -> None:
-        """Read all others to their ends, and call `ended` for each with why it cannot be read."""
+        """Load all other partitions; call `ended` for each, with the error of one that cannot be read."""
         for part in self._parts:
             if self._with_records.isdisjoint(part):
                 continue
@@ -105,7 +106,7 @@ class TopicLoader:
         return failures
 
     async def _replay(self, index: int) -> LogImage | None:
-        """Replay what belongs to a partition; return the rest, None if not all could be read."""
+        """Replay what belongs to a partition; return what does not, None if loading was stopped."""
         selected = self._relocator.selection(index) if self._relocator is not None else None
 
         def take(batch: LoadedBatch) -> None:
@@ -131,7 +132,7 @@ class TopicLoader:
     async def _read_all(
         self, index: int, take: Callable[[LoadedBatch], object], *, counting: bool = False
     ) -> bool:
-        """Read a partition to its present end; return whether nothing stopped that.
+        """Read a partition to its present end; return False if loading was stopped.
 
         Raises:
             BrokerError: it cannot be read.
@@ -146,16 +147,16 @@ class TopicLoader:
                 self._progress.bytes += size
             await self._apply(batches, take)
             if offset - unfrozen >= MANY_RECORDS:
-                # What was read stays: to go through it at every full collection would hold up all requests.
+                # What was loaded stays: a full collection that visits it would delay all requests.
                 gc.freeze()
                 unfrozen = offset
             if offset == start:
-                # Compaction may have taken the last records away.
+                # Compaction may have removed the last records.
                 break
         return not self._stopped
 
     def _read(self, partition: Partition, offset: int) -> tuple[list[LoadedBatch], int, int]:
-        """Blocking: batches from `offset` on, the offset behind them, and how many bytes they are."""
+        """Return batches from `offset` on, the offset behind them, and their size in bytes; blocking."""
         found = partition.read(offset, self._load_bytes, Isolation.READ_UNCOMMITTED, wait=True)
         data = b"".join(region_bytes(region) for region in found.regions)
         batches, next_offset = decode_batches(memoryview(data), offset)

@@ -1,4 +1,4 @@
-"""What the records of a partition come to: the newest of each key, and what open transactions hold."""
+"""The state that the records of a partition leave: the newest of each key, and open transactions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tidelog.plugins.coordinator.log.batches import LoadedBatch
 
 NEVER: Final = -1
-"""The timestamp of a key that no record has."""
+"""The timestamp of a key without records."""
 
 
 class Entry(NamedTuple):
@@ -29,10 +29,10 @@ class PendingEntry(NamedTuple):
 
 
 class LogImage:
-    """The state that batches leave when they are applied in order.
+    """The state after batches were applied in order.
 
     Of two records of one key the later one in the log wins, whenever its transaction ends; what is not
-    transactional counts at once, and a tombstone takes away what is pending as well.
+    transactional counts at once, and a tombstone removes what is pending as well.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class LogImage:
         self.pending: dict[int, dict[bytes, PendingEntry]] = {}
 
     def apply(self, batch: LoadedBatch) -> None:
-        """Take over the next batch."""
+        """Apply the next batch."""
         if batch.marker is not None:
             self._end(batch.producer_id, commit=batch.marker.commit)
             return
@@ -82,7 +82,7 @@ class LogImage:
         self.entries[key] = entry
 
     def _supersede(self, key: bytes, offset: int) -> None:
-        """A record at `offset` counts: what is pending before it will never do."""
+        """Drop what is pending before a record at `offset` that counts."""
         for producer_id, held in tuple(self.pending.items()):
             if key in held and held[key].offset < offset:
                 del held[key]

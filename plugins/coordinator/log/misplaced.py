@@ -1,4 +1,4 @@
-"""Finding the records that are in another partition than the one their name belongs to."""
+"""Records that are in another partition than the one their name hashes to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_HEAD: Final = b"\xff"
 
 
 def name_head(key: bytes) -> bytes:
-    """Return the name that a key of either log begins with, behind its type: int16 length, then UTF-8.
+    """Return the name in a key of either log, behind its type: int16 length, then UTF-8.
 
     Raises:
         IndexError: the key is too short to have one.
@@ -33,10 +33,10 @@ def name_in(key: bytes) -> str:
 
 
 class SelectedRecords:
-    """Takes the records of selected names out of the batches of one partition, and keeps what they leave."""
+    """Separates the records of selected names from the batches of one partition, and collects their image."""
 
     def __init__(self, key_types: Collection[bytes], selects: Callable[[str], bool]) -> None:
-        """Only records whose key is of one of `key_types` are taken; `selects` is asked once a name."""
+        """Select records with one of `key_types` whose name `selects` accepts; it is called once per name."""
         self.image = LogImage()
         self._key_types = key_types
         self._selects = selects
@@ -45,7 +45,7 @@ class SelectedRecords:
 
     @property
     def found_any(self) -> bool:
-        """Whether a record was taken so far."""
+        """Whether a record was selected so far."""
         return any(self._selected.values())
 
     def divert(self, batch: LoadedBatch) -> LoadedBatch:
@@ -57,7 +57,7 @@ class SelectedRecords:
         if not records:
             return batch
         if not self._is_selected(records[0][0]):
-            # Nearly always all records of a batch are of one name, and it is in its place.
+            # Nearly always all records of a batch have one name, which belongs here.
             head = self._last_other
             if not [key for key, _ in records if not key.startswith(head, TYPE_BYTES)]:
                 return batch

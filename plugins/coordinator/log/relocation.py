@@ -1,15 +1,15 @@
-"""Moving the state of names that earlier versions kept in another partition than Apache Kafka does.
+"""Moving state that earlier versions wrote to another partition than Apache Kafka does.
 
-Versions that masked the sign bit of a hash wrote the state of every name of a negative hash to one partition
-while Kafka looks for it in another one: `counterpart`. Two such partitions are read together, and become
-active together, so that nobody sees the one before it has what lies in the other:
+Versions that masked the sign bit of a hash wrote the state of every name with a negative hash to one
+partition while Kafka looks for it in another one: `counterpart`. Two such partitions are loaded together, and
+become active together, so that neither is used before it has what lies in the other:
 
-1. While a partition is read back, records that belong to its counterpart are not replayed but collected
+1. While a partition is loaded, records that belong to its counterpart are not replayed but collected
    (`SelectedRecords`). Nearly always there are none, and that is all.
-2. Otherwise both partitions are read once more for these names, and a policy decides what goes over (`Move`).
+2. Otherwise both partitions are read once more for these names, and a policy decides what is moved (`Move`).
 3. Copies are appended where they belong, and are on disk before
 4. tombstones are appended where they were found.
-5. What was copied is replayed as if it had been read.
+5. The copies are replayed as if they had been read.
 
 A process that ends between any two of these steps leaves the source as it was, and copies with the timestamps
 of their originals: the next start does the same again. Once the tombstones are written, later starts find
@@ -50,14 +50,14 @@ class Copies(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What goes over to the partition where it belongs, and which keys go from where they were found."""
+    """What is copied to the partition where it belongs, and which keys are removed where they were found."""
 
     copies: Sequence[Copies]
     removed: Sequence[bytes]
 
 
 class RelocationPolicy(Protocol):
-    """Knows the records of one kind of log."""
+    """Decides about the records of one kind of log."""
 
     @property
     def key_types(self) -> Collection[bytes]:
@@ -69,13 +69,13 @@ class RelocationPolicy(Protocol):
         ...
 
     async def plan(self, source: int, found: LogImage, target: int, there: LogImage) -> Move:
-        """Decide between what was found in partition `source` and what the same names have in `target`."""
+        """Decide between what was found in partition `source` and the state of the same names in `target`."""
         ...
 
 
 @attrs.define
 class Relocated:
-    """What was moved, for the log."""
+    """What was moved, to be logged."""
 
     names: set[str] = attrs.field(factory=set[str])
     records: int = 0
@@ -102,7 +102,7 @@ class Relocator:
                 yield partition, other
 
     def selection(self, partition: int) -> SelectedRecords:
-        """Return what picks the misplaced records out of what is read of a partition."""
+        """Return what separates the misplaced records from those of a partition."""
         other = counterpart(partition, len(self._partitions))
         policy = self._policy
         return SelectedRecords(
@@ -112,12 +112,12 @@ class Relocator:
     async def run(
         self, source: int, image: LogImage, read: Callable[[int, SelectedRecords], Awaitable[None]]
     ) -> tuple[int, Sequence[LoadedBatch]]:
-        """Move what was found in `source`, and return where to, and what is there now that was not before.
+        """Move what was found in `source`; return the target partition and the batches that are new there.
 
         `read(partition, selected)` reads that partition once more.
 
         Raises:
-            BrokerError: a partition cannot be read or written; nothing that is not elsewhere was removed.
+            BrokerError: a partition cannot be read or written; nothing was removed that is not copied.
         """
         target = counterpart(source, len(self._partitions))
         if not image.has_state:
@@ -149,7 +149,7 @@ class Relocator:
 
     def _append(self, partition: int, copies: Copies) -> LoadedBatch:
         records, producer = copies.records, copies.producer
-        # A partition refuses what is ahead of its clock; that may have been set back.
+        # A partition refuses timestamps ahead of its clock, which may have been set back.
         timestamp_ms = min(copies.timestamp_ms, self._clock())
         result = self._partitions[partition].append_nowait(
             encode_batch(records, timestamp_ms, producer=producer),
@@ -173,7 +173,7 @@ def _names(image: LogImage) -> set[str]:
 
 
 def _in_batches(all_copies: Sequence[Copies]) -> Iterator[Copies]:
-    """Cut what is too much for one batch."""
+    """Split what is too large for one batch."""
     for copies in all_copies:
         batch: list[StateRecord] = []
         size = 0

@@ -1,4 +1,4 @@
-"""A state log in an internal topic, appended to as any other partition is."""
+"""A state log in an internal topic, whose partitions are appended to like all others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TopicLog:
     def __init__(
         self, broker: CoordinatorContext, spec: NewTopic, *, load_bytes: int, codec: int = 0
     ) -> None:
-        """`load_bytes` are read at once while the log is read back; `codec` packs what is appended."""
+        """Register the topic; it is read `load_bytes` at a time, and batches are compressed with `codec`."""
         self.progress = LoadProgress()
         self._topics = broker.topics
         self._tasks = broker.tasks
@@ -60,19 +60,19 @@ class TopicLog:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has, or will have when it is made."""
+        """The number of partitions, also while the topic does not exist yet."""
         topic = self._topic or self._topics.find(self._spec.name)
         return len(topic.partitions) if topic else self._spec.partitions
 
     def check_active(self, partition: int) -> None:
-        """See `StateLog`."""
+        """Check that a partition is loaded and not lost; raises as `StateLog.check_active`."""
         if partition not in self._active:
             self._explain(partition)
 
     def append(
         self, partition: int, records: Sequence[StateRecord], *, producer: tuple[int, int] | None = None
     ) -> AppendResult:
-        """See `StateLog`."""
+        """Append the records in one batch; raises as `StateLog.append`."""
         if partition not in self._active:
             self._explain(partition)
         batch = encode_batch(records, self._clock(), producer=producer, codec=self._codec)
@@ -84,7 +84,7 @@ class TopicLog:
             raise self._lost(partition, error) from error
 
     async def committed(self, partition: int, result: AppendResult) -> None:
-        """See `StateLog`."""
+        """Wait until what was appended may be acknowledged."""
         if result.flush_due:
             self.check_active(partition)
             try:
@@ -93,13 +93,13 @@ class TopicLog:
                 raise self._lost(partition, error) from error
 
     async def ensure(self) -> None:
-        """See `StateLog`."""
+        """Create the topic if there is none."""
         if self._topic is None:
             await self._topics.ensure(self._spec.name)
             self._attach()
 
     async def flush(self, partition: int) -> None:
-        """See `StateLog`."""
+        """Wait until everything that was appended to a partition is on disk."""
         self.check_active(partition)
         try:
             await self._active[partition].flush()
@@ -107,21 +107,21 @@ class TopicLog:
             raise self._lost(partition, error) from error
 
     async def wait_loaded(self) -> bool:
-        """See `StateLog`."""
+        """Wait until the topic is loaded; return whether all of it could be read."""
         self._attach()
         if self._topic is not None:
             await self._all_loaded.wait()
         return not self._failed
 
     def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
-        """See `StateLog`."""
+        """Start to load the topic, now or once it exists."""
         self._reader = reader
         self._relocation = relocation
         self._events.subscribe(self._on_event)
         self._attach()
 
     def close(self) -> None:
-        """See `StateLog`."""
+        """Stop loading and refuse appends."""
         self._stop_loading()
         self._reader = None
         self._active.clear()
@@ -131,22 +131,22 @@ class TopicLog:
             self._loader.stop()
 
     def _explain(self, partition: int) -> None:
-        """Raise why a partition is not active, unless it has just become so."""
+        """Raise the reason why a partition is not active, unless it has just become so."""
         self._attach()
         if partition in self._active:
             return
         if partition in self._failed:
             raise self._failed[partition].with_traceback(None)
         if self._topic is None or self._reader is None:
-            raise NotCoordinator(f"{self._spec.name} is not there")
-        raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being read")
+            raise NotCoordinator(f"{self._spec.name} does not exist")
+        raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being loaded")
 
     def _lost(self, partition: int, error: BrokerError) -> NotCoordinator:
         _log.error("%s-%d cannot be written: %s", self._spec.name, partition, error)
         return NotCoordinator(f"{self._spec.name}-{partition} cannot be written")
 
     def _attach(self) -> None:
-        """Take the topic into use once somebody has made it, and begin to read what is in it."""
+        """Start to load the topic once it exists."""
         reader = self._reader
         if self._topic is not None or reader is None:
             return
@@ -174,7 +174,7 @@ class TopicLog:
         self._active.clear()
         self._failed.clear()
         if self._reader is not None:
-            # Whose state goes depends on how many partitions there were, so the topic is given up last.
+            # Which state is dropped depends on the number of partitions, so the topic is released last.
             for index in range(len(topic.partitions)):
                 self._reader.forget(index)
         self._topic = None
@@ -191,7 +191,7 @@ class TopicLog:
         )
 
     def _loaded(self, topic: Topic, index: int, failure: BrokerError | None) -> None:
-        """A partition was read to its end, unless there is a `failure`."""
+        """Activate a partition that was loaded, or note its `failure`."""
         if self._reader is None or topic is not self._topic:
             return
         if failure is None:

@@ -1,7 +1,7 @@
-"""The internal topics that coordinators keep their state in, as Apache Kafka makes them.
+"""The internal topics of coordinators, with the settings that Apache Kafka creates them with.
 
-One replica each: a broker that is alone has no other place for a second one, and with Kafka's default of
-three it could never make the topics. Source: the settings of Kafka 4.3's internal topics.
+One replica each: a single broker has no place for a second one, and with Kafka's default of three it could
+never create the topics. Source: the settings of Kafka 4.3's internal topics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 
 
 def group_log(broker: CoordinatorContext) -> TopicLog:
-    """Where groups and their offsets are."""
+    """Return the log of groups and their offsets."""
     config = broker.config
     settings = {
         "cleanup.policy": "compact",
@@ -36,7 +36,7 @@ def group_log(broker: CoordinatorContext) -> TopicLog:
 
 
 def transaction_log(broker: CoordinatorContext) -> TopicLog:
-    """Where transactions are."""
+    """Return the log of transactions."""
     config = broker.config
     settings = {
         "cleanup.policy": "compact",
@@ -53,5 +53,5 @@ def transaction_log(broker: CoordinatorContext) -> TopicLog:
 
 
 def has_state(broker: CoordinatorContext) -> bool:
-    """Whether there is any state of coordinators to read back."""
+    """Return whether there is any state of coordinators to load."""
     return any(broker.topics.find(name) is not None for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC))

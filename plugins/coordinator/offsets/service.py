@@ -81,7 +81,7 @@ class Offsets:
         self._settings = settings
 
     def commit(self, request: OffsetCommit) -> CommitOutcome:
-        """See `OffsetService`."""
+        """Commit offsets; they are in the log, and fetches return them, when this returns."""
         partition, table = self._active(request.group_id)
         errors, changes = self._changes(request)
         if not changes:
@@ -107,7 +107,7 @@ class Offsets:
         return self._outcome(errors, partition, result)
 
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
-        """See `OffsetService`."""
+        """Return what a group has committed."""
         group_id = request.group_id
         _, table = self._active(group_id)
         try:
@@ -132,7 +132,7 @@ class Offsets:
         return fetched
 
     def delete(self, group_id: str, partitions: Sequence[Place]) -> CommitOutcome:
-        """See `OffsetService`."""
+        """Remove what a group has committed in these partitions, unless it is subscribed to their topic."""
         if not group_id:
             raise InvalidGroupId("a group without an id has no offsets to delete")
         partition, table = self._active(group_id)

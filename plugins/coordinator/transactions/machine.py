@@ -1,6 +1,6 @@
-"""What becomes of a transaction: pure functions from what is known and what is asked to what is known then.
+"""The transitions of a transaction: pure functions of its state and of a request.
 
-They raise what the client is to be told, or give the transaction that has to be in the log before anybody is
+They raise the error for the client, or return the new state, which has to be in the log before the client is
 answered; None when nothing changes. Times are milliseconds since the epoch. Source: Kafka 4.3's
 `TransactionCoordinator` and `TransactionMetadata`; KIP-360, KIP-890.
 """
@@ -51,7 +51,7 @@ FIRST_EPOCH: Final = 0
 
 
 def first(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """A transactional id that nobody has used before."""
+    """Return the state of a transactional id that was never used before."""
     return Transaction(
         transactional_id,
         producer_id,
@@ -63,7 +63,7 @@ def first(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int)
 
 
 def init_needs_producer_id(known: Transaction | None, current: ProducerIdentity | None) -> bool:
-    """Whether `init` has to be given a producer id that nobody ever had."""
+    """Return whether `init` needs a producer id that was never used."""
     if known is None:
         return True
     return (
@@ -80,15 +80,15 @@ def init(
     now_ms: int,
     new_producer_id: int = NO_PRODUCER_ID,
 ) -> Transaction:
-    """A producer begins, or begins anew: its next epoch, unless something is open.
+    """Give a producer that starts its next epoch, unless a transaction is open.
 
-    The result is in state Empty, or Ongoing when `fence` has to come before.
+    The result is in state Empty, or unchanged in state Ongoing when `fence` has to come before.
 
     Raises:
         ProducerFenced: `current` is not the newest identity.
         ConcurrentTransactions: a decision is being carried out.
     """
-    check_at_hand(known)
+    check_not_prepared(known)
     if current is not None and not _is_known(known, current):
         raise ProducerFenced(_mismatch(known, current))
     if known.state is ONGOING:
@@ -113,14 +113,14 @@ def init(
 
 
 def _is_known(known: Transaction, current: ProducerIdentity) -> bool:
-    """A producer may also say what it had before epochs ran out: it may have lost the answer."""
+    """Return whether the producer may have that identity, also from before its epochs ran out."""
     return current.producer_id == known.producer_id or (
         current.producer_id == known.previous_producer_id and current.epoch >= LAST_EPOCH_GIVEN_OUT
     )
 
 
 def _next_epoch(known: Transaction, current: ProducerIdentity | None) -> tuple[ProducerIdentity, int]:
-    """The producer's identity from now on, and the epoch before it that a retry may have."""
+    """Return the producer's next identity, and the epoch before it that a retry may have."""
     bumped = ProducerIdentity(known.producer_id, known.producer_epoch + 1)
     if current is None:
         return bumped, NO_EPOCH
@@ -131,20 +131,20 @@ def _next_epoch(known: Transaction, current: ProducerIdentity | None) -> tuple[P
     raise ProducerFenced(_mismatch(known, current))
 
 
-def check_at_hand(known: Transaction) -> None:
-    """Nothing can be asked of a transaction while a decision is carried out.
+def check_not_prepared(known: Transaction) -> None:
+    """Check that no decision of the transaction is being carried out.
 
-    This comes before any look at the producer: it may have its next identity already, which counts only then.
+    This comes before any check of the producer, whose next identity counts only afterwards.
 
     Raises:
-        ConcurrentTransactions: ask again soon.
+        ConcurrentTransactions: the client has to retry.
     """
     if known.state in PREPARED:
         raise ConcurrentTransactions(f"a transaction of {known.transactional_id!r} is being completed")
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdentity) -> Transaction:
-    """The transaction, if that producer is the one who may go on with it.
+    """Return the transaction, if that producer may continue it.
 
     Raises:
         InvalidProducerIdMapping: the transactional id is unknown, or has another producer id.
@@ -153,7 +153,7 @@ def check_producer(known: Transaction | None, producer: ProducerIdentity) -> Tra
     """
     if known is None:
         raise InvalidProducerIdMapping("the transactional id is not known here")
-    check_at_hand(known)
+    check_not_prepared(known)
     if known.producer_id != producer.producer_id:
         raise InvalidProducerIdMapping(_mismatch(known, producer))
     if known.producer_epoch != producer.epoch:
@@ -168,7 +168,7 @@ def add(
     version: int,
     now_ms: int,
 ) -> Transaction | None:
-    """Partitions become part of the transaction, which begins with that unless one is open.
+    """Add partitions to the transaction, which begins with that unless one is open.
 
     Raises:
         InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions: see `check_producer`.
@@ -190,7 +190,11 @@ def add(
 def verify(
     known: Transaction | None, producer: ProducerIdentity, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, BrokerError | None]:
-    """For each partition why it is not part of the transaction, None if it is; raises as `check_producer`."""
+    """Return for each partition why the transaction does not include it, None if it does.
+
+    Raises:
+        InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions: see `check_producer`.
+    """
     known = check_producer(known, producer)
     return {
         partition: None
@@ -201,7 +205,7 @@ def verify(
 
 
 def end_needs_producer_id(known: Transaction | None, version: int) -> bool:
-    """Whether ending the transaction may have to be given a producer id that nobody ever had."""
+    """Return whether ending the transaction may need a producer id that was never used."""
     return known is not None and version >= EPOCH_PER_TRANSACTION and known.is_exhausted
 
 
@@ -214,16 +218,16 @@ def end(
     now_ms: int,
     new_producer_id: int = NO_PRODUCER_ID,
 ) -> Transaction | None:
-    """Commit or abort: the decision, in state PrepareCommit or PrepareAbort; None if it was carried out.
+    """Commit or abort: return the decision, PrepareCommit or PrepareAbort, None if it was carried out.
 
     Raises:
-        InvalidProducerIdMapping, ProducerFenced: the producer is not who it should be.
+        InvalidProducerIdMapping, ProducerFenced: the producer has another id or epoch.
         ConcurrentTransactions: a decision is being carried out.
         InvalidTransactionState: there is nothing to end, or the opposite was decided.
     """
     if known is None:
         raise InvalidProducerIdMapping("the transactional id is not known here")
-    check_at_hand(known)
+    check_not_prepared(known)
     if version >= EPOCH_PER_TRANSACTION:
         verdict = _verdict_by_epoch(known, producer, commit)
     else:
@@ -260,7 +264,7 @@ def _verdict_by_epoch(known: Transaction, producer: ProducerIdentity, commit: bo
 
 
 def fence(known: Transaction, now_ms: int, new_producer_id: int = NO_PRODUCER_ID) -> Transaction:
-    """Abort an open transaction that its producer does not end, and shut that producer out.
+    """Abort an open transaction that its producer does not end, and fence that producer.
 
     Raises:
         InvalidTransactionState: nothing is open.
@@ -272,7 +276,7 @@ def fence(known: Transaction, now_ms: int, new_producer_id: int = NO_PRODUCER_ID
 def _decided(
     known: Transaction, commit: bool, version: int, now_ms: int, new_producer_id: int
 ) -> Transaction:
-    """The decision; with an epoch of its own the markers already bear that of the next transaction."""
+    """Return the decision; with an epoch for each transaction the markers already have the next one."""
     if known.producer_epoch == MAX_EPOCH:
         version = FIRST_TRANSACTION_VERSION
     bumps = version >= EPOCH_PER_TRANSACTION
@@ -291,7 +295,7 @@ def _decided(
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
-    """All markers are written.
+    """Return the transaction after all of its markers were written.
 
     Raises:
         InvalidTransactionState: nothing was decided.
@@ -310,12 +314,12 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def is_overdue(known: Transaction, now_ms: int) -> bool:
-    """Whether the transaction is open for longer than its producer wanted it to be at most."""
+    """Return whether the transaction is open for longer than its producer's transaction timeout."""
     return known.state is ONGOING and known.start_ms + known.timeout_ms < now_ms
 
 
 def is_expired(known: Transaction, now_ms: int, expiration_ms: int) -> bool:
-    """Whether the transactional id was not used for so long that it is forgotten."""
+    """Return whether the transactional id was not used for so long that it is removed."""
     return known.state in AT_REST and known.last_update_ms <= now_ms - expiration_ms
 
 

@@ -78,7 +78,7 @@ class Transactions:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, current: ProducerIdentity | None = None
     ) -> ProducerIdentity:
-        """See `TransactionService`."""
+        """Return the next identity of a producer; what an earlier instance left open is aborted."""
         partition = self.state.locate(transactional_id)
         if not 0 < timeout_ms <= self._context.max_timeout_ms:
             raise InvalidTransactionTimeout(
@@ -109,7 +109,7 @@ class Transactions:
         *,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> None:
-        """See `TransactionService`."""
+        """Add partitions to the producer's transaction, which begins with that if none is open."""
         partition = self.state.locate(transactional_id)
         known = self.state.get(partition, transactional_id)
         added = machine.add(known, producer, partitions, version, self._context.clock())
@@ -124,18 +124,18 @@ class Transactions:
         *,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> None:
-        """See `TransactionService`."""
+        """Add the partition of a group's offsets to the producer's transaction."""
         await self.add_partitions(transactional_id, producer, (self._offsets_of(group_id),), version=version)
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, BrokerError | None]:
-        """See `TransactionService`."""
+        """Return for each partition why the producer's transaction does not include it, None if it does."""
         known = self.state.get(self.state.locate(transactional_id), transactional_id)
         return machine.verify(known, producer, partitions)
 
     def verify_offsets(self, transactional_id: str, producer: ProducerIdentity, group_id: str) -> None:
-        """See `TransactionService`."""
+        """Check that the producer's transaction includes a group's offsets."""
         if not self._context.verifies_partitions:
             return
         place = self._offsets_of(group_id)
@@ -144,7 +144,7 @@ class Transactions:
             raise error
 
     def includes_partition(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
-        """See `TransactionService`."""
+        """Return whether the producer's open transaction includes that partition."""
         if not self._context.verifies_partitions:
             return True
         held = self.state.table.ongoing.get(producer_id)
@@ -162,7 +162,7 @@ class Transactions:
         commit: bool,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> ProducerIdentity:
-        """See `TransactionService`."""
+        """Commit or abort; return the identity of the producer's next transaction."""
         partition = self.state.locate(transactional_id)
         known = self.state.get(partition, transactional_id)
         new_id = NO_PRODUCER_ID
@@ -183,18 +183,18 @@ class Transactions:
         return machine.complete(decided, self._context.clock()).producer
 
     async def write_marker(self, partition: TopicPartition, end: EndOfTransaction) -> None:
-        """See `TransactionService`."""
+        """End a producer's transaction in one partition, whatever its coordinator has decided."""
         await self._markers.write_one(partition, end)
 
     def describe(self, transactional_id: str) -> TransactionDescription:
-        """See `TransactionService`."""
+        """Return the state of one transactional id."""
         known = self.state.get(self.state.locate(transactional_id), transactional_id)
         if known is None:
             raise TransactionalIdNotFound(f"no transactional id {transactional_id!r} is known here")
         return known.describe()
 
     async def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
-        """See `TransactionService`."""
+        """Return all transactional ids that pass a filter."""
         for partition in range(self.state.log.partition_count):
             self.state.log.check_active(partition)
         matches, found = _matcher(wanted, self._context.clock()), list[TransactionDescription]()

@@ -1,7 +1,7 @@
-"""The states of a transaction as tables: what may follow what, and what becomes of a request to end it.
+"""The states of a transaction as tables: which state follows which event, and what a request to end does.
 
-A move that is not in a table is illegal. Source: Kafka's `TransactionState`; KIP-890 for the second table of
-ends.
+A transition that is not in a table is illegal. Source: Kafka's `TransactionState`; KIP-890 for the second
+table of ends.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DEAD: Final = TransactionState.DEAD
 PREPARE_EPOCH_FENCE: Final = TransactionState.PREPARE_EPOCH_FENCE
 
 AT_REST: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
-"""Nothing is open and nothing is left to do."""
+"""No transaction is open, and no decision is being carried out."""
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-"""Decided, with markers still to be written."""
+"""Decided, and markers may still be missing."""
 
 COMMIT: Final = True
 ABORT: Final = False
 
 
 class Event(enum.Enum):
-    """What happens to a transaction."""
+    """An event in the life of a transaction."""
 
     INIT = enum.auto()
     ADD = enum.auto()
@@ -67,12 +67,12 @@ MOVES: Final[Mapping[tuple[TransactionState, Event], TransactionState]] = {
 
 
 class Verdict(enum.Enum):
-    """What becomes of a request to end a transaction."""
+    """The result of a request to end a transaction."""
 
     DECIDE = enum.auto()
-    """It is decided now."""
+    """Decide now."""
     DONE = enum.auto()
-    """It was before, and the client did not get the answer."""
+    """It was decided before, and the response was lost."""
 
 
 ENDS: Final[Mapping[tuple[TransactionState, bool], Verdict]] = {
@@ -97,9 +97,9 @@ ENDS_WITH_EPOCHS: Final[Mapping[tuple[TransactionState, bool, bool], Verdict]] =
     (COMPLETE_COMMIT, COMMIT, RETRY): Verdict.DONE,
     (COMPLETE_ABORT, ABORT, RETRY): Verdict.DONE,
 }
-"""(state, commit, whether the request has the epoch before the present one) from version 2 on.
+"""(state, commit, whether the request has the previous epoch) from version 2 on.
 
-A client that cannot know whether its transaction has begun may abort what never did."""
+A client that cannot know whether its transaction has begun may abort one that never did."""
 
 EPOCHS_ACCEPTED: Final[Mapping[TransactionState, frozenset[bool]]] = {
     EMPTY: frozenset({CURRENT}),
@@ -107,11 +107,11 @@ EPOCHS_ACCEPTED: Final[Mapping[TransactionState, frozenset[bool]]] = {
     COMPLETE_COMMIT: frozenset({CURRENT, RETRY}),
     COMPLETE_ABORT: frozenset({CURRENT, RETRY}),
 }
-"""Which epochs a request of version 2 may have; with any other its producer is fenced."""
+"""The epochs that a request of version 2 may have; with any other its producer is fenced."""
 
 
 def move(state: TransactionState, event: Event) -> TransactionState:
-    """The state after `event`.
+    """Return the state after `event`.
 
     Raises:
         InvalidTransactionState: that cannot happen in `state`.

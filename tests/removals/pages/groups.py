@@ -169,7 +169,7 @@ REMOVALS: Final = (
     Removal(
         "Requests for a partition that is not read yet are told to try again",
         f"{_COORDINATOR}/log/topic_log.py",
-        'raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being read")',
+        'raise CoordinatorLoadInProgress(f"{self._spec.name}-{partition} is still being loaded")',
         'raise NotCoordinator(f"{self._spec.name}-{partition}")',
         f"{_COORDINATOR}/log/test_topic_log.py",
     ),
