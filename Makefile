@@ -86,7 +86,7 @@ explore: $(DEV_INSTALLED) ## try the property tests with examples at random, aga
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)
 
 docs: $(INSTALLED) ## write docs/configuration.md from the configuration keys
-	@$(BIN)/python -m tidelog.kernel.config.docs > docs/configuration.md.new
+	@$(BIN)/python -m tidelog.kernel.cli.config_docs > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
 
 news: $(DEV_INSTALLED) ## show the next release's changelog

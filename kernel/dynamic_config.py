@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.config import Config
-from tidelog.kernel.config.kafka_keys import kafka_broker_key
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import BrokerConfigChanged
@@ -100,9 +99,9 @@ class DynamicConfig:
     def _refusal(self, name: str, text: str, *, known: bool) -> InvalidRequest | InvalidConfig:
         if known:
             return InvalidRequest(f"{name} cannot be changed while the broker runs; set it at the start")
-        kafka_key = kafka_broker_key(name, text)
-        if kafka_key is not None:
-            return InvalidRequest(f"{name} {kafka_key.reason}")
+        judgement = self._config.keys.unsupported.judge(name, text, "broker")
+        if judgement is not None:
+            return InvalidRequest(f"{name} {judgement.reason}")
         nearest = self._config.keys.nearest(name, "broker")
         return InvalidConfig(f"{name} is no key" + (f"; did you mean {nearest}?" if nearest else ""))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.config import ConfigKey, UnsupportedKey
     from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
@@ -40,8 +40,8 @@ def tidelog_hookspecs() -> Iterable[ModuleType]:  # type: ignore[empty-body]
 
 
 @hookspec
-def tidelog_config_keys() -> Iterable[ConfigKey[object]]:  # type: ignore[empty-body]
-    """Configuration keys that the plugin reads, with their documentation, type, default and range."""
+def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:  # type: ignore[empty-body]
+    """Configuration keys that the plugin reads, and keys of another broker that nothing here reads."""
 
 
 @hookspec

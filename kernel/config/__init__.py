@@ -42,6 +42,7 @@ from tidelog.kernel.config.types import (
     password,
     string,
 )
+from tidelog.kernel.config.unsupported import UnsupportedKey
 
 __all__ = [
     "BrokerDefault",
@@ -58,6 +59,7 @@ __all__ = [
     "TopicConfig",
     "TopicConfigEntry",
     "TopicConfigSource",
+    "UnsupportedKey",
     "ValueType",
     "boolean",
     "checked_topic_config",

@@ -8,14 +8,17 @@ from tidelog.kernel.config.key import ConfigKey, environment_variable
 from tidelog.kernel.config.keys import KERNEL_KEYS
 from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.types import Scope
+from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
 
 class ConfigKeys:
-    """Broker keys and topic keys, each by its name and its aliases."""
+    """Broker keys and topic keys, each by its name and its aliases; `unsupported` are those nothing reads."""
 
-    def __init__(self, added: Iterable[ConfigKey[object]] = ()) -> None:
-        """The kernel's keys and `added` ones.
+    def __init__(
+        self, added: Iterable[ConfigKey[object]] = (), unsupported: Iterable[UnsupportedKey] = ()
+    ) -> None:
+        """Take the kernel's keys, `added` ones, and those that nothing here reads.
 
         Raises:
             PluginError: two different keys claim one name.
@@ -23,6 +26,7 @@ class ConfigKeys:
         self._by_scope: dict[Scope, dict[str, ConfigKey[object]]] = {"broker": {}, "topic": {}}
         self._by_variable: dict[str, ConfigKey[object]] = {}
         self._keys: list[ConfigKey[object]] = []
+        self.unsupported = UnsupportedKeys(unsupported)
         for key in (*KERNEL_KEYS, *added):
             self._add(key)
 

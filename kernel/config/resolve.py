@@ -8,7 +8,6 @@ from typing import NamedTuple, cast
 import attrs
 
 from tidelog.kernel.config import checks
-from tidelog.kernel.config.kafka_keys import kafka_broker_key
 from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey, environment_variable
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
@@ -113,10 +112,10 @@ def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | N
 
 
 def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:
-    kafka_key = kafka_broker_key(name, setting.text)
-    if kafka_key is not None:
-        sentences = found.warnings if kafka_key.accepted else found.problems
-        sentences.append(f"{name} ({setting.origin}) {kafka_key.reason}.")
+    judgement = keys.unsupported.judge(name, setting.text, "broker")
+    if judgement is not None:
+        sentences = found.warnings if judgement.accepted else found.problems
+        sentences.append(f"{name} ({setting.origin}) {judgement.reason}.")
         return
     topic_key = keys.find(name, "topic")
     if topic_key is not None:

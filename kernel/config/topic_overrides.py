@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from tidelog.kernel.config.config import Config
-from tidelog.kernel.config.kafka_keys import kafka_topic_key
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.topic_config import TopicConfig, TopicDefault
 from tidelog.kernel.errors import InvalidTopicConfig
@@ -97,21 +96,21 @@ class _UnknownKeyError(ValueError):
 
 
 def _refuse_unknown(known: ConfigKeys, name: str, text: str | None, *, suggest: bool) -> None:
-    """Accept a setting that Kafka knows and that asks for nothing here.
+    """Accept a setting of an unsupported key that asks for nothing here.
 
     Raises:
         ValueError: any other; the message is the reason.
     """
     if text is None:
         raise ValueError("has no value")
-    kafka_key = kafka_topic_key(name, text)
-    if kafka_key is None:
+    judgement = known.unsupported.judge(name, text, "topic")
+    if judgement is None:
         nearest = known.nearest(name, "topic") if suggest else None
         raise _UnknownKeyError(
             f"Unknown topic config name: {name}" + (f" (did you mean {nearest}?)" if nearest else "")
         )
-    if not kafka_key.accepted:
-        raise ValueError(kafka_key.reason)
+    if not judgement.accepted:
+        raise ValueError(judgement.reason)
 
 
 def _entry(default: TopicDefault, override: str | None) -> TopicConfigEntry:

@@ -58,7 +58,7 @@ def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins
     """
     sources = settings if isinstance(settings, Sources) else Sources().over(settings_from_mapping(settings))
     plugins = load_wanted_plugins(sources)
-    return Config(sources, ConfigKeys(plugins.config_keys())), plugins
+    return Config(sources, ConfigKeys(plugins.config_keys(), plugins.unsupported_keys())), plugins
 
 
 def load_wanted_plugins(sources: Sources) -> Plugins:

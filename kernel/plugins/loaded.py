@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
@@ -41,12 +42,22 @@ class Plugins:
         self._manager = manager
 
     def config_keys(self) -> tuple[ConfigKey[object], ...]:
-        """The keys that plugins add.
+        """Return the keys that plugins add.
 
         Raises:
             PluginError: a hook failed, or two keys of one name differ.
         """
         return tuple(key for _, keys in self.config_keys_by_plugin() for key in keys)
+
+    def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
+        """Return the keys that plugins describe as keys that nothing here reads.
+
+        Raises:
+            PluginError: a hook failed.
+        """
+        return tuple(
+            item for _, items in self._handed_over_keys for item in items if isinstance(item, UnsupportedKey)
+        )
 
     def config_keys_by_plugin(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
         """The same, each plugin's under its name.
@@ -59,11 +70,18 @@ class Plugins:
     @cached_property
     def _config_keys(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
         found = tuple(
-            (plugin, tuple(_config_key(plugin, item) for item in handed_over))
-            for plugin, handed_over in self.ask("tidelog_config_keys")
+            (
+                plugin,
+                tuple(_config_key(plugin, item) for item in items if not isinstance(item, UnsupportedKey)),
+            )
+            for plugin, items in self._handed_over_keys
         )
         ConfigKeys(key for _, keys in found for key in keys)
         return found
+
+    @cached_property
+    def _handed_over_keys(self) -> tuple[tuple[str, list[object]], ...]:
+        return tuple(self.ask("tidelog_config_keys"))
 
     def storage_backend(self, name: str) -> StorageBackend:
         """The storage that the key `storage` names.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import ConfigKey
+    from tidelog.kernel.config import ConfigKey, UnsupportedKey
     from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.wire import WireCodec
 
@@ -31,9 +31,10 @@ def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
 
 
 @hookimpl
-def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """How large requests and answers may be, and what clients may do to topics."""
+def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
+    """How large requests and answers may be, what clients may do to topics, and keys of Kafka's alone."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.protocol_kafka import keys
+    from tidelog.plugins.protocol_kafka.kafka_keys import UNSUPPORTED
 
-    return declared_keys(keys)
+    return (*declared_keys(keys), *UNSUPPORTED)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from tidelog.kernel.config import Config, ConfigKeys, Sources, settings_from_mapping
 from tidelog.kernel.plugins import load_plugins
 
-BUNDLE = ConfigKeys(load_plugins().config_keys())
+_PLUGINS = load_plugins()
+BUNDLE = ConfigKeys(_PLUGINS.config_keys(), _PLUGINS.unsupported_keys())
 
 
 def bundle_config(settings: Mapping[str, object] | None = None) -> Config:

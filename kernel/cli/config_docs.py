@@ -1,14 +1,16 @@
-"""`python -m tidelog.kernel.config.docs` prints `docs/configuration.md`, written from the keys themselves."""
+"""`python -m tidelog.kernel.cli.config_docs` prints `docs/configuration.md` from the keys themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from tidelog.kernel.config.kafka_keys import keys_without_meaning, keys_without_part
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.keys import KERNEL_KEYS
 from tidelog.kernel.config.types import LONG_MAX, Scope
+from tidelog.kernel.config.unsupported import UnsupportedKey
+from tidelog.kernel.plugins import load_plugins
+from tidelog.kernel.plugins.discovery import find_candidates
 
 _INTRODUCTION = """\
 # Configuration keys
@@ -42,8 +44,10 @@ value that asks for nothing is taken all the same. A plugin that brings the part
 """
 
 
-def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
-    """The whole page, for the kernel's keys and those that plugins, by name, add."""
+def render(
+    added: Iterable[tuple[str, Iterable[ConfigKey[object]]]], unsupported: Iterable[UnsupportedKey] = ()
+) -> str:
+    """Return the whole page: the kernel's keys, those that plugins, by name, add, and `unsupported` ones."""
     sections = [_INTRODUCTION]
     of_plugins = ((f"`{plugin}`", keys) for plugin, keys in added)
     by_owner = _by_first_owner([("the kernel", KERNEL_KEYS), *of_plugins])
@@ -53,8 +57,9 @@ def render(added: Iterable[tuple[str, Iterable[ConfigKey[object]]]]) -> str:
             if rows:
                 sections.append("\n".join((f"## {title} of {owner}\n", _HEADS[scope], *rows)) + "\n")
     here = {key.name for _, keys in by_owner for key in keys}
-    sections.append(_WITHOUT_MEANING + "".join(_accepted(here)))
-    sections.append(_WITHOUT_PART + "".join(_refused(here)))
+    elsewhere = sorted(key for key in unsupported if key.name not in here)
+    sections.append(_WITHOUT_MEANING + "".join(_accepted(elsewhere)))
+    sections.append(_WITHOUT_PART + "".join(_refused(elsewhere)))
     return "\n".join(sections)
 
 
@@ -100,37 +105,34 @@ def _default(key: ConfigKey[object]) -> str:
     return f"`{text}`" if text else ""
 
 
-def _accepted(here: Container[str]) -> Iterator[str]:
+def _accepted(keys: Sequence[UnsupportedKey]) -> Iterator[str]:
     for scope in get_args(Scope):
-        for name, why in keys_without_meaning(scope):
-            if name not in here:
-                yield f"| `{name}` | {scope} | {why} |\n"
+        for key in keys:
+            if key.scope == scope and key.meaningless:
+                yield f"| `{key.name}` | {scope} | {key.meaningless} |\n"
 
 
-def _refused(here: Container[str]) -> Iterator[str]:
+def _refused(keys: Sequence[UnsupportedKey]) -> Iterator[str]:
     for scope in get_args(Scope):
-        for name, part, neutral in keys_without_part(scope):
-            values = ", ".join(f"`{value}`" if value else "(empty)" for value in neutral)
-            if name not in here:
-                yield f"| `{name}` | {scope} | {part} | {values} |\n"
+        for key in keys:
+            if key.scope == scope and key.missing:
+                values = ", ".join(f"`{value}`" if value else "(empty)" for value in key.neutral)
+                yield f"| `{key.name}` | {scope} | {key.missing} | {values} |\n"
 
 
 def default_bundle_page() -> str:
-    """The page for the plugins that tidelog's own distribution brings, whatever else is installed.
+    """Return the page for the plugins of tidelog's own distribution, whatever else is installed.
 
     Raises:
         PluginError: one of them is broken.
     """
-    # Not at the top: plugins are made of configuration keys, not the other way round.
-    from tidelog.kernel.plugins import load_plugins
-    from tidelog.kernel.plugins.discovery import find_candidates
-
-    strangers = [
+    others = [
         name
         for name, candidate in find_candidates().items()
         if candidate.source is None or candidate.source.name != "tidelog"
     ]
-    return render(load_plugins(blocked=strangers).config_keys_by_plugin())
+    plugins = load_plugins(blocked=others)
+    return render(plugins.config_keys_by_plugin(), plugins.unsupported_keys())
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """Kafka's configuration keys that are not tidelog's: why each has no meaning here, or which part is missing.
 
-`without_meaning`: accepted with a warning, since the broker behaves as if the key did not exist in Kafka.
-`without_part`: refused, since the user would count on something that does not happen; only a value that asks
-for what this broker does anyway is accepted.
-Names may end and begin with `*`. A key that a plugin declares is looked up before these tables.
+Keys without meaning are accepted with a warning: the broker does what Kafka would do without the key. Keys
+without a part are refused, since a user would rely on something that does not happen; a value that asks for
+what this broker does anyway is accepted. Names may begin and end with `*`. A key that a plugin declares is
+looked up before these tables: what a plugin of the default bundle declares is here for brokers that block it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.kernel.config.types import Scope, T
+from tidelog.kernel.config import Scope, UnsupportedKey
 
 _NO_THREADS = "one event loop serves every connection, so there are no threads to count"
 _NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
@@ -114,6 +114,15 @@ _WITHOUT_PART: dict[str, _Part] = {
     "log.flush.*": _Part("checkpoints of log directories"),
     "log.dir": _Part("storage in log directories"),
     "log.dirs": _Part("storage in log directories"),
+    "log.segment.bytes": _Part("storage in log directories"),
+    "log.roll.ms": _Part("storage in log directories"),
+    "log.roll.hours": _Part("storage in log directories"),
+    "log.roll.jitter.ms": _Part("storage in log directories"),
+    "log.roll.jitter.hours": _Part("storage in log directories"),
+    "log.index.size.max.bytes": _Part("storage in log directories"),
+    "log.index.interval.bytes": _Part("storage in log directories"),
+    "log.preallocate": _Part("storage in log directories"),
+    "log.segment.delete.delay.ms": _Part("storage in log directories"),
     "cordoned.log.dirs": _Part("storage in log directories", ("",)),
     "log.dir.failure.timeout.ms": _Part("surviving the failure of one of several log directories"),
     "metadata.*": _Part("a metadata log"),
@@ -150,6 +159,13 @@ _WITHOUT_PART: dict[str, _Part] = {
 }
 
 _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
+    "segment.bytes": _Part("storage in log directories"),
+    "segment.ms": _Part("storage in log directories"),
+    "segment.jitter.ms": _Part("storage in log directories"),
+    "segment.index.bytes": _Part("storage in log directories"),
+    "index.interval.bytes": _Part("storage in log directories"),
+    "file.delete.delay.ms": _Part("storage in log directories"),
+    "preallocate": _Part("storage in log directories"),
     "min.insync.replicas": _Part("replication", ("1",)),
     "compression.type": _Part("compressing anew what producers send", ("producer",)),
     "compression.*": _Part("compressing anew what producers send"),
@@ -179,60 +195,13 @@ _RENAMED: dict[str, str] = {
     "socket.receive.buffer": "socket.receive.buffer.bytes",
 }
 
+_SCOPES: tuple[Scope, ...] = ("broker", "topic")
 
-class KafkaKey(NamedTuple):
-    """What tidelog makes of a Kafka key that it does not have: `accepted` or not, and why."""
-
-    accepted: bool
-    reason: str
-
-
-def kafka_broker_key(name: str, text: str) -> KafkaKey | None:
-    """What to make of the broker key `name` with the value `text`; None if Kafka has no such key."""
-    return _judge(name, text, _WITHOUT_MEANING, _WITHOUT_PART)
-
-
-def kafka_topic_key(name: str, text: str) -> KafkaKey | None:
-    """What to make of the topic key `name` with the value `text`; None if Kafka has no such key."""
-    return _judge(name, text, _WITHOUT_MEANING_FOR_TOPICS, _WITHOUT_PART_FOR_TOPICS)
-
-
-def keys_without_meaning(scope: Scope) -> list[tuple[str, str]]:
-    """(name or pattern, why) of the keys that are taken and do nothing, sorted."""
-    return sorted((_WITHOUT_MEANING if scope == "broker" else _WITHOUT_MEANING_FOR_TOPICS).items())
-
-
-def keys_without_part(scope: Scope) -> list[tuple[str, str, tuple[str, ...]]]:
-    """(name or pattern, missing part, values that are taken) of the keys that are refused, sorted."""
-    table = _WITHOUT_PART if scope == "broker" else _WITHOUT_PART_FOR_TOPICS
-    return sorted((name, part.name, part.neutral) for name, part in table.items())
-
-
-def _judge(
-    name: str, text: str, without_meaning: dict[str, str], without_part: dict[str, _Part]
-) -> KafkaKey | None:
-    if name in _RENAMED:
-        return KafkaKey(False, f"is a key of older Kafkas; set {_RENAMED[name]} instead")
-    reason = _look_up(without_meaning, name)
-    if reason is not None:
-        return KafkaKey(True, f"has no meaning here: {reason}")
-    part = _look_up(without_part, name)
-    if part is None:
-        return None
-    if text.strip().lower() in part.neutral:
-        return KafkaKey(True, f"changes nothing: this broker has no part for {part.name}")
-    return KafkaKey(False, f"is a Kafka key that this broker has no part for ({part.name})")
-
-
-def _look_up(table: dict[str, T], name: str) -> T | None:
-    if name in table:
-        return table[name]
-    return next((value for pattern, value in table.items() if _fits(name, pattern)), None)
-
-
-def _fits(name: str, pattern: str) -> bool:
-    # Not fnmatch: it compiles every pattern, which takes longer than all else that is done with these tables.
-    core = pattern.strip("*")
-    if pattern.startswith("*"):
-        return core in name if pattern.endswith("*") else name.endswith(core)
-    return pattern.endswith("*") and name.startswith(core)
+UNSUPPORTED: tuple[UnsupportedKey, ...] = (
+    *(UnsupportedKey(name, scope, renamed=today) for name, today in _RENAMED.items() for scope in _SCOPES),
+    *(UnsupportedKey(name, "broker", meaningless=why) for name, why in _WITHOUT_MEANING.items()),
+    *(UnsupportedKey(name, "topic", meaningless=why) for name, why in _WITHOUT_MEANING_FOR_TOPICS.items()),
+    *(UnsupportedKey(name, "broker", "", *part) for name, part in _WITHOUT_PART.items()),
+    *(UnsupportedKey(name, "topic", "", *part) for name, part in _WITHOUT_PART_FOR_TOPICS.items()),
+)
+"""All of the above, as the plugin hands them over."""

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tidelog.kernel.cli.config_docs import default_bundle_page, render
 from tidelog.kernel.config import ConfigKey, integer
-from tidelog.kernel.config.docs import default_bundle_page, render
 from tidelog.kernel.config.keys import KERNEL_KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -19,7 +19,7 @@ def test_the_page_is_what_the_keys_say() -> None:
 
 def test_the_command_prints_the_page() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tidelog.kernel.config.docs"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tidelog.kernel.cli.config_docs"], capture_output=True, text=True, check=True
     )
     assert done.stdout == default_bundle_page()
 

@@ -1,0 +1,65 @@
+"""Keys of another broker that nothing here reads: which are accepted, which refused, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidelog.kernel.config.types import Scope
+
+
+class Judgement(NamedTuple):
+    """What becomes of a setting that nothing here reads: `accepted` or refused, and the reason."""
+
+    accepted: bool
+    reason: str
+
+
+class UnsupportedKey(NamedTuple):
+    """A key of another broker that a configuration may have, or with `*` at an end of `name` all that fit.
+
+    Exactly one of three is given: `meaningless` says why the key has no meaning here, so that it is accepted;
+    `missing` names the part that this broker lacks, so that the key is refused unless its value, in lower
+    case, is `neutral`; `renamed` has the names by which to set it today, so that it is refused.
+    """
+
+    name: str
+    scope: Scope
+    meaningless: str = ""
+    missing: str = ""
+    neutral: tuple[str, ...] = ()
+    renamed: str = ""
+
+    def judge(self, text: str) -> Judgement:
+        """Return what becomes of the value `text`."""
+        if self.renamed:
+            return Judgement(False, f"is a key of older Kafkas; set {self.renamed} instead")
+        if self.meaningless:
+            return Judgement(True, f"has no meaning here: {self.meaningless}")
+        if text.strip().lower() in self.neutral:
+            return Judgement(True, f"changes nothing: this broker has no part for {self.missing}")
+        return Judgement(False, f"is a Kafka key that this broker has no part for ({self.missing})")
+
+    def fits(self, name: str) -> bool:
+        """Return whether its name, if that is a pattern, stands for `name`."""
+        # Not fnmatch: it compiles every pattern, which takes longer than all else that is done with them.
+        pattern, core = self.name, self.name.strip("*")
+        if pattern.startswith("*"):
+            return core in name if pattern.endswith("*") else name.endswith(core)
+        return pattern.endswith("*") and name.startswith(core)
+
+
+class UnsupportedKeys:
+    """All keys that plugins describe so, found by name: an exact name counts before a pattern."""
+
+    def __init__(self, keys: Iterable[UnsupportedKey]) -> None:
+        self._all = tuple(keys)
+        self._exact = {(key.scope, key.name): key for key in reversed(self._all)}
+
+    def judge(self, name: str, text: str, scope: Scope) -> Judgement | None:
+        """Return what becomes of `name` = `text`, None for a name that no plugin knows."""
+        key = self._exact.get((scope, name))
+        if key is None:
+            fitting = (each for each in self._all if each.scope == scope and each.fits(name))
+            key = next(fitting, None)
+        return None if key is None else key.judge(text)
