@@ -26,13 +26,13 @@ from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
-from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.seams.coordination.backend import Coordinator
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
@@ -68,7 +68,7 @@ class Broker:
         self.events = BrokerEvents()
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
-        self.load_progress = LoadProgress()
+        self.load_progress = LogLoadProgress()
         self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
             StorageContext(
                 config,
@@ -234,7 +234,7 @@ async def serve(
     plugins: Plugins,
     *,
     on_ready: Callable[[Broker], None],
-    while_loading: Callable[[LoadProgress], Awaitable[None]] | None = None,
+    while_loading: Callable[[LogLoadProgress], Awaitable[None]] | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; `while_loading` runs until its logs are open, and is cancelled.
 
@@ -259,8 +259,8 @@ async def serve(
 
 
 async def _watch(
-    show: Callable[[LoadProgress], Awaitable[None]] | None,
-    progress: LoadProgress,
+    show: Callable[[LogLoadProgress], Awaitable[None]] | None,
+    progress: LogLoadProgress,
     task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     with trio.CancelScope() as scope:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 if TYPE_CHECKING:
-    from tidelog.kernel.load_progress import LoadProgress
+    from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _BAR_INTERVAL_S = 0.1
 _LINE_INTERVAL_S = 10.0
 
 
-async def show_loading(progress: LoadProgress) -> NoReturn:
+async def show_loading(progress: LogLoadProgress) -> NoReturn:
     """Show how far it is until cancelled."""
     await trio.sleep(PATIENCE_S)
     if sys.stderr.isatty():
@@ -29,7 +29,7 @@ async def show_loading(progress: LoadProgress) -> NoReturn:
         await trio.sleep(_LINE_INTERVAL_S)
 
 
-async def _show_bar(progress: LoadProgress) -> NoReturn:
+async def _show_bar(progress: LogLoadProgress) -> NoReturn:
     # Not at the top: a broker that starts at once needs none of it.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -8,14 +8,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, TopicPartition
-
-if TYPE_CHECKING:
-    from tidelog.kernel.partition.config import PartitionConfig
 
 T = TypeVar("T")
 
@@ -185,11 +182,6 @@ class Partition(Protocol):
     @property
     def topic_id(self) -> UUID:
         """The id of its topic."""
-        ...
-
-    @property
-    def config(self) -> PartitionConfig:
-        """The part of the topic's configuration that appends go by."""
         ...
 
     @property

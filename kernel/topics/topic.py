@@ -10,8 +10,7 @@ import attrs
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.storage import TopicRecord
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 
 @attrs.define(eq=False)

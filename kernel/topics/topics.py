@@ -36,8 +36,8 @@ from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, To
 from tidelog.kernel.seams.storage import Storage, TopicPartition, TopicRecord
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
+from tidelog.kernel.topic_names import METADATA_TOPIC, check_collision, check_topic_name
 from tidelog.kernel.topics.auto_creation import AutoCreation
-from tidelog.kernel.topics.names import METADATA_TOPIC, check_collision, check_topic_name
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 from tidelog.kernel.topics.topic import Topic, record_of
 

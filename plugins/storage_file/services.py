@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tidelog.kernel.load_progress import LoadProgress
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 
 
@@ -28,4 +28,4 @@ class Services(NamedTuple):
     write_recovery_points: Callable[[], None]
     disk_failed: Callable[[OSError], None]
     index_formats: IndexFormats
-    progress: LoadProgress
+    progress: LogLoadProgress

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.load_progress import LoadProgress
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class StorageContext:
     tasks: Tasks
     now_ms: Callable[[], int]
     index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
-    progress: LoadProgress = attrs.Factory(LoadProgress)
+    progress: LogLoadProgress = attrs.Factory(LogLoadProgress)
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _no_partitions_failed
     partition_moved: Callable[[TopicPartition, str], None] = _no_partition_moved
     halt: Callable[[str], None] = _halt_nothing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client import operations
-from tidelog.plugins.client.addresses import parse_addresses
+from tidelog.plugins.client.bootstrap import parse_addresses
 from tidelog.plugins.client.cluster import Cluster
 from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut

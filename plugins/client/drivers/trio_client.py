@@ -10,7 +10,7 @@ import trio
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client import operations
-from tidelog.plugins.client.addresses import parse_addresses
+from tidelog.plugins.client.bootstrap import parse_addresses
 from tidelog.plugins.client.cluster import Cluster
 from tidelog.plugins.client.drivers.trio_connection import TrioConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tidelog.kernel.config.altering import Alter
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.topics import check_topic_name
+from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 

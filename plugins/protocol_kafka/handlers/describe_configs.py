@@ -8,7 +8,7 @@ from functools import lru_cache
 from tidelog.kernel.config import Config, ConfigKey, OriginKind, TopicConfigEntry, topic_config_entries
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.topics import check_topic_name
+from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import node_named

@@ -13,7 +13,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.seams.topics import Topic
-from tidelog.kernel.topics import INTERNAL_TOPICS, check_topic_name
+from tidelog.kernel.topic_names import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.authorized_operations import (
     CLUSTER_OPERATIONS,

@@ -35,7 +35,8 @@ from tidelog.kernel.seams.storage import (
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
-from tidelog.kernel.topics import NewTopic, Topics, check_topic_name
+from tidelog.kernel.topic_names import check_topic_name
+from tidelog.kernel.topics import NewTopic, Topics
 from tidelog.plugins import storage_memory
 from tidelog.plugins.storage_memory.storage import MemoryRegistry, MemoryStorage
 

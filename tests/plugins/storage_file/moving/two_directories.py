@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.load_progress import LoadProgress
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
@@ -62,7 +62,7 @@ class TwoDirectories:
             directory.write_recovery_points,
             partial(self._disk_failed, directory),
             IndexFormats({}),
-            LoadProgress(),
+            LogLoadProgress(),
         )
 
     def _disk_failed(self, directory: LogDirectory, error: OSError) -> None:

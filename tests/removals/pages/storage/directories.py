@@ -94,14 +94,14 @@ _PLACES: Final = (
         f"{_FILE}/recovery/parallel_opening.py",
         "progress.logs_done(str(directory.path), len(chunk))",
         "pass",
-        "kernel/test_load_progress.py::test_a_broker_has_nothing_left_when_it_is_ready",
+        "kernel/seams/storage/test_load_progress.py::test_a_broker_has_nothing_left_when_it_is_ready",
     ),
     Removal(
         _PARALLEL,
         f"{_FILE}/recovery/log_loader.py",
         "self._remaining(len(bases) - index)",
         "pass",
-        "kernel/test_load_progress.py::test_the_segments_of_a_log_are_counted_down",
+        "kernel/seams/storage/test_load_progress.py::test_the_segments_of_a_log_are_counted_down",
     ),
     Removal(
         _CHECKPOINTS,

@@ -1,4 +1,4 @@
-"""How much of the logs is still to be opened while a broker starts: for people who wait, and for statistics.
+"""The logs that are still to be opened while a broker starts, for the progress bar and for statistics.
 
 Source: seed 001, "Startup: validate, lock, recover, schedule" (remainingLogsToRecover per directory,
 remainingSegmentsToRecover per thread).
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class LoadProgress:
-    """Counters that a storage's threads set, each its own, and that anybody may read at any time."""
+class LogLoadProgress:
+    """Counters that a storage sets, each thread its own, and that any thread may read at any time."""
 
     def __init__(self) -> None:
         self._total_logs = 0
@@ -33,16 +33,16 @@ class LoadProgress:
         return dict(self._segments)
 
     def add_logs(self, directory: str, count: int) -> None:
-        """So many more logs of a directory are to be opened."""
+        """Count logs of a directory that are to be opened."""
         self._total_logs += count
         self._logs[directory] = self._logs.get(directory, 0) + count
 
     def logs_done(self, directory: str, count: int) -> None:
-        """So many of them are done; told on the event loop."""
+        """Count logs of a directory that are open now; called on the event loop."""
         self._logs[directory] -= count
 
     def set_segments(self, thread: str, count: int) -> None:
-        """What is left of the log that a thread opens."""
+        """Set how many segments are left of the log that a thread opens."""
         self._segments[thread] = count
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Kafka's rules for the names of topics."""
+"""The names of topics: Kafka's rules for them, and those that brokers use themselves."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ MAX_NAME_LENGTH = 249
 """Kafka's limit: the name, a partition number and a suffix have to fit a file name."""
 METADATA_TOPIC = "__cluster_metadata"
 """Kafka keeps the cluster's metadata in a log of this name; no topic may be called so."""
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that brokers keep their own state in."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -30,7 +32,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_collision(name: str, others: Iterable[str]) -> None:
-    """Refuse a name that is another one's in Kafka's metrics.
+    """Refuse a name that equals another one in Kafka's metrics.
 
     Raises:
         InvalidTopic: naming the other one.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.plugins.client.addresses import Address, parse_addresses
+from tidelog.plugins.client.addresses import Address
+from tidelog.plugins.client.bootstrap import parse_addresses
 from tidelog.plugins.client.errors import InvalidAddress
 
 

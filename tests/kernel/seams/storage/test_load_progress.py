@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from tidelog.kernel.cli.loading import PATIENCE_S, show_loading
-from tidelog.kernel.load_progress import LoadProgress
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
@@ -18,7 +18,7 @@ from tidelog.kernel.topics import NewTopic
 
 
 def test_what_is_left_is_counted_by_directory_and_by_thread() -> None:
-    progress = LoadProgress()
+    progress = LogLoadProgress()
     progress.add_logs("a", 3)
     progress.add_logs("b", 5)
     progress.add_logs("a", 1)
@@ -53,7 +53,9 @@ async def test_the_segments_of_a_log_are_counted_down(
             topic.partitions[0].append_nowait(make_batch(timestamps=START_MS + 10 * number))
         assert len(topic.partitions[0].store.segments()) == 5
     told: list[tuple[str, int]] = []
-    monkeypatch.setattr(LoadProgress, "set_segments", lambda _, thread, count: told.append((thread, count)))
+    monkeypatch.setattr(
+        LogLoadProgress, "set_segments", lambda _, thread, count: told.append((thread, count))
+    )
     async with running_broker(settings):
         assert told == [(f"{tmp_path / 'data'}-0", count) for count in (5, 4, 3, 2, 1, 0)]
 
@@ -62,7 +64,7 @@ async def test_a_long_start_is_told_of_now_and_then(
     caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     caplog.set_level(logging.INFO)
-    progress = LoadProgress()
+    progress = LogLoadProgress()
     progress.add_logs("data", 4)
     with trio.move_on_after(PATIENCE_S / 2):
         await show_loading(progress)
@@ -99,7 +101,7 @@ async def test_on_a_terminal_there_is_a_bar(
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    progress = LoadProgress()
+    progress = LogLoadProgress()
     progress.add_logs("data", 40)
     progress.logs_done("data", 12)
     progress.set_segments("data-0", 345)
