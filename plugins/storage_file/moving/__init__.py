@@ -1,1 +1,1 @@
-"""Moving a partition to another log directory while it is used; `moves` is where to begin reading."""
+"""Replica moves: a partition moves to another log directory while it is used (KIP-113); see `moves`."""

@@ -1,4 +1,4 @@
-"""Copying a log into another one, batch by batch, as a follower would.
+"""Catching up: a log is copied into its future replica, batch by batch, as a follower would.
 
 Memory is bounded by a chunk, or by one batch where that is larger.
 """
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1024 * 1024
 AT_ONCE_BYTES = 4 * CHUNK_BYTES
-"""So much is copied on the event loop, to catch up with those who append there: a few milliseconds."""
+"""The most that is copied on the event loop, between two appends: it takes a few milliseconds."""
 
 
 class StartOver(Exception):
-    """The log was cut, or its beginning deleted, so that the copy does not follow it any more."""
+    """The log was truncated, or its oldest segments deleted, so that the copy does not fit it any more."""
 
 
 def first_offset(source: FilePartitionStore) -> int:
-    """Blocking: the base offset that a copy begins with."""
+    """Blocking: return the base offset that a copy begins with."""
     start = source.log_start_offset
     header = next(iter(source.headers(start)), None)
     return source.log_end_offset if header is None else min(start, header.base_offset)
 
 
 class CatchUp:
-    """Copying the log `source` into `target`: one thread at a time, or the event loop."""
+    """The copying of the log `source` into `target`, by one thread at a time or by the event loop."""
 
     def __init__(self, source: FilePartitionStore, target: FilePartitionStore) -> None:
-        """Go on where `target` ends, whose batches are those of `source`."""
+        """Continue where `target` ends, whose batches are those of `source`."""
         self.source = source
         self.target = target
         # A copy that was recovered has lost its transaction indexes, so these are copied from the beginning.
         self._aborted_from = 0
 
     def catch_up(self, wanted: Callable[[], bool]) -> int:
-        """Blocking: copy until hardly anything is missing, or nobody wants it any more; how many bytes.
+        """Blocking: copy until hardly anything is missing or `wanted()` is false; return the number of bytes.
 
         Raises:
-            StartOver: the copy does not follow the log any more.
+            StartOver: the copy does not fit the log any more.
             OSError, BrokerError: a disk refused, or the log is damaged.
         """
         copied = 0
@@ -61,7 +61,7 @@ class CatchUp:
         return copied
 
     def copy_the_rest(self) -> bool:
-        """Copy what is missing, on the event loop, if it is not much; whether nothing is missing then.
+        """Copy what is missing, on the event loop, if it is not much; return whether nothing is missing.
 
         Raises:
             WouldBlock: a device would have to be waited for.
@@ -89,7 +89,7 @@ class CatchUp:
                 target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
                 copied += header.size
         if not found.size:
-            # A loss of power may leave an empty segment behind a gap; its offsets are not given out again.
+            # A loss of power may leave an empty segment behind a gap; its offsets are not assigned again.
             target.log.roll(end)
             return 0
         if not copied:
@@ -101,7 +101,7 @@ class CatchUp:
         """Copy the entries of the transaction indexes whose markers were copied.
 
         While a thread copies, a marker may be in the log before its entry is in the index. So entries are
-        looked for from the last one that was copied, and once more on the event loop.
+        searched from the last one that was copied on, and once more on the event loop.
         """
         start, reached = self._aborted_from, self.target.log_end_offset
         if start >= reached:
@@ -124,7 +124,7 @@ def _whole_batches(found: LogSlice) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def is_prefix(copy: FilePartitionStore, source: FilePartitionStore) -> bool:
-    """Blocking: whether what an earlier run copied is what the log has there, by the headers of all batches.
+    """Blocking: return whether an earlier copy is a prefix of the log, by the headers of all batches.
 
     The log may have been truncated, or its segments replaced, while no copy followed it. False without any
     batch to compare.

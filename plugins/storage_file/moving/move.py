@@ -1,7 +1,7 @@
-"""One move of a partition to another log directory, step by step; `moves` says who takes the steps, and when.
+"""The steps of one replica move; `moves` has their order.
 
-Steps that are blocking are taken in a thread, the others on the event loop, between two appends. In the table
-of `log/operations.py` a move is `Operation.MOVE` until it is decided, and `Operation.SWAP` from then on.
+Blocking steps run in a thread, the others on the event loop, between two appends. In the table of
+`log/operations.py` a move is `Operation.MOVE` until it is decided, and `Operation.SWAP` from then on.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 @attrs.define(eq=False)
 class Move:
-    """A partition on its way; `name` is the directory of its copy in `target`.
+    """The move of a partition; `name` is the directory of its future replica `copy` in `target`.
 
-    `decided`: it cannot be given up any more. `keep_copy`: what was copied stays if it is given up.
+    `decided`: it cannot be cancelled any more. `keep_copy`: what was copied stays if it is cancelled.
     """
 
     spec: PartitionSpec
@@ -51,22 +51,22 @@ class Move:
 
     @property
     def offset_lag(self) -> int:
-        """How many offsets the copy is behind."""
+        """Number of offsets that the copy is behind."""
         copy, store = self.copy, self.store
         return store.log_end_offset - (store.log_start_offset if copy is None else copy.log_end_offset)
 
     @property
     def partition(self) -> TopicPartition:
-        """What moves."""
+        """The partition that moves."""
         return self.store.topic_partition
 
     @property
     def path(self) -> str:
-        """The directory of the copy."""
+        """Path of the copy."""
         return f"{self.target.path}/{self.name}"
 
     def wanted(self) -> bool:
-        """Whether it is to go on."""
+        """Return whether it was not cancelled."""
         return not self.cancelled
 
     @property
@@ -76,10 +76,10 @@ class Move:
         return future is not None and not future.behind
 
     def copy_some(self) -> int:
-        """Blocking: step 1, until hardly anything is missing; the bytes that were copied.
+        """Blocking: step 1, until hardly anything is missing; return the number of bytes that were copied.
 
         Raises:
-            StartOver: the copy does not follow the log any more; `end` and `remove_copy` are next.
+            StartOver: the copy does not fit the log any more; `end` and `remove_copy` are next.
             LogBusy: the log is closed.
             OSError, BrokerError: a disk refused, or the log is damaged.
         """
@@ -94,7 +94,7 @@ class Move:
         return catch_up.catch_up(lambda: self.wanted() and not self._aborted)
 
     def join(self) -> bool:
-        """Step 2, on the event loop; False when too much was appended meanwhile.
+        """Step 2, on the event loop; return False when too much was appended meanwhile.
 
         Raises:
             StartOver, OSError, BrokerError: as for `copy_some`.
@@ -107,7 +107,7 @@ class Move:
         except WouldBlock:
             return False
         catch_up.target.log.services = _of_a_copy(self.target.services)
-        self.store.follow_with(FutureReplica(catch_up.target, self.path, self._disown_copy))
+        self.store.follow_with(FutureReplica(catch_up.target, self.path, self._discard_copy_name))
         self._joined = True
         return True
 
@@ -116,19 +116,19 @@ class Move:
 
         Raises:
             StartOver: as for `copy_some`.
-            StorageError: the copy has missed something.
+            StorageError: the copy is behind.
             OSError: a disk refused.
         """
         self._check()
         copy = self._joined_copy()
         self._follow_deletions(copy)
-        with self._telling(self.target):
+        with self._reporting(self.target):
             self.target.write_log_start_of(self.partition, copy)
         self.store.copy_side_files_to(copy)
         copy.flush()
 
     def begin_swap(self) -> None:
-        """Blocking: before step 4, wait for those who delete; nothing changes segments until `end`.
+        """Blocking: before step 4, wait for deletions; nothing changes segments until `end`.
 
         Raises:
             StartOver, StorageError: as for `make_durable`.
@@ -143,7 +143,7 @@ class Move:
         self._check()
 
     def swap(self) -> bool:
-        """Step 5, on the event loop, between two appends; False when side files are being written.
+        """Step 5, on the event loop, between two appends; return False when side files are being written.
 
         Raises:
             OSError: the disk refused the name; nothing has changed.
@@ -154,17 +154,17 @@ class Move:
         self.source.stores.pop(self.partition, None)
         self.target.add(self.store)
         self.target.arrived(self.partition)
-        # What was the copy is the partition now, whatever becomes of the rest.
+        # The copy is the partition now, even if the rest fails.
         self.copy = self._catch_up = None
         self.end()
         return True
 
     def remove_source(self) -> None:
-        """Blocking: step 6; a disk that refuses leaves the old directory where it is."""
+        """Blocking: step 6; when the disk refuses, the old directory stays."""
         try:
-            with self._telling(self.target):
+            with self._reporting(self.target):
                 disk.sync_directory(self.target.path)
-            with self._telling(self.source):
+            with self._reporting(self.source):
                 path = set_aside(self.source, self.partition, delete_directory(self.partition))
                 disk.sync_directory(self.source.path)
         except OSError as error:
@@ -173,7 +173,7 @@ class Move:
         self.source.services.delete_later([path], self.spec.config[keys.FILE_DELETE_DELAY_MS])
 
     def end(self) -> None:
-        """On the event loop: keep the copy equal to the log no longer, and let others change segments."""
+        """On the event loop: stop following the log, and let other operations change segments."""
         self.store.future_replica = None
         self._joined = False
         under_way, self._under_way = self._under_way, None
@@ -195,7 +195,7 @@ class Move:
         if self._aborted:
             raise StartOver
         if self._joined and not self.is_in_sync:
-            raise StorageError(f"the copy in {self.path} has missed a change of the log")
+            raise StorageError(f"the future replica in {self.path} is behind the log")
 
     def _joined_copy(self) -> FilePartitionStore:
         if self.copy is None or not self._joined:
@@ -203,25 +203,25 @@ class Move:
         return self.copy
 
     def _log_changed(self, change: Change) -> None:
-        """Follow, in the thread of a deletion, what it did; before it joined, the copy does so later."""
+        """Follow a deletion, in its thread; before the copy joined, it does so later."""
         del change
         future = self.store.future_replica
         if future is not None:
             future.follow("deletion", self._follow_durably)
 
-    def _disown_copy(self) -> None:
-        """Take its name from a copy that has missed something, when the metadata log may name its directory.
+    def _discard_copy_name(self) -> None:
+        """Rename a copy that is behind, when the metadata log may name its directory.
 
-        The next start would take it for the partition, and what it has missed would be lost.
+        The next start would take it for the partition, and what it lacks would be lost.
         """
         if self._under_way is None or self._under_way.operation is not Operation.SWAP:
             return
         path = f"{self.target.path}/{delete_directory(self.partition)}"
         try:
-            with self._telling(self.target):
+            with self._reporting(self.target):
                 disk.rename(self.path, path)
         except OSError as error:
-            _log.error("%s keeps its name, though it is no copy any more: %s", self.path, error)
+            _log.error("%s is behind the log, and cannot be renamed: %s", self.path, error)
             return
         self.target.services.delete_later([path], 0)
 
@@ -234,29 +234,29 @@ class Move:
         copy.delete_segments_before(copy.log_start_offset)
 
     def _open_copy(self) -> FilePartitionStore:
-        """The copy that an earlier run left, if it can be continued, or else a new one."""
+        """Return the copy that an earlier run left, if it can be continued, or else a new one."""
         placement = Placement(self.spec, self.target, exists=True, future=self.name)
         try:
             disk.stat(self.path)
         except FileNotFoundError:
             return self._new_copy(placement)
-        with self._telling(self.target):
+        with self._reporting(self.target):
             copy = open_partition(placement, registered=True)
         if is_prefix(copy, self.store):
-            _log.info("%s: going on with %s at offset %d", self.partition, self.path, copy.log_end_offset)
+            _log.info("%s: continuing %s at offset %d", self.partition, self.path, copy.log_end_offset)
             return copy
         remove_all([self.path])
         return self._new_copy(placement)
 
     def _new_copy(self, placement: Placement) -> FilePartitionStore:
         begin_at = first_offset(self.store)
-        with self._telling(self.target):
+        with self._reporting(self.target):
             disk.mkdir(self.path)
             return open_partition(placement._replace(exists=False, begin_at=begin_at), registered=True)
 
     @contextlib.contextmanager
-    def _telling(self, directory: LogDirectory) -> Generator[None]:
-        """Report what the disk of that directory refuses."""
+    def _reporting(self, directory: LogDirectory) -> Generator[None]:
+        """Report errors of the disk of that directory."""
         try:
             yield
         except OSError as error:
@@ -265,7 +265,7 @@ class Move:
 
 
 def _of_a_copy(services: Services) -> Services:
-    """What a copy needs: it has no readers, and its name changes, so what is deleted of it goes at once."""
+    """Return services for a copy: it has no readers and its name changes, so files are deleted at once."""
 
     def remove(paths: Sequence[str], delay_ms: int) -> None:
         remove_all(paths)
@@ -274,7 +274,7 @@ def _of_a_copy(services: Services) -> Services:
 
 
 def _in_this_thread(services: Services) -> Services:
-    """What a copy needs while a thread writes it: its background work is done in that thread too."""
+    """Return services for a copy that a thread writes: its background work is done in that thread too."""
 
     def at_once(name: str, job: Callable[[], object]) -> None:
         job()

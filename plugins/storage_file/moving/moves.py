@@ -1,15 +1,15 @@
-"""Moves of partitions between log directories, one after the other.
+"""Replica moves between log directories, one after the other.
 
     1. copy     batches go into `<topic>-<partition>.<32 hex digits>-future` in the target, in a thread
-    2. mirror   when hardly anything is missing, the rest is copied between two appends; from then on every
+    2. join     when hardly anything is missing, the rest is copied between two appends; from then on every
                 append goes into both
     3. durable  the copy is flushed, and gets the files beside the log
-    4. decide   the metadata log says that the partition is in the target now
+    4. decide   the metadata log assigns the partition to the target
     5. swap     between two appends the copy gets the partition's name and takes its place
-    6. remove   the old directory is renamed `-delete`, and goes after `file.delete.delay.ms`
+    6. remove   the old directory is renamed `-delete`, and removed after `file.delete.delay.ms`
 
-A crash before step 4 leaves the partition where it was; the next start goes on with the copy. One between 4
-and 6 leaves two that are equal, and the next start takes the one that the metadata names.
+A crash before step 4 leaves the partition where it was; the next start continues the copy. One between 4 and
+6 leaves two that are equal, and the next start takes the one that the metadata names.
 Source: KIP-113, KIP-858.
 """
 
@@ -36,10 +36,10 @@ RETRY_SECONDS = 0.01
 
 @attrs.define
 class MoveStatistics:
-    """What moves did so far: partitions that moved, moves that were given up, bytes that were copied."""
+    """Counts of moves that succeeded and of those that were cancelled or failed, and of bytes copied."""
 
     moved: int = 0
-    given_up: int = 0
+    abandoned: int = 0
     copied_bytes: int = 0
 
 
@@ -47,7 +47,7 @@ class Moves:
     """All moves of one storage, by partition."""
 
     def __init__(self, assign: Callable[[TopicPartition, bytes], Awaitable[None]]) -> None:
-        """`assign(partition, directory_id)` notes durably where a partition is."""
+        """`assign(partition, directory_id)` records durably in which directory a partition is."""
         self._assign = assign
         self._sender, self._receiver = trio.open_memory_channel[Move](math.inf)
         self._moves: dict[TopicPartition, Move] = {}
@@ -56,7 +56,7 @@ class Moves:
         self.statistics = MoveStatistics()
 
     def begin(self, move: Move) -> None:
-        """Have a partition moved, unless it is on its way there; another way is given up."""
+        """Queue a move, unless one to the same directory is under way; another one is cancelled."""
         there = self._moves.get(move.partition)
         if there is not None and there.target is move.target and there.wanted():
             return
@@ -66,47 +66,47 @@ class Moves:
         self._sender.send_nowait(move)
 
     def cancel(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give up moves that are not decided yet."""
+        """Cancel moves that are not decided yet."""
         for partition in partitions:
             move = self._moves.get(partition)
             if move is not None:
                 move.cancelled = True
 
     def cancel_in(self, directory: LogDirectory) -> None:
-        """Give up all moves from and to a directory that failed; its files are not touched."""
+        """Cancel all moves from and to a directory that failed; its files are not touched."""
         for move in self.under_way():
             if directory in (move.source, move.target):
                 move.keep_copy = move.cancelled = True
 
     def under_way(self) -> list[Move]:
-        """All that are not done."""
+        """Return all that have not ended."""
         return list(self._moves.values())
 
     async def stop(self) -> None:
-        """Give up what is not decided, and wait for the rest; copies stay, for the next start."""
+        """Cancel what is not decided, and wait for the rest; copies stay, for the next start."""
         for move in self.under_way():
             move.keep_copy = move.cancelled = True
         while self._performing is not None:
             await self._done.wait()
 
     async def wait_decided(self, partitions: Iterable[TopicPartition]) -> None:
-        """Wait for moves of these that cannot be given up any more."""
+        """Wait for moves of these partitions that are decided."""
         for partition in partitions:
             while (move := self._moves.get(partition)) is not None and move.decided:
                 await self._done.wait()
 
     async def run_next(self) -> None:
-        """Take the next move to its end."""
+        """Wait for the next move, and perform it to its end."""
         move = self._performing = await self._receiver.receive()
         try:
             if await self._perform(move):
                 self.statistics.moved += 1
                 _log.info("%s moved from %s to %s", move.partition, move.source.path, move.target.path)
             else:
-                self.statistics.given_up += 1
+                self.statistics.abandoned += 1
                 await self._discard(move)
         except (OSError, BrokerError, ValueError) as error:
-            self.statistics.given_up += 1
+            self.statistics.abandoned += 1
             _log.error("%s is not moved to %s: %s", move.partition, move.target.path, error)
             await self._discard(move)
         finally:
@@ -132,7 +132,7 @@ class Moves:
         return False
 
     async def _decide(self, move: Move) -> bool:
-        """Steps 4 to 6; False when the copy did not keep up."""
+        """Take steps 4 to 6; return False when the copy is behind."""
         move.decided = True
         try:
             await trio.to_thread.run_sync(move.begin_swap)

@@ -237,7 +237,7 @@ async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectorie
     assert future is not None
     future.behind = True
     append(store, 100)
-    with pytest.raises(Exception, match="missed a change"):
+    with pytest.raises(Exception, match="is behind the log"):
         place.decide(move)
     place.give_up(move)
     assert store.log_end_offset == 31
