@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from tidelog.plugins.coordinator.log import LoadedBatch
-from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord, describe_key
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord, describe_key
+from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
 
 _log = logging.getLogger(__name__)
 

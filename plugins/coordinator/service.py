@@ -23,8 +23,8 @@ from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.hashing import StateHashes
+from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
-from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.replay import GroupReplay

@@ -19,13 +19,13 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.consumer_groups import group_changes, member_changes
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES, read_change
-from tidelog.plugins.coordinator.offsets.records import KEY_TYPES as OFFSET_KEY_TYPES
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitKey, OffsetCommitValue
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from tidelog.plugins.coordinator.transactions.records import (
+from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitKey, OffsetCommitValue
+from tidelog.plugins.coordinator.transactions.changes import (
     STATUS_AT,
     TransactionChange,
     TransactionLogKey,

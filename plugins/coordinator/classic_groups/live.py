@@ -49,10 +49,10 @@ from tidelog.plugins.coordinator.classic_groups.sessions import (
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
+from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.replies import Durable, WaitingReply
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 if TYPE_CHECKING:

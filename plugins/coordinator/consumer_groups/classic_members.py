@@ -32,7 +32,7 @@ from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, ta
 from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolSubscription,
     protocol_version,

@@ -34,9 +34,9 @@ from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import may_downgrade
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.timers import Timer, Timers
+from tidelog.plugins.coordinator.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.records.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock

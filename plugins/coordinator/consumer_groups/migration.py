@@ -36,7 +36,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import (
     metadata_hash,
     subscribed_topics,
 )
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
     TopicPartitions,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
+from tidelog.kernel.errors import StorageError
 from tidelog.plugins.coordinator.log.batches import StateRecord
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs import CodecError, decode, decoder, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError
@@ -20,7 +20,15 @@ from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError
 TYPE_BYTES: Final = 2
 """Size of the type that a key begins with, and of the version that a value begins with."""
 
+_LENGTH_BYTES: Final = 2
+_SHOWN_BYTES: Final = 64
+"""As much of a key as a log line shows."""
+
 StateT = TypeVar("StateT")
+
+
+class UnreadableRecord(StorageError):
+    """A record of an internal topic is malformed, or of a version that is newer than this broker."""
 
 
 class VersionedValue(NamedTuple):
@@ -117,3 +125,18 @@ class DurableChange(ABC, Generic[StateT]):
             reason = f"this broker knows versions {known.low} to {known.high}"
             raise DecodeError(schema.__name__, version, "", reason)
         return decoder(schema, version)(value, TYPE_BYTES)[0]
+
+
+def describe_key(key: bytes) -> str:
+    """Return the type, the group and the bytes of a key of `__consumer_offsets`, as far as they can be read.
+
+    Keys of all types begin with the type (int16) and the id of the group (a string with an int16 length).
+    """
+    shown = key[:_SHOWN_BYTES].hex() + ("..." if len(key) > _SHOWN_BYTES else "")
+    begins = TYPE_BYTES + _LENGTH_BYTES
+    length = int.from_bytes(key[TYPE_BYTES:begins], signed=True)
+    if len(key) < begins or not 0 <= length <= len(key) - begins:
+        return f"key {shown}"
+    kind = int.from_bytes(key[:TYPE_BYTES], signed=True)
+    group = key[begins : begins + length].decode(errors="replace")
+    return f"key of type {kind}, group {group[:_SHOWN_BYTES]!r}, {shown}"

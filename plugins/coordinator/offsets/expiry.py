@@ -21,7 +21,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import GroupOffsets
 

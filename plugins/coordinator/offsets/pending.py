@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.records import Place
+from tidelog.plugins.coordinator.offsets.changes import Place
 
 
 class PendingOffset(NamedTuple):

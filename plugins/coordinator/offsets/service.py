@@ -40,7 +40,7 @@ from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
 

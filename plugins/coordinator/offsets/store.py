@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
 from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, Place
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _log = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ import attrs
 
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
 from tidelog.plugins.coordinator.transactions import machine
-from tidelog.plugins.coordinator.transactions.records import TYPE, TransactionChange
+from tidelog.plugins.coordinator.transactions.changes import TYPE, TransactionChange
 from tidelog.plugins.coordinator.transactions.states import AT_REST, ONGOING, PREPARE_COMMIT
 from tidelog.plugins.coordinator.transactions.table import Held
 

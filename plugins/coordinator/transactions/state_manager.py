@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import InvalidRequest
-from tidelog.plugins.coordinator.transactions.records import TransactionChange
+from tidelog.plugins.coordinator.transactions.changes import TransactionChange
 from tidelog.plugins.coordinator.transactions.table import TransactionTable
 
 if TYPE_CHECKING:

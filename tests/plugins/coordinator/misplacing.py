@@ -57,7 +57,7 @@ from tidelog.plugins.coordinator.log.batches import decode_batches, encode_batch
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.misplaced import name_in
 from tidelog.plugins.coordinator.transactions import machine
-from tidelog.plugins.coordinator.transactions.records import TransactionChange
+from tidelog.plugins.coordinator.transactions.changes import TransactionChange
 from tidelog.plugins.coordinator.transactions.transaction import Transaction
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"

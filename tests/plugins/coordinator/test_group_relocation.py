@@ -31,7 +31,7 @@ from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.log import LoadedBatch, StateRecord
 from tidelog.plugins.coordinator.log.log_image import LogImage
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
-from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 from tidelog.plugins.coordinator.transactions.relocation import Outcome
 
 SOURCE, TARGET = 1, 2

@@ -27,7 +27,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import (
 )
 from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.batches import encode_batch
-from tidelog.plugins.coordinator.offsets.records import OffsetChange
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 
 TOPIC: Final = "flights"
 INTERNAL: Final = "__consumer_offsets"

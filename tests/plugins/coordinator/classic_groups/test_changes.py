@@ -12,7 +12,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import (
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 
 VALUE = GroupMetadataValue(

@@ -24,7 +24,7 @@ from tidelog.plugins.coordinator.consumer_groups.member_changes import (
     MemberChange,
     TargetChange,
 )
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 
 TOPIC = bytes(range(16))
 MEMBER = MemberMetadata(

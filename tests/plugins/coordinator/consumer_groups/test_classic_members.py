@@ -18,7 +18,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, SyncRequest
 from tidelog.plugins.coordinator.consumer_groups import classic_members
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartitions,
     read_assignment,

@@ -12,7 +12,7 @@ from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup, ConsumerGroupState
 from tidelog.plugins.coordinator.consumer_groups.membership import depart
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     TopicPartitions,
     read_assignment,

@@ -24,11 +24,11 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
 from tidelog.plugins.coordinator.classic_groups import live
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.group import ExpiryRule
-from tidelog.plugins.coordinator.records.consumer_protocol import (
+from tidelog.plugins.coordinator.groups.consumer_protocol import (
     ConsumerProtocolSubscription,
     read_subscription,
 )
+from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 
 SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)

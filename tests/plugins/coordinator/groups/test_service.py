@@ -31,7 +31,7 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
 )
 from tidelog.plugins.coordinator.log import StateRecord
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 
 
 @pytest.fixture

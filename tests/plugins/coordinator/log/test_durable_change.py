@@ -7,8 +7,7 @@ from typing import Self
 import attrs
 import pytest
 
-from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
-from tidelog.plugins.coordinator.records.unreadable import UnreadableRecord
+from tidelog.plugins.coordinator.log.durable_change import DurableChange, UnreadableRecord, VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, string, struct
 
 

@@ -29,7 +29,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
 from tidelog.plugins.coordinator.log import LoadedBatch
 from tidelog.plugins.coordinator.log.log_image import LogImage
-from tidelog.plugins.coordinator.transactions.records import TransactionChange
+from tidelog.plugins.coordinator.transactions.changes import TransactionChange
 from tidelog.plugins.coordinator.transactions.relocation import TransactionRelocation
 from tidelog.plugins.coordinator.transactions.table import Held
 from tidelog.plugins.coordinator.transactions.transaction import Transaction

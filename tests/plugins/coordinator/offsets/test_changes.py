@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.records import OffsetChange, OffsetCommitValue
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, OffsetCommitValue
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, encode
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 

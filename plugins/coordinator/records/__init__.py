@@ -1,1 +1,0 @@
-"""Kafka's own schemas of what coordinators keep, one module per family."""
