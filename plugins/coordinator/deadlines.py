@@ -41,11 +41,14 @@ class Deadlines:
         self._order = itertools.count()
         self._asleep_until_ms: float = -math.inf
         self._sooner = trio.Event()
+        self._clock: trio.abc.Clock | None = None
 
-    @staticmethod
-    def now_ms() -> int:
-        """Milliseconds by trio's clock, which does not jump when somebody sets the machine's."""
-        return round(trio.current_time() * 1000)
+    def now_ms(self) -> int:
+        """Return milliseconds by trio's clock, which does not jump when the machine's is set."""
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = trio.lowlevel.current_clock()
+        return round(clock.current_time() * 1000)
 
     def __len__(self) -> int:
         return len(self._deadlines)

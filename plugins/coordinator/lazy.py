@@ -42,22 +42,22 @@ class LazyCoordinator:
     def _made(self) -> CoordinatorService | None:
         return self._service if "_service" in self.__dict__ else None
 
-    @property
+    @cached_property
     def groups(self) -> GroupService:
         """See `Coordinator`."""
         return self._service.groups
 
-    @property
+    @cached_property
     def consumer_groups(self) -> ConsumerGroupService:
         """See `Coordinator`."""
         return self._service.consumer_groups
 
-    @property
+    @cached_property
     def offsets(self) -> OffsetService:
         """See `Coordinator`."""
         return self._service.offsets
 
-    @property
+    @cached_property
     def transactions(self) -> TransactionService:
         """See `Coordinator`."""
         return self._service.transactions

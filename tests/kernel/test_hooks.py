@@ -21,7 +21,7 @@ from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.plugins import configure
-from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
     OffsetCommit,
@@ -135,7 +135,7 @@ async def test_tidelog_partition_assignors(example: Example) -> None:
         topic = await broker.topics.ensure("t")
         assigned = []
         for member_id in ("b", "a"):
-            joined = await broker.coordinator.consumer_groups.heartbeat(
+            begun = broker.coordinator.consumer_groups.heartbeat(
                 ConsumerGroupHeartbeat(
                     "group",
                     member_id,
@@ -146,7 +146,8 @@ async def test_tidelog_partition_assignors(example: Example) -> None:
                     owned={},
                 )
             )
-            assigned.append(joined.assignment)
+            assert not isinstance(begun, HeartbeatAnswer)
+            assigned.append((await begun).assignment)
         assert assigned == [{topic.topic_id.bytes: frozenset([0])}, {}]
         described = broker.coordinator.consumer_groups.describe("group")
         assert described.assignor == "first-takes-all"

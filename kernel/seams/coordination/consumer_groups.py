@@ -5,7 +5,7 @@ Source: KIP-848; KIP-1082 (member ids are made by clients).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 import attrs
@@ -87,10 +87,12 @@ class DescribedConsumerGroup:
 class ConsumerGroupService(Protocol):
     """The groups of the consumer protocol. Any may raise CoordinatorLoadInProgress, NotCoordinator."""
 
-    async def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer:
-        """Join, stay in, or leave a group; what it changed is in the log when this returns.
+    def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | Awaitable[HeartbeatAnswer]:
+        """Join, stay in, or leave a group; what it changed may be acknowledged when the answer is there.
 
-        Raises:
+        The answer is there at once when nothing changes but the member's session.
+
+        Raises, at once or later:
             BrokerError: InvalidRequest, GroupIdNotFound, GroupMaxSizeReached, UnknownMemberId,
                 FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId, UnsupportedAssignor,
                 InvalidRegularExpression, AssignmentFailed, StorageError.

@@ -71,7 +71,8 @@ class ConsumerMembers:
             client_host="/127.0.0.1",
             **rest,
         )
-        return await self.groups.heartbeat(request)
+        answer = self.groups.heartbeat(request)
+        return answer if isinstance(answer, HeartbeatAnswer) else await answer
 
     async def join(self, member_id: str, instance_id: str | None = None) -> Consumer:
         """A new member."""

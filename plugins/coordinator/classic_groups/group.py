@@ -12,7 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
-from tidelog.kernel.errors import BrokerError, FencedInstanceId, IllegalGeneration, UnknownMemberId
+from tidelog.kernel.errors import (
+    BrokerError,
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
@@ -77,6 +84,22 @@ class ClassicGroup:
         deadline_ms = member.deadline_ms = now_ms + member.session_timeout_ms
         if deadline_ms < self.alarm_ms:
             self.alarm_ms = deadline_ms
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int) -> None:
+        """Extend a member's session.
+
+        Raises:
+            BrokerError: see `GroupService.heartbeat`; with RebalanceInProgress the session is extended too.
+        """
+        state = self.state
+        if state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(f"group {self.group_id!r} has just been removed")
+        member = self.check_member(member_id, group_instance_id, generation)
+        if state is GroupState.EMPTY:
+            raise UnknownMemberId(f"group {self.group_id!r} has no members")
+        self.begin_session(member, now_ms)
+        if state is GroupState.PREPARING_REBALANCE:
+            raise RebalanceInProgress(f"group {self.group_id!r} begins another generation")
 
     def check_member(
         self, member_id: str, group_instance_id: str | None, generation: int | None = None

@@ -41,7 +41,6 @@ from tidelog.plugins.coordinator.classic_groups.joining import join
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.sessions import (
     begin_sessions,
-    heartbeat,
     leave,
     retire,
     time_passed,
@@ -135,7 +134,7 @@ class LiveClassicGroup:
         group = self.group
         alarm_ms = group.alarm_ms
         try:
-            heartbeat(group, member_id, generation, group_instance_id, self._now_ms())
+            group.heartbeat(member_id, generation, group_instance_id, self._now_ms())
         finally:
             if group.alarm_ms < alarm_ms:
                 self._update_timer()

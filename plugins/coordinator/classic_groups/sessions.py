@@ -1,4 +1,4 @@
-"""Sessions of a classic group's members: heartbeats, LeaveGroup, and deadlines that pass.
+"""How members of a classic group go: by LeaveGroup, or because a deadline passes without them.
 
 Source: KIP-345 (leaving in batches, and by instance id).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable, RebalanceInProgress, UnknownMemberId
+from tidelog.kernel.errors import BrokerError, CoordinatorNotAvailable
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, LeaveOutcome, LeavingMember
 from tidelog.plugins.coordinator.classic_groups.changes import Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
@@ -21,24 +21,6 @@ from tidelog.plugins.coordinator.classic_groups.rebalance import (
     prepare_or_complete,
 )
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-
-
-def heartbeat(
-    group: ClassicGroup, member_id: str, generation: int, group_instance_id: str | None, now_ms: int
-) -> None:
-    """A member is alive.
-
-    Raises:
-        BrokerError: see `GroupService.heartbeat`; with RebalanceInProgress its session goes on nevertheless.
-    """
-    if group.state is GroupState.DEAD:
-        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
-    member = group.check_member(member_id, group_instance_id, generation)
-    if group.state is GroupState.EMPTY:
-        raise UnknownMemberId(f"group {group.group_id!r} has no members")
-    group.begin_session(member, now_ms)
-    if group.state is GroupState.PREPARING_REBALANCE:
-        raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
 
 
 def leave(

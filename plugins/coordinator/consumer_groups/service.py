@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 
 import trio
 
@@ -40,15 +40,17 @@ class ConsumerGroups:
         self._shared = shared
         self._find_any = shared.registry.find
 
-    async def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer:
-        """Join, stay in, or leave a group; what it changed is in the log when this returns."""
+    def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | Awaitable[HeartbeatAnswer]:
+        """Join, stay in, or leave a group; the answer is there at once if nothing changes."""
+        checks.check_request(request, self._shared.settings.assignors)
+        group = self._find_active(request.group_id)
+        answer = None if group is None else group.unchanged(request)
+        return answer or self._heartbeat(group, request)
+
+    async def _heartbeat(
+        self, group: LiveConsumerGroup | None, request: ConsumerGroupHeartbeat
+    ) -> HeartbeatAnswer:
         shared, group_id = self._shared, request.group_id
-        checks.check_request(request, shared.settings.assignors)
-        group = self._find_active(group_id)
-        if group is not None:
-            answer = group.unchanged(request)
-            if answer is not None:
-                return answer
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, group_id)
             return await group.finish(heartbeats.leave(group.state, request, shared.context()))

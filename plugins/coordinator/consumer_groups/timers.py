@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from functools import partial
 from typing import TypeAlias
 
@@ -11,8 +11,8 @@ from tidelog.plugins.coordinator.consumer_groups.member import Member, MemberSta
 from tidelog.plugins.coordinator.deadlines import Deadlines
 
 
-class Timer(Enum):
-    """What a member has to do in time; the value is what the log says of one that did not."""
+class Timer(StrEnum):
+    """What a member has to do in time; the text is what the broker logs of one that did not."""
 
     SESSION = "no heartbeat within its session timeout"
     REVOKE = "partitions not revoked within its rebalance timeout"

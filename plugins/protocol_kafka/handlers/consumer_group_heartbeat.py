@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
@@ -19,24 +19,37 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
 CLIENTS_MAKE_MEMBER_IDS_SINCE = 1
 UNCHANGED = -1
 MAX_TOPICS = 10_000
-"""Topics of one member: all of them are looked at each time that the group is assigned anew."""
+"""Topics of one member: all of them are looked up whenever the group's target assignment is computed."""
 
 
-async def handle(
+def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
-    """What the member is told, or why it is refused."""
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    """Return the member's epoch and, if it has to know, its assignment; nearly always at once."""
     try:
         _check_size(request)
-        answer = await context.broker.coordinator.consumer_groups.heartbeat(_asked(context, request))
+        answer = context.broker.coordinator.consumer_groups.heartbeat(_asked(context, request))
     except BrokerError as error:
-        return ConsumerGroupHeartbeatResponse(
-            error_code=error_code(error),
-            error_message=context.error_message(error),
-            member_epoch=0,
-            heartbeat_interval_ms=0,
-        )
-    return _told(answer)
+        return _refusal(context, error)
+    return _response(answer) if isinstance(answer, HeartbeatAnswer) else _wait(context, answer)
+
+
+async def _wait(
+    context: RequestContext, answer: Awaitable[HeartbeatAnswer]
+) -> ConsumerGroupHeartbeatResponse:
+    try:
+        return _response(await answer)
+    except BrokerError as error:
+        return _refusal(context, error)
+
+
+def _refusal(context: RequestContext, error: BrokerError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=error_code(error),
+        error_message=context.error_message(error),
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+    )
 
 
 def _check_size(request: ConsumerGroupHeartbeatRequest) -> None:
@@ -71,7 +84,7 @@ def _by_topic(topics: Sequence[TopicPartitions] | None) -> PartitionsByTopic | N
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
 
 
-def _told(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
+def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
     assignment = answer.assignment
     return ConsumerGroupHeartbeatResponse(
         error_code=0,

@@ -20,7 +20,7 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.classic_groups.changes import GroupMetadataValue, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.sessions import heartbeat, leave, time_passed
+from tidelog.plugins.coordinator.classic_groups.sessions import leave, time_passed
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
 from tidelog.plugins.coordinator.groups.replies import Durable
@@ -149,7 +149,7 @@ class Machine:
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> BrokerError | None:
         """A member is alive; why not, if it is not."""
         try:
-            heartbeat(self.group, member_id, generation, instance, self.now_ms)
+            self.group.heartbeat(member_id, generation, instance, self.now_ms)
         except BrokerError as error:
             return error
         return None

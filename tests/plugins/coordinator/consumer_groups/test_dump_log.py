@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from tests.peers import find_kafka
-from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat
+from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest
 from tidelog.kernel.testing.broker import running_broker
 
@@ -29,13 +29,17 @@ async def write_groups(log_dir: Path) -> None:
         join = ConsumerGroupHeartbeat(
             "g", "a", 0, rebalance_timeout_ms=1_000, topic_names=frozenset("t"), owned={}, topic_regex="t.*"
         )
-        await coordinator.consumer_groups.heartbeat(join)
+        answer = coordinator.consumer_groups.heartbeat(join)
+        assert not isinstance(answer, HeartbeatAnswer)
+        await answer
         protocols = [GroupProtocol("range", SUBSCRIPTION)]
         joined = coordinator.groups.join(JoinRequest("g", "old", "consumer", protocols, 10_000, 20_000))
         assert not isinstance(joined, Joined)
         await joined
         leave = ConsumerGroupHeartbeat("g", "a", -1)
-        await coordinator.consumer_groups.heartbeat(leave)
+        answer = coordinator.consumer_groups.heartbeat(leave)
+        assert not isinstance(answer, HeartbeatAnswer)
+        await answer
 
 
 def dumped(log_dir: Path) -> list[tuple[int, Any]]:

@@ -52,7 +52,8 @@ class ConsumerWorld:
     async def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
         """A request of a member; the fields are those of `ConsumerGroupHeartbeat`."""
         request = attrs.evolve(ConsumerGroupHeartbeat(GROUP, member_id, epoch), **rest)  # type: ignore[arg-type]
-        return await self.service.heartbeat(request)
+        answer = self.service.heartbeat(request)
+        return answer if isinstance(answer, HeartbeatAnswer) else await answer
 
     async def join(self, member_id: str, **rest: object) -> HeartbeatAnswer:
         """A member joins and subscribes to `t`."""
@@ -118,6 +119,12 @@ async def test_a_member_that_is_silent_for_its_session_timeout_is_gone(
         await trio.sleep(10)
         await world.heartbeat("alive", 2)
     assert world.members == ["alive"]
+
+
+async def test_heartbeat_is_answered_at_once_if_nothing_changes(world: ConsumerWorld) -> None:
+    await world.join("a")
+    answer = world.service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+    assert answer == HeartbeatAnswer("a", 1, SETTINGS.heartbeat_interval_ms)
 
 
 async def test_a_member_that_does_not_give_up_in_time_is_gone(
@@ -194,7 +201,9 @@ async def test_a_restart_gives_members_their_whole_time_again(
     await trio.sleep(40)
     assert len(list(registry.settle(partition_for(GROUP)))) == 1
     await trio.sleep(44)
-    answer = await restarted.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+    begun = restarted.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+    assert not isinstance(begun, HeartbeatAnswer)
+    answer = await begun
     assert (answer.member_epoch, answer.assignment) == (1, None)
 
 
