@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.keys import KERNEL_KEYS
 from tidelog.kernel.config.types import LONG_MAX, Scope
 from tidelog.kernel.config.unsupported import UnsupportedKey
-from tidelog.kernel.plugins import load_plugins
+from tidelog.kernel.plugins import builtin, load_plugins
 from tidelog.kernel.plugins.discovery import find_candidates
 
 _INTRODUCTION = """\
@@ -45,17 +44,18 @@ value that asks for nothing is taken all the same. A plugin that brings the part
 
 
 def render(
-    added: Iterable[tuple[str, Iterable[ConfigKey[object]]]], unsupported: Iterable[UnsupportedKey] = ()
+    handed_over: Iterable[tuple[str, Iterable[ConfigKey[object]]]],
+    unsupported: Iterable[UnsupportedKey] = (),
 ) -> str:
-    """Return the whole page: the kernel's keys, those that plugins, by name, add, and `unsupported` ones."""
+    """Return the whole page, for keys by the names of the plugins that hand them over."""
     sections = [_INTRODUCTION]
-    of_plugins = ((f"`{plugin}`", keys) for plugin, keys in added)
-    by_owner = _by_first_owner([("the kernel", KERNEL_KEYS), *of_plugins])
+    by_owner = _by_first_owner(handed_over)
     for scope, title in (("broker", "Broker keys"), ("topic", "Topic keys")):
         for owner, keys in by_owner:
+            title_of = "the kernel" if owner == builtin.NAME else f"`{owner}`"
             rows = [_row(key) for key in sorted(keys, key=str) if key.scope == scope]
             if rows:
-                sections.append("\n".join((f"## {title} of {owner}\n", _HEADS[scope], *rows)) + "\n")
+                sections.append("\n".join((f"## {title} of {title_of}\n", _HEADS[scope], *rows)) + "\n")
     here = {key.name for _, keys in by_owner for key in keys}
     elsewhere = sorted(key for key in unsupported if key.name not in here)
     sections.append(_WITHOUT_MEANING + "".join(_accepted(elsewhere)))

@@ -1,7 +1,7 @@
 """Every configuration key that the kernel reads, by constant: `config[keys.NUM_PARTITIONS]`.
 
 A key is declared here and named nowhere else but where it is read. Plugins declare theirs in modules of their
-own, and hand them over with `tidelog_config_keys`.
+own, seams those that several plugins share; all are handed over with `tidelog_config_keys`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tidelog.kernel.config.types import (
     LONG_MAX,
     choice,
     comma_list,
-    double,
     integer,
     limits_by_host,
     long,
@@ -356,136 +355,6 @@ CLEANUP_POLICY = ConfigKey(
     not_yet="nothing is deleted or compacted yet",
     documentation="What becomes of old records: `delete` by age and size, `compact` to the last one of each "
     "key, or both. With `compact`, records without a key are refused.",
-)
-
-# Deletion by age and size, and compaction.
-
-_NO_RETENTION = "nothing is deleted by age or size yet"
-_NO_COMPACTION = "nothing is compacted yet"
-_MS_PER_MINUTE, _MS_PER_HOUR = 60_000, 3_600_000
-
-LOG_RETENTION_MS = ConfigKey(
-    name="log.retention.ms",
-    type=nullable(long(-1)),
-    default=None,
-    dynamic=True,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: for good. Unset: `log.retention.minutes`.",
-)
-LOG_RETENTION_MINUTES = ConfigKey(
-    name="log.retention.minutes",
-    type=nullable(integer()),
-    default=None,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in minutes, unless `log.retention.ms` is set. Unset: "
-    "`log.retention.hours`.",
-)
-LOG_RETENTION_HOURS = ConfigKey(
-    name="log.retention.hours",
-    type=integer(),
-    default=168,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in hours, unless one of the two keys above it is set.",
-)
-LOG_RETENTION_BYTES = ConfigKey(
-    name="log.retention.bytes",
-    type=long(),
-    default=-1,
-    dynamic=True,
-    not_yet=_NO_RETENTION,
-    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
-)
-LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
-    name="log.cleaner.delete.retention.ms",
-    type=long(0),
-    default=86400000,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps records without a value, which delete their key, in "
-    "milliseconds.",
-)
-LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
-    name="log.cleaner.min.compaction.lag.ms",
-    type=long(0),
-    default=0,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="How long a record stays before compaction may take it, in milliseconds.",
-)
-LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="log.cleaner.max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="How long a record may wait for compaction, in milliseconds.",
-)
-LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
-    name="log.cleaner.min.cleanable.ratio",
-    type=double(0, 1),
-    default=0.5,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be new before it is compacted.",
-)
-RETENTION_MS = ConfigKey(
-    name="retention.ms",
-    type=long(-1),
-    default=604800000,
-    scope="topic",
-    broker_defaults=(
-        BrokerDefault(LOG_RETENTION_MS),
-        BrokerDefault(LOG_RETENTION_MINUTES, _MS_PER_MINUTE),
-        BrokerDefault(LOG_RETENTION_HOURS, _MS_PER_HOUR),
-    ),
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: for good.",
-)
-RETENTION_BYTES = ConfigKey(
-    name="retention.bytes",
-    type=long(),
-    default=-1,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_RETENTION_BYTES),),
-    not_yet=_NO_RETENTION,
-    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
-)
-DELETE_RETENTION_MS = ConfigKey(
-    name="delete.retention.ms",
-    type=long(0),
-    default=86400000,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_DELETE_RETENTION_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps records without a value, which delete their key, in "
-    "milliseconds.",
-)
-MIN_COMPACTION_LAG_MS = ConfigKey(
-    name="min.compaction.lag.ms",
-    type=long(0),
-    default=0,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="How long a record stays before compaction may take it, in milliseconds.",
-)
-MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="How long a record may wait for compaction, in milliseconds.",
-)
-MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
-    name="min.cleanable.dirty.ratio",
-    type=double(0, 1),
-    default=0.5,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_CLEANABLE_RATIO),),
-    not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be new before it is compacted.",
 )
 
 KERNEL_KEYS = declared_keys(sys.modules[__name__])

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidelog.kernel.config import declared_keys, keys
 from tidelog.kernel.hookspecs import hookimpl
+from tidelog.kernel.seams import cleanup
 
 if TYPE_CHECKING:
+    from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 NAME = "tidelog.kernel"
 """The name that it is registered by; no distribution announces it, and it cannot be blocked."""
+
+
+@hookimpl
+def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
+    """The keys that the kernel reads, and those of cleanup until a policy hands them over."""
+    return declared_keys(keys, cleanup)
 
 
 @hookimpl

@@ -70,15 +70,17 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
     """
     offers: dict[str, list[Offer]] = {candidate.name: [] for candidate in plugins.candidates}
     added: dict[str, list[str]] = {candidate.name: [] for candidate in plugins.candidates}
+    # What the kernel itself offers is of no plugin to list.
     for hook, seam in _NAMED_SEAMS.items():
         for plugin, items in plugins.offered(hook):
             offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
     for hook, seam in _NAMELESS_SEAMS.items():
         for plugin in plugins.implementers(hook):
-            if plugin in offers:  # the kernel's own is no plugin to list
+            if plugin in offers:
                 offers[plugin].append(Offer(seam, None, active=True))
     for plugin, config_keys in plugins.config_keys_by_plugin():
-        added[plugin] += [key.name for key in config_keys]
+        if plugin in added:
+            added[plugin] += [key.name for key in config_keys]
     return [
         _describe(candidate, candidate.name in plugins.blocked, offers[candidate.name], added[candidate.name])
         for candidate in plugins.candidates

@@ -42,7 +42,7 @@ class Plugins:
         self._manager = manager
 
     def config_keys(self) -> tuple[ConfigKey[object], ...]:
-        """Return the keys that plugins add.
+        """Return the keys that the kernel and plugins hand over.
 
         Raises:
             PluginError: a hook failed, or two keys of one name differ.

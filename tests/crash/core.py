@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.plugins import builtin
 from tidelog.kernel.seams.storage import BrokerRegistration, StorageContext
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
@@ -33,7 +34,9 @@ class Core:
             "log.dirs": str(self.data),
             "num.recovery.threads.per.data.dir": 1,
         }
-        self.config = Config.from_mapping(settings, list(storage_file.tidelog_config_keys()))
+        self.config = Config.from_mapping(
+            settings, [*builtin.tidelog_config_keys(), *storage_file.tidelog_config_keys()]
+        )
         self.clock = clock or FakeClock()
         self.tasks = ManualTasks()
         self.storage: FileStorage

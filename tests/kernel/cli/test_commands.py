@@ -10,7 +10,7 @@ import pytest
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cli.running import COMMAND, clean_environment, printed_json, tidelog, write_plugin
-from tidelog.kernel.config.keys import KERNEL_KEYS
+from tidelog.kernel.plugins import load_plugins
 
 
 def test_the_script_and_the_module_are_the_same_command() -> None:
@@ -89,7 +89,7 @@ def test_a_traceback_comes_only_when_it_is_asked_for(
 def test_config_shows_every_key() -> None:
     done = tidelog("config")
     assert (done.returncode, done.stderr) == (0, "")
-    for key in KERNEL_KEYS:
+    for key in load_plugins().config_keys():
         assert f"\n{key.name} = " in "\n" + done.stdout
 
 

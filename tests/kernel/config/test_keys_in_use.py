@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.kernel.config.bundle import BUNDLE
 from tidelog.kernel.config import Config, ConfigKey, declared_keys, keys
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
@@ -23,7 +25,7 @@ KEY_MODULES = sorted(
     path
     for folder in ("kernel", "plugins")
     for path in (ROOT / folder).rglob("*.py")
-    if path.name == "keys.py"
+    if re.search(r"^[A-Z_]+(: Final)? = ConfigKey\(", path.read_text(), re.MULTILINE)
 )
 ONLY_ALLOWED_VALUE = {"default.replication.factor": "a single broker takes no value but 1"}
 BOUNDS_OF_OTHER_KEYS = {
@@ -85,6 +87,10 @@ def test_all_declarations_are_looked_at() -> None:
     assert len(KEYS) > 90
     assert {"log.dirs", "flush.ms", "group.max.size", "metadata.max.retention.ms"} <= set(KEYS)
     assert keys.LOG_INITIAL_TASK_DELAY_MS.name in KEYS
+
+
+def test_every_declared_key_is_handed_over() -> None:
+    assert {key.name for _, key in KEYS.values()} == {key.name for key in BUNDLE}
 
 
 @pytest.mark.parametrize("name", sorted(BOUNDS_OF_OTHER_KEYS))

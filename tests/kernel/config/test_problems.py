@@ -9,13 +9,13 @@ from tidelog.kernel.config import (
     Config,
     ConfigKey,
     ConfigKeys,
-    keys,
     nullable,
     password,
     read_sources,
     string,
 )
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.seams import cleanup
 
 PROBLEMS = [
     ("num.partitons=3", "num.partitons (--set) is no key; did you mean num.partitions?"),
@@ -125,7 +125,7 @@ def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) ->
 
 def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
     config = Config(read_sources(assignments=["log.retention.hours=1"]), BUNDLE)
-    assert config.default_topic_config[keys.RETENTION_MS] == 3_600_000
+    assert config.default_topic_config[cleanup.RETENTION_MS] == 3_600_000
     assert config.warnings == (
         "log.retention.hours (--set) is kept, but nothing is deleted by age or size yet.",
     )
