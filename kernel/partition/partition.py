@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.kernel.clock import Clock
@@ -46,6 +46,7 @@ from tidelog.kernel.partition.watermarks import Watermarks
 from tidelog.kernel.records.batch import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     stamp_append_time,
@@ -69,6 +70,13 @@ from tidelog.kernel.seams.storage import (
 )
 
 _log = logging.getLogger(__name__)
+
+
+class CheckedBatch(NamedTuple):
+    """The header of a batch that was validated, and the largest timestamp of its records."""
+
+    header: BatchHeader
+    max_timestamp: int
 
 
 class _CheckedAppend(Awaitable[AppendResult]):
@@ -227,14 +235,14 @@ class Partition:
     async def _append_checked(
         self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], bool] | None
     ) -> AppendResult:
-        """Check the records step by step, stamp their largest timestamp and append the batch."""
+        """Check the records step by step, and append the batch."""
         config, now_ms = self.config, self._clock()
+        max_timestamp = header.max_timestamp
         if needs_record_checks(header, config, now_ms):
             max_timestamp = await check_records(batch, header, config, now_ms, self.unpacking)
-            if config.message_timestamp_type != LOG_APPEND_TIME:
-                header = stamp_create_time(batch, header, max_timestamp)
         in_transaction = verify is not None and verify()
-        return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, header=header)
+        checked = CheckedBatch(header, max_timestamp)
+        return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, checked=checked)
 
     def _append(
         self,
@@ -243,9 +251,9 @@ class Partition:
         *,
         in_transaction: bool,
         sequenced: bool = True,
-        header: BatchHeader | None = None,
+        checked: CheckedBatch | None = None,
     ) -> AppendResult:
-        """Append one batch; a `header` is given if it was validated before.
+        """Append one batch, whose header and records were perhaps checked before.
 
         Raises:
             ChecksTakeLong: with `RecordChecks.QUICK`; nothing was appended.
@@ -254,8 +262,7 @@ class Partition:
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         config = self.config
-        if header is None:
-            header = validate_batch(batch, config, sequenced=sequenced)
+        header = checked.header if checked else validate_batch(batch, config, sequenced=sequenced)
         if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
             raise InvalidTransactionState(
                 f"{self.topic_partition} was not added to a transaction of producer {header.producer_id}"
@@ -265,7 +272,7 @@ class Partition:
             if sent is not None:
                 return self._as_answered_then(sent)
         now_ms = self._clock()
-        max_timestamp = header.max_timestamp
+        max_timestamp = checked.max_timestamp if checked else header.max_timestamp
         if checks is not RecordChecks.DONE and needs_record_checks(header, config, now_ms):
             max_timestamp = validate_records(
                 batch, header, config, now_ms, quick=checks is RecordChecks.QUICK
@@ -273,7 +280,8 @@ class Partition:
         if config.message_timestamp_type == LOG_APPEND_TIME:
             stamp_append_time(batch, header, now_ms)
             return self._append_stamped(batch, header._replace(max_timestamp=now_ms), now_ms)
-        header = stamp_create_time(batch, header, max_timestamp)
+        if header.attributes & TIMESTAMP_TYPE_BIT or max_timestamp != header.max_timestamp:
+            header = stamp_create_time(batch, header, max_timestamp)
         return self._append_stamped(batch, header, NO_TIMESTAMP)
 
     def append_marker(
@@ -353,7 +361,9 @@ class Partition:
             self._apply_marker(header, base_offset, marker)
         elif header.producer_id > NO_PRODUCER_ID:
             self.producers.update(header, base_offset)
-        self.watermarks.appended(last_offset + 1, len(batch))
+        watermarks = self.watermarks
+        watermarks.log_end_offset = last_offset + 1
+        watermarks.unseen_bytes += len(batch)
 
     def _apply_marker(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
         try:

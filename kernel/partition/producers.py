@@ -57,6 +57,12 @@ class ProducerEntry:
         """Sequence of the newest record, -1 before the first batch of this epoch."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    @property
+    def next_sequence(self) -> int:
+        """Sequence that the next batch of this epoch begins with."""
+        last = self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        return 0 if last == MAX_SEQUENCE else last + 1
+
 
 class ProducerStates:
     """All producers that a partition remembers, and their transactions."""
@@ -77,9 +83,9 @@ class ProducerStates:
         )
 
     def check(self, header: BatchHeader, *, sequenced: bool = True) -> SentBatch | None:
-        """Whether a batch may be appended; the earlier one when it is a retry of it.
+        """Check whether a batch may be appended; return the earlier one if it is a retry of it.
 
-        Without `sequenced` only the epoch counts: a coordinator writes for the producer, and numbers nothing.
+        Without `sequenced` only the epoch counts: a coordinator writes for the producer, without sequences.
 
         Raises:
             InvalidProducerEpoch: a newer epoch of this producer was seen, or it is below -1.
@@ -95,12 +101,8 @@ class ProducerStates:
             return None
         if header.producer_epoch != entry.epoch:
             _check_new_epoch(header, entry, sequenced)
-        elif sequenced:
-            last_sequence = header.last_sequence
-            for sent in entry.batches:
-                if sent.base_sequence == header.base_sequence and sent.last_sequence == last_sequence:
-                    return sent
-            _check_follows(header, entry)
+        elif sequenced and header.base_sequence != entry.next_sequence:
+            return _sent_before(header, entry)
         if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_BIT:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has a transaction open here and sent a batch outside of it"
@@ -208,10 +210,12 @@ def _check_new_epoch(header: BatchHeader, entry: ProducerEntry, sequenced: bool)
         )
 
 
-def _check_follows(header: BatchHeader, entry: ProducerEntry) -> None:
-    last = entry.last_sequence
-    expected = 0 if last == MAX_SEQUENCE else last + 1
-    if header.base_sequence != expected:
-        raise OutOfOrderSequence(
-            f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}"
-        )
+def _sent_before(header: BatchHeader, entry: ProducerEntry) -> SentBatch:
+    """Return the batch that this one, which does not follow the last one, is a retry of."""
+    last_sequence = header.last_sequence
+    for sent in entry.batches:
+        if sent.base_sequence == header.base_sequence and sent.last_sequence == last_sequence:
+            return sent
+    raise OutOfOrderSequence(
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {entry.next_sequence}"
+    )

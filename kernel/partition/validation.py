@@ -22,7 +22,9 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.records.batch import (
     CODEC_MASK,
+    CONTROL_BIT,
     HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
@@ -80,11 +82,11 @@ def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = 
         if size < HEADER_BYTES:
             raise InvalidRecord(str(error)) from None
         raise
-    if header.size != size:
+    if header.batch_length != size - LOG_OVERHEAD_BYTES:
         _refuse_length(batch, header)
     if not verify_crc(batch, header):
         raise _wrong_crc(header)
-    _validate_counts(header)
+    _validate_counts(header, size - HEADER_BYTES)
     if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0 and sequenced:
         raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
     if header.attributes & TIMESTAMP_TYPE_BIT and config.message_timestamp_type == LOG_APPEND_TIME:
@@ -118,26 +120,21 @@ def _wrong_crc(header: BatchHeader) -> CorruptBatch:
     return CorruptBatch(f"the batch's CRC-32C is not {header.crc:#010x} as its header says")
 
 
-def _validate_counts(header: BatchHeader) -> None:
-    count = header.record_count
+def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
+    count, codec = header.record_count, header.attributes & CODEC_MASK
     if count <= 0:
         raise InvalidRecord(f"a batch of {count} records cannot be appended")
     if header.last_offset_delta != count - 1:
         raise InvalidRecord(f"{count} records cannot have last offset delta {header.last_offset_delta}")
     if header.base_offset != 0:
         raise InvalidRecord(f"a client's batch starts at offset 0 and not at {header.base_offset}")
-    _validate_room(header, count)
-    if header.is_control:
-        raise InvalidRecord("clients may not write control batches")
-
-
-def _validate_room(header: BatchHeader, count: int) -> None:
-    """A few bytes must not claim billions of offsets."""
-    codec = header.attributes & CODEC_MASK
-    if codec == 0 and count * MIN_RECORD_BYTES > header.size - HEADER_BYTES:
-        raise InvalidRecord(f"{count} records cannot be in {header.size - HEADER_BYTES} bytes")
+    # A few bytes must not claim billions of offsets.
+    if codec == 0 and count * MIN_RECORD_BYTES > records_bytes:
+        raise InvalidRecord(f"{count} records cannot be in {records_bytes} bytes")
     if codec > NEWEST_CODEC:
         raise UnsupportedCompression(f"there is no compression codec {codec}")
+    if header.attributes & CONTROL_BIT:
+        raise InvalidRecord("clients may not write control batches")
 
 
 def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: int) -> bool:

@@ -20,38 +20,36 @@ class Watermarks:
     __slots__ = (
         "_transactions",
         "_undecided_bytes",
-        "_unseen_bytes",
         "committed_waiters",
         "follows",
         "high_watermark",
         "last_stable_offset",
         "log_end_offset",
         "log_start_offset",
+        "unseen_bytes",
         "waiters",
     )
 
     def __init__(self, log_start: int, log_end: int, transactions: Transactions) -> None:
-        """Let readers see all of the log until `reset` gives other bounds."""
+        """Let readers see all of the log until `reset` gives other bounds.
+
+        `log_end_offset` and `unseen_bytes` are to be raised with every append.
+        """
         self._transactions = transactions
         self._undecided_bytes = 0
-        self._unseen_bytes = 0
+        self.unseen_bytes = 0
         self.log_start_offset = log_start
         self.high_watermark = self.last_stable_offset = self.log_end_offset = log_end
         self.follows = False
         self.waiters: set[AppendWaiter] = set()
         self.committed_waiters: set[AppendWaiter] = set()
 
-    def appended(self, log_end: int, size_bytes: int) -> None:
-        """Move the log end after an append of `size_bytes`; readers do not see these bytes yet."""
-        self.log_end_offset = log_end
-        self._unseen_bytes += size_bytes
-
     def advance(self, offset: int) -> None:
         """Raise the high watermark to `offset` and wake the waiters; it never goes back."""
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
-        size, self._unseen_bytes = self._unseen_bytes, 0
+        size, self.unseen_bytes = self.unseen_bytes, 0
         transactions = self._transactions
         if transactions.open or transactions.ended or self._undecided_bytes:
             self._undecided_bytes += size
@@ -69,9 +67,9 @@ class Watermarks:
         How many of the unseen bytes lie below `offset` only the log knows. Waiters count all of them, now and
         again when the rest is shown: waking early does no harm, not waking would.
         """
-        unseen_bytes = self._unseen_bytes
+        unseen_bytes = self.unseen_bytes
         self.advance(offset)
-        self._unseen_bytes = unseen_bytes
+        self.unseen_bytes = unseen_bytes
 
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start: a transaction that begins below it no longer holds readers back there."""
@@ -84,7 +82,7 @@ class Watermarks:
         self.high_watermark = high_watermark
         self.log_end_offset = log_end
         self.last_stable_offset = self._stable_offset()
-        self._unseen_bytes = self._undecided_bytes = 0
+        self.unseen_bytes = self._undecided_bytes = 0
 
     def hold_back(self, high_watermark: int) -> None:
         """Show nothing from `high_watermark` on, and committed readers nothing at all, until `reset`.

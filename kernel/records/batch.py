@@ -134,7 +134,8 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptBatch(
             f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})"
         )
-    return BatchHeader._make(_HEADER.unpack_from(data, position))
+    # Without a Python function in between, as `_make` is one.
+    return tuple.__new__(BatchHeader, _HEADER.unpack_from(data, position))
 
 
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:
@@ -156,13 +157,11 @@ def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms
 
 
 def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Mark the batch CreateTime with the largest timestamp of its records; return its header.
+    """Mark the batch CreateTime with the largest timestamp of its records, and renew the CRC.
 
-    Unless it says so already the CRC is computed again.
+    Returns its header.
     """
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
-    if attributes == header.attributes and max_timestamp == header.max_timestamp:
-        return header
     _ATTRIBUTES.pack_into(batch, 21, attributes)
     _MAX_TIMESTAMP.pack_into(batch, 35, max_timestamp)
     crc = crc32c(memoryview(batch)[CRC_COVERS_FROM:])

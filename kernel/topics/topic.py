@@ -17,7 +17,8 @@ from tidelog.kernel.topic_names import INTERNAL_TOPICS
 class Topic:
     """An open topic; `partitions[n]` is partition n.
 
-    `adopted`: nothing of its data may be deleted by age or size, or compacted, before somebody looked at it.
+    `adopted`: nothing of its data may be deleted by age or size, or compacted, before its configuration was
+    changed. `is_internal`: the broker itself keeps its state in it.
     """
 
     name: str
@@ -26,11 +27,10 @@ class Topic:
     config: TopicConfig
     partitions: list[Partition]
     adopted: bool = False
+    is_internal: bool = attrs.field(init=False)
 
-    @property
-    def is_internal(self) -> bool:
-        """Whether the broker itself keeps its state in it."""
-        return self.name in INTERNAL_TOPICS
+    def __attrs_post_init__(self) -> None:
+        self.is_internal = self.name in INTERNAL_TOPICS
 
     def configure(self, config: TopicConfig) -> None:
         """Let every partition go by another configuration from now on."""

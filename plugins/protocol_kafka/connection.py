@@ -55,42 +55,37 @@ class KafkaConnection:
             config[kernel_keys.CONNECTIONS_MAX_IDLE_MS],
             routes.served,
         )
-        self._buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES])
+        self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES])
+        # The buffer's own methods, which saves a call at each receive.
+        self.receive_buffer = buffer.room
+        self.bytes_received = buffer.received
+        self.release_memory = buffer.release_memory
 
-    def receive_buffer(self) -> memoryview:
-        """Writable room for the next bytes of the peer."""
-        return self._buffer.room()
-
-    def bytes_received(self, count: int) -> None:
-        """`count` bytes were written to the start of the last receive buffer."""
-        self._buffer.received(count)
+    def close(self) -> None:
+        """Do nothing: nothing outlives this object."""
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
         """Serve the next whole request; see `tidelog.kernel.seams.wire`."""
         frame = self._buffer.next_frame()
-        return None if frame is None else self._serve(frame)
-
-    def release_memory(self) -> None:
-        """Let go of a large receive buffer while the client idles."""
-        self._buffer.release_memory()
-
-    def close(self) -> None:
-        """The connection has ended; nothing outlives this object."""
-
-    def _serve(self, frame: memoryview) -> Parts | Awaitable[Parts]:
+        if frame is None:
+            return None
         try:
             header = parse_request_header(frame, self._routes.first_flexible)
         except DecodeError as error:
             raise ProtocolViolation(f"a request header cannot be read: {error}") from error
         route = self._routes[header.api_key, header.api_version]
+        context = self._context
+        context.client_id = header.client_id
+        context.api_version = header.api_version
+        context.message_bytes_left = MAX_MESSAGE_BYTES
         try:
-            # As in Kafka, nobody minds bytes behind the request.
+            # As in Kafka, bytes behind the request are ignored.
             request, _ = route.decode(frame, header.body_position)
         except TooManyElements:
             return self._serve_in_steps(route, header, frame)
         except DecodeError as error:
             raise _malformed(route, error) from error
-        response = self._handle(route, header, request)
+        response = route.handle(context, request)
         if type(response) is route.response_class:
             return _encode(route, header.correlation_id, response)
         if type(response) is GeneratorType:
@@ -102,13 +97,13 @@ class KafkaConnection:
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
 
     async def _serve_in_steps(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts:
-        """Serve a request with so many elements that others have to have their turn meanwhile."""
+        """Serve a request with so many elements that others have to be served meanwhile."""
         decode = large_decoder(route.request_class, route.version)
         try:
             request, _ = await run_in_steps(decode(frame, header.body_position))
         except DecodeError as error:
             raise _malformed(route, error) from error
-        response = self._handle(route, header, request)
+        response = route.handle(self._context, request)
         if type(response) is GeneratorType:
             response = run_in_steps(cast("Steps", response))
         if response is None:
@@ -117,13 +112,6 @@ class KafkaConnection:
             awaitable = cast("Awaitable[object | None]", response)
             return await _encode_when_done(route, header.correlation_id, awaitable)
         return await _encode_in_steps(route, header.correlation_id, response)
-
-    def _handle(self, route: Route, header: RequestHeader, request: object) -> object:
-        context = self._context
-        context.client_id = header.client_id
-        context.api_version = header.api_version
-        context.message_bytes_left = MAX_MESSAGE_BYTES
-        return route.handle(context, request)
 
 
 def _first_steps(steps: Steps) -> object:

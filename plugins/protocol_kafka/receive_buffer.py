@@ -29,6 +29,8 @@ _LENGTH = struct.Struct(">i")
 class ReceiveBuffer:
     """Bytes of the peer, from the first one not consumed yet."""
 
+    __slots__ = ("_end", "_max_frame_bytes", "_start", "_view")
+
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._view = memoryview(bytearray(INITIAL_BYTES))
@@ -36,11 +38,12 @@ class ReceiveBuffer:
         self._end = 0
 
     def room(self) -> memoryview:
-        """Writable room behind what is there, at least one byte."""
+        """Return writable room behind what is there, at least one byte."""
         if self._start == self._end:
             self._start = self._end = 0
             if len(self._view) > MAX_RETAINED_BYTES:
                 self._replace(GROWN_BYTES)
+            return self._view
         needed, size = self._frame_bytes_or(LENGTH_BYTES), len(self._view)
         too_far = self._start + needed > size and (needed <= size or size < GROWN_BYTES)
         if too_far or self._end == size:
@@ -48,11 +51,11 @@ class ReceiveBuffer:
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
-        """The first `count` bytes of the last `room` are the peer's."""
+        """Take the first `count` bytes of the last `room` as the peer's."""
         self._end += count
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length, None while bytes are missing.
+        """Return the next whole frame without its length, None while bytes are missing.
 
         The view stays valid until `room` is called again.
 
@@ -65,10 +68,10 @@ class ReceiveBuffer:
             return None
         (length,) = _LENGTH.unpack_from(self._view, start)
         if not 0 <= length <= self._max_frame_bytes:
-            told = _other_protocol(bytes(self._view[start : start + LENGTH_BYTES]))
+            guess = _other_protocol(bytes(self._view[start : start + LENGTH_BYTES]))
             raise ProtocolViolation(
                 f"a request of {length} bytes is announced, "
-                f"socket.request.max.bytes={self._max_frame_bytes}{told}"
+                f"socket.request.max.bytes={self._max_frame_bytes}{guess}"
             )
         if available < LENGTH_BYTES + length:
             return None
@@ -76,12 +79,12 @@ class ReceiveBuffer:
         return self._view[start + LENGTH_BYTES : self._start]
 
     def release_memory(self) -> None:
-        """Fall back to a small buffer when nothing is in it."""
+        """Replace a large buffer by a small one if it is empty."""
         if self._start == self._end and len(self._view) > INITIAL_BYTES:
             self._replace(INITIAL_BYTES)
 
     def _frame_bytes_or(self, unknown: int) -> int:
-        """Bytes of the frame that has begun, with its length; `unknown` while its length is not there."""
+        """Return the size of the frame that has begun, with its length; `unknown` while that is missing."""
         if self._end - self._start < LENGTH_BYTES:
             return unknown
         return LENGTH_BYTES + int(_LENGTH.unpack_from(self._view, self._start)[0])
@@ -95,7 +98,7 @@ class ReceiveBuffer:
             self._replace(max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending)))
 
     def _replace(self, size: int) -> None:
-        """Move to a new buffer; frames that somebody still holds keep the old one."""
+        """Move to a new buffer; frames that are still in use keep the old one."""
         pending = self._view[self._start : self._end]
         self._view = memoryview(bytearray(size))
         self._view[: len(pending)] = pending
@@ -103,7 +106,7 @@ class ReceiveBuffer:
 
 
 def _other_protocol(head: bytes) -> str:
-    """What a frame's first bytes look like if they are no length but come to this port by mistake."""
+    """Describe the protocol of a peer that came to this port by mistake, if its first bytes show it."""
     if head[0] in TLS_RECORD_TYPES and head[1] == TLS_MAJOR_VERSION:
         return "; it looks like TLS, and this listener speaks without"
     if head.strip().isalpha() and head.isupper():

@@ -14,6 +14,7 @@ import trio
 from tidelog.kernel.errors import BrokerError, UnknownTopicOrPartition
 from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.seams.storage import EMPTY_SLICE, LogSlice, WouldBlock
+from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -24,7 +25,6 @@ from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
 )
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.slices import partition_count
-from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     AbortedTransaction,
@@ -49,10 +49,11 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    count = partition_count(request.topics, "partitions")
-    if count > 1:
+    topics, is_large = request.topics, False
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        is_large = partition_count(topics, "partitions") > FEW_ELEMENTS
         _name_each_once(request)
-    read = _Read(context, request, is_large=count > FEW_ELEMENTS)
+    read = _Read(context, request, is_large=is_large)
     try:
         response = read.once(wait=False)
     except WouldBlock:
@@ -172,30 +173,33 @@ class _Read:
         self.size = 0
         self.partitions = []
         self._failed = False
-        answers = [
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    self._partition(topic.topic, topic.topic_id, asked, wait=wait)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in self._request.topics
-        ]
-        return FetchResponse(responses=answers)
+        return FetchResponse(responses=[*map(partial(self._topic, wait), self._request.topics)])
 
-    def _partition(self, name: str, topic_id: bytes, asked: FetchPartition, *, wait: bool) -> PartitionData:
+    def _topic(self, wait: bool, asked: FetchTopic) -> FetchableTopicResponse:
+        topics, by_id = self._topics, self._version >= TOPIC_IDS_SINCE
         try:
-            topic = find_topic(self._topics, name, topic_id, by_id=self._version >= TOPIC_IDS_SINCE)
+            topic = topics.get_by_id(asked.topic_id) if by_id else topics.get(asked.topic)
+        except BrokerError as error:
+            code = error_code(error)
+            self._failed = True
+            parts = [_failed(partition.partition, code) for partition in asked.partitions]
+        else:
+            parts = [*map(partial(self._partition, wait, topic), asked.partitions)]
+        return FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=parts)
+
+    def _partition(self, wait: bool, topic: Topic, asked: FetchPartition) -> PartitionData:
+        try:
             if not 0 <= asked.partition < len(topic.partitions):
                 raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")
             partition = topic.partitions[asked.partition]
             partition.check_leader_epoch(asked.current_leader_epoch)
             # Before the read: what comes while a thread reads must not look as if it had been read.
-            high_watermark, last_stable = partition.high_watermark, partition.last_stable_offset
+            watermarks = partition.watermarks
+            high_watermark, last_stable = watermarks.high_watermark, watermarks.last_stable_offset
             records = self._read(partition, asked, wait=wait)
-            aborted = self._aborted(partition, asked.fetch_offset, records, wait=wait)
+            aborted = None
+            if self.isolation is Isolation.READ_COMMITTED:
+                aborted = _aborted(partition, asked.fetch_offset, records, wait=wait)
         except BrokerError as error:
             self._failed = True
             return _failed(asked.partition, error_code(error))
@@ -206,21 +210,10 @@ class _Read:
             error_code=0,
             high_watermark=high_watermark,
             last_stable_offset=last_stable,
-            log_start_offset=partition.log_start_offset,
+            log_start_offset=watermarks.log_start_offset,
             aborted_transactions=aborted,
             records=records,
         )
-
-    def _aborted(
-        self, partition: Partition, offset: int, records: LogSlice, *, wait: bool
-    ) -> list[AbortedTransaction] | None:
-        """What a client has to leave out of these records, None when it wants to see all of them."""
-        if self.isolation is Isolation.READ_UNCOMMITTED:
-            return None
-        return [
-            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in partition.aborted_transactions(offset, records, wait=wait)
-        ]
 
     def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
         """The partition's share: whole first batch for the first that has data, then only what still fits."""
@@ -244,6 +237,14 @@ class _Read:
             partition.unpacking.memory,
         )
         return LogSlice((messages,), len(messages)) if messages else EMPTY_SLICE
+
+
+def _aborted(partition: Partition, offset: int, records: LogSlice, *, wait: bool) -> list[AbortedTransaction]:
+    """Return what a reader of committed records has to leave out of these."""
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in partition.aborted_transactions(offset, records, wait=wait)
+    ]
 
 
 def _failed(index: int, code: int) -> PartitionData:

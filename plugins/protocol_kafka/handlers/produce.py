@@ -85,36 +85,18 @@ class DelayedAppend(NamedTuple):
 
 
 def handle(
-    context: RequestContext, request: ProduceRequest
+    context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None = None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker.
 
     Only where `flush.messages` asks for it the answer waits for the disk. A large compressed batch is
-    appended once its records were checked; what the client sent behind it waits until then.
+    appended once its records were checked; what the client sent behind it waits until then. A transactional
+    request has its `verification` when all partitions were added to the transaction that can be.
     """
-    verification = None
-    if request.transactional_id is not None:
+    if verification is None and request.transactional_id is not None:
         verification = TransactionVerification(context, request.transactional_id)
-        missing = verification.missing(request)
-        if missing:
+        if missing := verification.missing(request):
             return _add_and_append(context, request, verification, missing)
-    return _append(context, request, verification)
-
-
-async def _add_and_append(
-    context: RequestContext,
-    request: ProduceRequest,
-    verification: TransactionVerification,
-    missing: Mapping[ProducerIdentity, Sequence[TopicPartition]],
-) -> ProduceResponse | None:
-    await verification.add(missing)
-    answer = _append(context, request, verification)
-    return await answer if isinstance(answer, Awaitable) else answer
-
-
-def _append(
-    context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     topics = request.topic_data
     one_batch = len(topics) == 1 and len(topics[0].partition_data) == 1
     if not one_batch and partition_count(topics, "partition_data") > PARTITIONS_PER_SLICE:
@@ -129,6 +111,17 @@ def _append(
     return response
 
 
+async def _add_and_append(
+    context: RequestContext,
+    request: ProduceRequest,
+    verification: TransactionVerification,
+    missing: Mapping[ProducerIdentity, Sequence[TopicPartition]],
+) -> ProduceResponse | None:
+    await verification.add(missing)
+    answer = handle(context, request, verification)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
 async def _append_in_slices(
     context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
 ) -> ProduceResponse | None:
@@ -138,7 +131,7 @@ async def _append_in_slices(
     for some in slices(request.topic_data, "partition_data"):
         part = copy.copy(request)
         part.topic_data = some.topics
-        answer = _append(context, part, verification)
+        answer = handle(context, part, verification)
         if isinstance(answer, Awaitable):
             answer = await answer
         if answer is not None:

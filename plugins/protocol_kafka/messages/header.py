@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from tidelog.plugins.protocol_kafka.codecs.errors import DecodeError, EncodeError, Malformed
 from tidelog.plugins.protocol_kafka.codecs.varint import skip_tagged_fields
@@ -29,8 +27,7 @@ FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
 """API key → the first version whose headers have tagged fields."""
 
 
-@attrs.define(weakref_slot=False)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """A request's header; `body_position` is where the body starts in the frame.
 
     Nothing is known of the body of an API that is not in the table.
@@ -59,14 +56,18 @@ def parse_request_header(
             position += length
             client_id = bytes(frame[10:position]).decode()
         if version >= first_flexible.get(key, NEVER):
-            position = skip_tagged_fields(frame, position + 1, frame[position], len(frame))
+            tagged_fields = frame[position]
+            position += 1
+            if tagged_fields:
+                position = skip_tagged_fields(frame, position, tagged_fields, len(frame))
     except (struct.error, IndexError, Malformed, UnicodeDecodeError) as fault:
         raise _broken("RequestHeader", fault) from None
     if length < -1 or position > len(frame):
         raise DecodeError(
             "RequestHeader", version, "client_id", f"a length of {length} in {len(frame)} bytes"
         )
-    return RequestHeader(key, version, correlation_id, client_id, position)
+    # Without a Python function in between, as the generated constructor is one.
+    return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id, position))
 
 
 def encode_request_header(

@@ -78,11 +78,11 @@ REMOVALS: Final = (
         f"{_KAFKA}/connection.py",
         "        except DecodeError as error:\n"
         "            raise _malformed(route, error) from error\n"
-        "        response = self._handle(route, header, request)\n"
+        "        response = route.handle(context, request)\n"
         "        if type(response) is route.response_class:",
         "        except DecodeError:\n"
         "            return []\n"
-        "        response = self._handle(route, header, request)\n"
+        "        response = route.handle(context, request)\n"
         "        if type(response) is route.response_class:",
         f"{_KAFKA}/test_connection.py::test_violations",
     ),
