@@ -50,6 +50,9 @@ types: mypy pyright ## mypy and pyright
 mypy: $(DEV_INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/mypy --exclude '^tests/import_root/' $(CHECKED)
+	rm -rf build/examples
+	$(BIN)/python -m tests.docs.examples hooks.md build/examples
+	$(BIN)/mypy build/examples
 
 pyright: $(DEV_INSTALLED)
 	$(BIN)/pyright --pythonpath $(BIN)/python

@@ -2,7 +2,8 @@
 
     from tidelog.kernel import Broker, ConfigKey, configure, hookimpl
 
-Names are imported at first use, so that a plugin which only needs `hookimpl` costs nothing more.
+docs/hooks.md, "What is public", has this list and the modules that are public besides. Names are imported at
+first use, so that a plugin which only needs `hookimpl` costs nothing more.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidelog.kernel.broker import Broker, serve
     from tidelog.kernel.config import Config, ConfigKey
-    from tidelog.kernel.hookspecs import hookimpl
+    from tidelog.kernel.hookspecs import hookimpl, hookspec
     from tidelog.kernel.plugins import configure, load_plugins
 
-__all__ = ["Broker", "Config", "ConfigKey", "configure", "hookimpl", "load_plugins", "serve"]
+__all__ = ["Broker", "Config", "ConfigKey", "configure", "hookimpl", "hookspec", "load_plugins", "serve"]
 
 _HOMES = {
     "Broker": "broker",
@@ -24,6 +25,7 @@ _HOMES = {
     "ConfigKey": "config",
     "configure": "plugins",
     "hookimpl": "hookspecs",
+    "hookspec": "hookspecs",
     "load_plugins": "plugins",
     "serve": "broker",
 }

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.advertising import advertised_addresses
 from tidelog.kernel.clock import Clock, wall_clock_ms
-from tidelog.kernel.cluster import Cluster
+from tidelog.kernel.cluster import Cluster, advertised_addresses
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.dynamic_config import DynamicConfig
@@ -29,7 +28,7 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
-from tidelog.kernel.seams.coordination.backend import Coordinator
+from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
@@ -44,14 +43,14 @@ _log = logging.getLogger(__name__)
 
 
 HALT_PATIENCE_SECONDS = 10
-"""So long a halted broker may take to close what can still be closed."""
+"""How long a halted broker may take to close what can still be closed."""
 
 
 class Broker:
-    """A running broker: what wire codecs, background tasks and embedders call.
+    """A running broker; plugins are handed the part of it that the seams declare.
 
     `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners`
-    maps each listener's name to the `host:port` it is bound to. `load_progress` tells how much of the logs is
+    maps each listener's name to the `host:port` it is bound to. `load_progress` counts the logs that are
     still to be opened.
     """
 
@@ -84,8 +83,9 @@ class Broker:
             )
         )
         self.topics = Topics(config, self.storage, clock, self.tasks, self.events)
-        coordinators = plugins.group_coordinator(config[keys.COORDINATOR])
-        self._coordinator = coordinators.create(self) if coordinators else None
+        self._coordinator: Coordinator | None = None
+        if plugins.has_group_coordinators:
+            self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
         self.server = Server(
             self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
         )
@@ -98,14 +98,22 @@ class Broker:
 
     @property
     def coordinator(self) -> Coordinator:
-        """Who coordinates groups and transactions.
+        """The coordinator of groups and transactions.
 
         Raises:
-            CoordinatorNotAvailable: no plugin that could is installed.
+            CoordinatorNotAvailable: no plugin that has one is installed.
         """
         if self._coordinator is None:
             raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
         return self._coordinator
+
+    def coordinator_backend(self, name: str) -> CoordinatorBackend:
+        """Return the kind of coordinator that has this name.
+
+        Raises:
+            PluginError: there is none.
+        """
+        return self.plugins.group_coordinator(name)
 
     @property
     def partition_assignors(self) -> Mapping[str, PartitionAssignor]:
@@ -121,7 +129,7 @@ class Broker:
         return await self.producer_ids.allocate()
 
     def request_stop(self) -> None:
-        """Begin a graceful stop; `running` ends when it is done."""
+        """Start a graceful stop; `running` ends when it is done."""
         self._stop_requested.set()
 
     def stop_at_once(self) -> None:
@@ -138,7 +146,7 @@ class Broker:
 
     @property
     def halted(self) -> bool:
-        """Whether it stops because it has to."""
+        """Whether it stops because nothing can be served any more."""
         return self._halted is not None
 
     def _high_watermarks(self) -> Mapping[TopicPartition, int]:
@@ -154,7 +162,7 @@ class Broker:
             self.events.publish(PartitionMoved(moved, path))
 
     async def wait_stop_requested(self) -> None:
-        """Wait until somebody asks for a stop."""
+        """Wait until a stop is requested."""
         await self._stop_requested.wait()
 
     @asynccontextmanager

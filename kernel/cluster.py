@@ -1,10 +1,14 @@
-"""Who is there, who leads what: the one object to ask. Today the answer is always this broker."""
+"""The cluster as this broker sees it, which today is this broker alone, and its advertised addresses."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 
+from tidelog.kernel.config import Config
 from tidelog.kernel.seams.cluster import BrokerEndpoint
+
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
 
 class Cluster:
@@ -17,27 +21,43 @@ class Cluster:
         self._advertised: Mapping[str, tuple[str, int]] = {}
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
-        """Set the address that clients of each listener are told."""
+        """Set the address that clients of each listener get."""
         self._advertised = dict(addresses)
 
     def brokers(self, listener_name: str) -> Sequence[BrokerEndpoint]:
-        """All brokers, with the addresses that a client of that listener can reach."""
+        """Return all brokers, with the addresses that a client of that listener can reach."""
         return (self.this_broker(listener_name),)
 
     def this_broker(self, listener_name: str) -> BrokerEndpoint:
-        """This broker's own entry."""
+        """Return this broker's own entry."""
         host, port = self._advertised[listener_name]
         return BrokerEndpoint(self.node_id, host, port, self.rack)
 
     @property
     def controller_id(self) -> int:
-        """The broker to send changes of topics to."""
+        """The id of the broker that takes changes of topics."""
         return self.node_id
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition."""
+        """Return the id of the broker that leads a partition."""
         return self.node_id
 
     def coordinator_for(self, key: str, listener_name: str) -> BrokerEndpoint:
-        """The broker that coordinates a group or a transactional id."""
+        """Return the broker that coordinates a group or a transactional id."""
         return self.this_broker(listener_name)
+
+
+def advertised_addresses(config: Config, bound: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """Return listener name → (host, port) for clients; `bound` has what the sockets are bound to.
+
+    An entry of `advertised.listeners` comes first, with the bound port in place of port 0. Otherwise it is
+    the address of the listener, and this machine's name for a listener on every address.
+    """
+    addresses: dict[str, tuple[str, int]] = {}
+    for listener in config.served_listeners():
+        host, port = bound[listener.name]
+        if listener.advertised is not None:
+            addresses[listener.name] = listener.advertised.host, listener.advertised.port or port
+        else:
+            addresses[listener.name] = socket.gethostname() if host in EVERY_ADDRESS else listener.host, port
+    return addresses

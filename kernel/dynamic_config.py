@@ -46,7 +46,7 @@ class DynamicConfig:
         self._changing = trio.Lock()
 
     def load(self) -> None:
-        """Take what the metadata remembers into use; what means nothing here is told and left aside."""
+        """Apply what is stored in the metadata; what cannot be used is logged and left out."""
         of_broker, of_cluster = (
             self._usable(self._metadata.broker_config(node)) for node in (self._node_id, ALL_BROKERS)
         )

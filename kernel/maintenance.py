@@ -13,7 +13,7 @@ from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.seams.topics import Topics
 
 DEFAULT_LOOK_MS = 1000
-"""How often to look when `log.flush.scheduler.interval.ms` does not say."""
+"""How often partitions are checked unless `log.flush.scheduler.interval.ms` is set."""
 
 
 @attrs.define(eq=False)
@@ -25,7 +25,7 @@ class TimedFlush:
     _waiting_since: dict[Partition, int] = attrs.field(factory=dict[Partition, int])
 
     async def run(self) -> None:
-        """Look at every partition once."""
+        """Check every partition once."""
         now = self._clock()
         seen: dict[Partition, int] = {}
         async with trio.open_nursery() as flushes:
@@ -62,7 +62,7 @@ class ProducerExpiry:
     _clock: Clock
 
     async def run(self) -> None:
-        """Look at every partition once; others have their turn in between."""
+        """Expire the producers of every partition once, yielding in between."""
         horizon = self._clock() - self._config[keys.PRODUCER_ID_EXPIRATION_MS]
         for partition in self._topics.partitions():
             partition.producers.expire(horizon)

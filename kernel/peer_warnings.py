@@ -1,4 +1,4 @@
-"""Warnings about what peers do wrong: each names the peer and the reason, none can flood the log."""
+"""Warnings about what peers do wrong: each names the peer and the reason, and none can flood the log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tidelog.kernel.seams.wire import Peer
 _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 10.0
-"""The same complaint about the same host is repeated no sooner."""
+"""The same warning about the same host is logged no more often."""
 MAX_CHARACTERS = 1000
-"""Of each part of a complaint: the peer may have chosen a part of it, such as a name of 32 kB."""
+"""Limit of each part of a warning: the peer may have chosen it, such as a name of 32 kB."""
 
 
 class PeerWarnings:
-    """The broker's complaints about its peers."""
+    """The warnings of one broker."""
 
     def __init__(self) -> None:
         self._limit = RateLimit(INTERVAL_SECONDS)
@@ -26,9 +26,9 @@ class PeerWarnings:
 
         Reasons that differ only in their numbers are the same when they have the same `alike`.
         """
-        what, told = what[:MAX_CHARACTERS], str(reason)[:MAX_CHARACTERS]
-        suppressed = self._limit.admit(f"{peer.host} {what} {alike or told}")
+        what, text = what[:MAX_CHARACTERS], str(reason)[:MAX_CHARACTERS]
+        suppressed = self._limit.admit(f"{peer.host} {what} {alike or text}")
         if suppressed is None:
             return
         again = f" (and {suppressed} times more before)" if suppressed else ""
-        _log.warning("%s %s: %s%s", what, peer, told, again, extra={"peer": str(peer)})
+        _log.warning("%s %s: %s%s", what, peer, text, again, extra={"peer": str(peer)})

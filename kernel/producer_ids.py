@@ -1,4 +1,4 @@
-"""Producer ids: handed out from blocks that the metadata store made durable beforehand."""
+"""Producer ids, allocated in blocks that the metadata store has made durable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK_SIZE = 1000
 
 
 class ProducerIds:
-    """Ids that no other producer of this storage ever had."""
+    """Ids that no other producer of this cluster ever had."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -20,10 +20,10 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """The next id.
+        """Return the next id.
 
         Raises:
-            StorageError: the disk refused to remember that a further block is given out.
+            StorageError: the disk refused to record that another block is allocated.
         """
         async with self._lock:
             producer_id = next(self._block, None)

@@ -1,6 +1,6 @@
 """Plugins: found by entry point or by name, loaded once, asked through their hooks.
 
-The default bundle comes through the same door as a stranger's plugin: the entry-point group `tidelog`.
+The default bundle is loaded like any other plugin: by the entry-point group `tidelog`.
 """
 
 from __future__ import annotations

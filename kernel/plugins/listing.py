@@ -27,7 +27,7 @@ _ALWAYS_ACTIVE = frozenset({"partition assignor", "command"})
 class Offer:
     """One thing that a plugin offers for a seam; `name` is None where things of the seam have none.
 
-    `active` tells whether the configuration uses it.
+    `active`: the configuration uses it.
     """
 
     seam: str

@@ -48,7 +48,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
 
 
 def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins]:
-    """The plugins that `settings` ask for, and the configuration, checked against all keys.
+    """Return the plugins that `settings` name, and the configuration, checked against all keys.
 
     A program that embeds a broker gives a mapping, as to `Config.from_mapping`: `{"num.partitions": 3}`.
 
@@ -62,7 +62,7 @@ def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins
 
 
 def load_wanted_plugins(sources: Sources) -> Plugins:
-    """The plugins that `sources` ask for; their other settings are not looked at.
+    """Return the plugins that `sources` name; other settings are not read.
 
     Raises:
         PluginError: a plugin is missing or broken.

@@ -107,14 +107,22 @@ class Plugins:
         """
         return self._pick("wire codec", name, self._wire_codecs)
 
-    def group_coordinator(self, name: str) -> CoordinatorBackend | None:
-        """The coordinator that the key `coordinator` names; None if no plugin offers any.
+    @property
+    def has_group_coordinators(self) -> bool:
+        """Whether a plugin offers any coordinator.
 
         Raises:
-            PluginError: others are installed, or two of this name; lists what is.
+            PluginError: a hook failed, or two coordinators have the same name.
         """
-        installed = self._group_coordinators
-        return self._pick("coordinator", name, installed) if installed else None
+        return bool(self._group_coordinators)
+
+    def group_coordinator(self, name: str) -> CoordinatorBackend:
+        """Return the coordinator of that name.
+
+        Raises:
+            PluginError: none or two are installed; lists what is.
+        """
+        return self._pick("coordinator", name, self._group_coordinators)
 
     def partition_assignors(self) -> dict[str, PartitionAssignor]:
         """All ways to share partitions among the members of a group, by name.

@@ -1,4 +1,4 @@
-"""Events: what happened to topics, partitions and configuration, for those who want to be told.
+"""The event seam: what happened to topics, partitions and configuration.
 
 A listener is an ordinary function that gets each event once, in the order in which things happened, on the
 event loop. It must return soon: what takes longer is started as a job (`Tasks.once`, `Tasks.in_thread`).

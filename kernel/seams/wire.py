@@ -33,7 +33,7 @@ class ProtocolViolation(Exception):
 
 
 class Peer(NamedTuple):
-    """Who is at the other end: its address for logs, and the listener it came in by."""
+    """The other end of a connection: its address, for logs, and the listener that it connected to."""
 
     host: str
     port: int
@@ -129,11 +129,11 @@ class WireConnection(Protocol):
         ...
 
     def release_memory(self) -> None:
-        """The connection idles: let go of large buffers."""
+        """Release large buffers, since the connection is idle."""
         ...
 
     def close(self) -> None:
-        """The connection has ended; forget what was kept for it."""
+        """Release everything: the connection has ended."""
         ...
 
 

@@ -88,7 +88,7 @@ class BusyPoll:
 
 
 class ClosedLoop:
-    """One connection's part: it counts prompt small requests, and says whether to poll for the next one."""
+    """One connection's part: it counts prompt small requests, and decides whether to poll."""
 
     __slots__ = ("_answered_at", "_full_turns", "_prompt", "_shared")
 

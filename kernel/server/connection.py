@@ -6,7 +6,7 @@ no trip through the scheduler, and everything a client pipelined is served in on
 client in a closed loop of small requests the event loop polls, see `busy_poll`.
 
 Nothing here has a timeout of its own: the server's sweep ends idle and stuck connections by shutting the
-socket down, which wakes whoever waits on it.
+socket down, which wakes the task that waits on it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
 """The socket option whose first byte is the connection's state (Linux: tcp(7), `tcpi_state`)."""
 TCP_ESTABLISHED: Final = b"\x01"
 REQUESTS_BEFORE_YIELD = 64
-"""Requests of one client that are served in a row: a buffer full of small ones would hold up everybody."""
+"""Requests of one client that are served in a row: a buffer full of small ones holds up no one else."""
 
 
 class Connection:
@@ -103,7 +103,7 @@ class Connection:
             closed_loop.answered(answered)
             rounds += 1
             if was_quiet and answered == 1:
-                # Who says a word now and then has said it: to read on would hardly ever find anything.
+                # A client that is quiet for the most part has sent its request: there is hardly ever more.
                 await trio.lowlevel.wait_readable(sock)
                 rounds = 0
             elif rounds >= ROUNDS_BEFORE_YIELD:
@@ -111,7 +111,7 @@ class Connection:
                 await trio.lowlevel.checkpoint()
 
     async def _answer_all(self) -> int:
-        """Serve every request that arrived whole, and tell how many were.
+        """Serve every request that arrived whole, and return how many were.
 
         What was answered before a violation is still sent.
         """
@@ -173,7 +173,7 @@ class Connection:
         return was_active
 
     def release_memory(self) -> None:
-        """Let go of large buffers; more may be allocated when the peer speaks again."""
+        """Release large buffers; others are allocated when the peer sends again."""
         self._wire.release_memory()
 
     def finish(self) -> None:

@@ -37,7 +37,7 @@ def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
 
 @attrs.define
 class ConnectionLimits:
-    """Counts open connections and says which one is too many."""
+    """Counts open connections and refuses those beyond the limits."""
 
     max_connections: int
     max_per_ip: int

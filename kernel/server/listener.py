@@ -67,7 +67,7 @@ class BoundListener:
     def close(self) -> None:
         """Stop listening; connections that were accepted live on.
 
-        Whoever is in `accept_forever` gets `trio.ClosedResourceError`.
+        A task in `accept_forever` gets `trio.ClosedResourceError`.
         """
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
@@ -84,7 +84,7 @@ class BoundListener:
 
 
 def _plain(host: str) -> str:
-    """An IPv4 address as everybody writes it, also when it comes in by a socket for IPv6."""
+    """Return an IPv4 address in dotted form, also when it came in by a socket for IPv6."""
     return host.removeprefix(IPV4_IN_IPV6) if "." in host else host
 
 

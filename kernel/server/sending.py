@@ -18,7 +18,7 @@ LONG_BYTES = 64 * 1024
 
 
 class Progress(Protocol):
-    """Who is told that the peer takes bytes, so that only a stuck peer counts as idle."""
+    """A connection, marked active when the peer takes bytes, so that only a stuck peer counts as idle."""
 
     active_since_sweep: bool
 
@@ -40,7 +40,7 @@ def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
 
 
 def is_long(parts: Parts) -> bool:
-    """Whether there is much of a file among them."""
+    """Return whether more than `LONG_BYTES` of a file are among them."""
     return any(type(part) is FileRegion and part.size > LONG_BYTES for part in parts)
 
 

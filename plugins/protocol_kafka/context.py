@@ -48,7 +48,7 @@ class RequestContext:
     message_bytes_left: int = MAX_MESSAGE_BYTES
 
     def error_message(self, error: BrokerError) -> str | None:
-        """What the client is told about `error` besides its code; None after very many."""
+        """Return the message about `error` for the client, None once an answer has very many."""
         if self.message_bytes_left <= 0:
             return None
         text = str(error)

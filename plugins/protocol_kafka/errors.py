@@ -1,4 +1,4 @@
-"""The one table from the broker's errors to Kafka's codes."""
+"""The table from the broker's errors to Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
 
 
 def error_code(error: errors.BrokerError) -> ErrorCode:
-    """The code that a client is told for `error`."""
+    """Return the protocol's code for `error`."""
     for kind in type(error).__mro__:
         code = _CODES.get(kind)
         if code is not None:

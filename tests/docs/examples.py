@@ -120,3 +120,15 @@ def _serve(example: Example, folder: Path) -> str:
         finally:
             process.kill()
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9092", printed)
+
+
+def write_examples(page: str, folder: Path) -> None:
+    """Write the examples of a page that are files of their own into a folder, for `make mypy`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for example in examples_of(page):
+        if example.file_name is not None:
+            (folder / example.file_name).write_text(example.text)
+
+
+if __name__ == "__main__":
+    write_examples(sys.argv[1], Path(sys.argv[2]))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import inspect
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from tests.docs.examples import DOCS, example_of_hook
+from tests.docs.examples import DOCS, example_of_hook, examples_of
 from tests.kernel import test_hooks
+from tidelog import kernel
 from tidelog.kernel import hookspecs
 from tidelog.plugins.protocol_kafka import hookspecs as kafka_hookspecs
 
@@ -61,6 +65,49 @@ def test_each_argument_is_explained_and_an_example_given(hook: str) -> None:
     assert "- Called: " in section
     assert "- Returns: " in section
     assert f"def {hook}(" in section
+
+
+def public() -> dict[str, list[str]]:
+    """Modules in the first column of the page's table of what is public → names in the second one."""
+    section = (DOCS / "hooks.md").read_text().partition("\n## What is public\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return {
+        module: re.findall(r"`(\w+)`", names) for row, names in rows for module in re.findall(r"`(.*?)`", row)
+    }
+
+
+def test_the_kernel_offers_the_names_that_the_page_lists() -> None:
+    assert public()["tidelog.kernel"] == sorted(kernel.__all__, key=str.lower)
+    assert all(getattr(kernel, name) is not None for name in kernel.__all__)
+
+
+def test_every_public_module_is_there() -> None:
+    assert [module for module in public() if importlib.util.find_spec(module) is None] == []
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_examples_import_only_what_is_public(page: str) -> None:
+    whole = [module for module in public() if module != "tidelog.kernel"]
+    for example in examples_of(page):
+        if example.language != "python":
+            continue
+        for module, names in imports_in(example.text):
+            if module == "tidelog.kernel":
+                assert set(names) <= set(kernel.__all__), example
+            elif module not in (
+                "tidelog.plugins",
+                "tidelog.plugins.storage_memory.storage",
+            ):  # a plugin that stands for the reader's own
+                assert any(f"{module}.".startswith(f"{each}.") for each in whole), f"{example}: {module}"
+
+
+def imports_in(source: str) -> Iterator[tuple[str, list[str]]]:
+    """Modules of tidelog that a program imports from, and which names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tidelog"):
+            yield node.module or "", [each.name for each in node.names]
+        elif isinstance(node, ast.Import):
+            yield from ((each.name, list[str]()) for each in node.names if each.name.startswith("tidelog"))
 
 
 @pytest.mark.parametrize(("hook", "most"), LINES.items())

@@ -94,6 +94,14 @@ class CoordinatorContext(BrokerContext, Protocol):
     Topics are loaded, and background work can be started, once the coordinator is opened.
     """
 
+    def coordinator_backend(self, name: str) -> CoordinatorBackend:
+        """Return another kind of coordinator, for one that wraps it.
+
+        Raises:
+            PluginError: there is none of that name.
+        """
+        ...
+
     @property
     def partition_assignors(self) -> Mapping[str, PartitionAssignor]:
         """The assignors that plugins offer, by name."""
