@@ -1,15 +1,19 @@
-"""What is read back of `__consumer_offsets`, taken to whose it is, by the type in a record's key."""
+"""Reading `__consumer_offsets` back: each record goes to its owner, by the type in its key."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tidelog.plugins.coordinator.log import LoadedBatch
 from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord, describe_key
 from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
+
+if TYPE_CHECKING:
+    from tidelog.plugins.coordinator.groups.registry import GroupRegistry
+    from tidelog.plugins.coordinator.offsets.store import OffsetStore
 
 _log = logging.getLogger(__name__)
 
@@ -19,73 +23,50 @@ _TYPE_BYTES: Final = 2
 _OFFSET_KINDS: Final = frozenset(kind.to_bytes(_TYPE_BYTES, "big") for kind in OFFSET_KEY_TYPES)
 
 ReplayRecord: TypeAlias = Callable[[int, bytes, bytes | None], None]
-"""Takes one record into memory: the number of its partition, its key and its value, None for a tombstone.
+"""Applies one record: the number of its partition, its key and its value, None for a tombstone.
 
 Raises UnreadableRecord.
 """
-ReplayTransactional: TypeAlias = Callable[[int, int, int, bytes, bytes], None]
-"""The same for an offset in a transaction; after the partition come the producer's id and the offset of the
-record."""
-EndTransaction: TypeAlias = Callable[[int, int, bool], None]
-"""A transaction of a producer (its id) has ended in that partition; True when it was committed."""
 
 
 class GroupReplay:
-    """The `LogReader` of `__consumer_offsets`. A key begins with its type (int16).
+    """The `LogReader` of `__consumer_offsets`: hands each record to its owner, by the type in its key.
 
-    Only offsets wait for the end of a transaction. Whatever else is in one counts at once, as in Kafka, and
-    so does a tombstone of an offset.
+    Only offsets wait for the end of a transaction. Any other record counts at once, as in Kafka, and so does
+    a tombstone of an offset.
     """
 
-    def __init__(self, transactional: ReplayTransactional, end: EndTransaction) -> None:
-        self._by_type: dict[bytes, ReplayRecord] = {}
-        self._transactional = transactional
-        self._end = end
-        self._on_settle: list[Callable[[int], Iterator[None]]] = []
-        self._on_loaded: list[Callable[[int], None]] = []
-        self._on_forget: list[Callable[[int], None]] = []
+    def __init__(
+        self, offsets: OffsetStore, groups: GroupRegistry, of_groups: Mapping[int, ReplayRecord]
+    ) -> None:
+        """`of_groups` are by the types of keys what applies records of groups."""
+        self._offsets = offsets
+        self._groups = groups
+        by_type = {**dict.fromkeys(OFFSET_KEY_TYPES, offsets.replay), **of_groups}
+        self._by_type = {key_type.to_bytes(_TYPE_BYTES): replay for key_type, replay in by_type.items()}
         self._unknown: set[bytes] = set()
         self._left_out: Counter[int] = Counter()
 
-    def register(self, key_types: Iterable[int], replay: ReplayRecord) -> None:
-        """Records whose keys are of these types go to `replay`."""
-        for key_type in key_types:
-            self._by_type[key_type.to_bytes(_TYPE_BYTES, "big")] = replay
-
-    def on_settle(self, listener: Callable[[int], Iterator[None]]) -> None:
-        """Have `listener` do, in steps, what each partition needs that was read to its end."""
-        self._on_settle.append(listener)
-
-    def on_loaded(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with the number of each partition that is active from now on."""
-        self._on_loaded.append(listener)
-
-    def on_forget(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with the number of each partition that is gone."""
-        self._on_forget.append(listener)
-
     def settle(self, partition: int) -> Iterator[None]:
-        """See `LogReader`."""
-        for listener in self._on_settle:
-            yield from listener(partition)
+        """Resume the groups of a partition that was read to its end, one a step."""
+        return self._groups.settle(partition)
 
     def loaded(self, partition: int) -> None:
-        """See `LogReader`."""
+        """Finish a partition that is active from now on."""
         more = self._left_out.pop(partition, 0) - MAX_LOGGED
         if more > 0:
             _log.error("__consumer_offsets-%d has %d more records that cannot be read", partition, more)
-        for listener in self._on_loaded:
-            listener(partition)
+        self._offsets.loaded(partition)
 
     def forget(self, partition: int) -> None:
-        """See `LogReader`."""
-        for listener in self._on_forget:
-            listener(partition)
+        """Drop everything of a partition that was deleted."""
+        self._offsets.forget_partition(partition)
+        self._groups.forget_partition(partition)
 
     def replay(self, partition: int, batch: LoadedBatch) -> None:
-        """See `LogReader`."""
+        """Apply the records of a batch; one that cannot be read is logged and left out."""
         if batch.marker is not None:
-            self._end(partition, batch.producer_id, batch.marker.commit)
+            self._offsets.complete_transaction(partition, batch.producer_id, batch.marker.commit)
             return
         by_type, in_transaction = self._by_type, batch.is_transactional
         for index, (key, value) in enumerate(batch.records):
@@ -96,9 +77,12 @@ class GroupReplay:
                     self._log_unknown(partition, kind)
                 elif in_transaction and value is not None and kind in _OFFSET_KINDS:
                     offset = batch.offset_of(index)
-                    self._transactional(partition, batch.producer_id, offset, key, value)
+                    self._offsets.replay_transactional(partition, batch.producer_id, offset, key, value)
                 else:
                     replay(partition, key, value)
+                    if value is None and kind not in _OFFSET_KINDS:
+                        # The group may be gone: offsets behind this record create another.
+                        self._offsets.group_removed(partition, key)
             except UnreadableRecord as error:
                 self._leave_out(partition, batch.offset_of(index), key, error)
 

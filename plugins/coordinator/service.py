@@ -23,7 +23,6 @@ from tidelog.plugins.coordinator.group_relocation import GroupRelocation
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.groups.service import Groups
 from tidelog.plugins.coordinator.hashing import StateHashes
-from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.offsets.expiry import OffsetExpiry
 from tidelog.plugins.coordinator.offsets.service import Offsets, OffsetSettings
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
@@ -82,25 +81,15 @@ class CoordinatorService:
         self._expiry = OffsetExpiry(
             group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
-        self.replay = self._new_replay(classic)
+        of_consumer_groups = dict.fromkeys(CONSUMER_GROUP_CHANGES, self.consumer_groups.replay)
+        self.replay = GroupReplay(
+            store, registry, {GenerationChange.key_type: classic.replay, **of_consumer_groups}
+        )
         self.transactions = Transactions(
             transaction_log,
             Markers(broker.topics, group_log, store),
             TransactionContext.of(broker, self.partition_for_transactional_id, self.partition_for_group),
         )
-
-    def _new_replay(self, classic: ClassicGroups) -> GroupReplay:
-        """Return what applies records of the log of groups, by the types of their keys."""
-        offsets = self.offsets.store
-        replay = GroupReplay(offsets.replay_transactional, offsets.complete_transaction)
-        replay.register(OFFSET_KEY_TYPES, offsets.replay)
-        replay.register([GenerationChange.key_type], classic.replay)
-        replay.register(CONSUMER_GROUP_CHANGES, self.consumer_groups.replay)
-        replay.on_settle(self._registry.settle)
-        replay.on_loaded(offsets.loaded)
-        replay.on_forget(offsets.forget_partition)
-        replay.on_forget(self._registry.forget_partition)
-        return replay
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:

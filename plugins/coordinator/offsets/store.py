@@ -76,6 +76,10 @@ class OffsetStore:
         change.apply_pending(self.table(partition), producer_id, record_offset)
         self._begin_simple(change.group_id)
 
+    def group_removed(self, partition: int, key: bytes) -> None:
+        """Note that a record of that key may have removed its group: further offsets begin a simple one."""
+        self.table(partition).group_removed(key)
+
     def loaded(self, partition: int) -> None:
         """Note that the partition was read to its end."""
         self.table(partition).end_loading()

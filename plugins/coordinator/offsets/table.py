@@ -146,6 +146,11 @@ class OffsetTable:
             self._load_over_pending(str(name, "utf-8"), _read_place(key[end:]), removed=value is None)
         return group_id
 
+    def group_removed(self, key: bytes) -> None:
+        """Have `load` return the id of a group again; `key` is any key in which it is named."""
+        end = KEY_HEAD_BYTES + (key[TYPE_BYTES] << 8 | key[TYPE_BYTES + 1])
+        self._being_loaded.pop(key[KEY_HEAD_BYTES:end], None)
+
     def end_loading(self) -> None:
         """Drop the groups of which only tombstones were loaded; the partition was read to its end."""
         self._being_loaded.clear()
