@@ -66,8 +66,8 @@ class DurableChange(ABC, Generic[StateT]):
         """Return the key as a message of `key_schema`."""
 
     @abstractmethod
-    def value(self) -> VersionedValue | None:
-        """Return the value to write, None for a tombstone."""
+    def value(self) -> tuple[int, object] | None:
+        """Return the value to write as a `VersionedValue`, None for a tombstone."""
 
     @abstractmethod
     def apply(self, state: StateT) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
 from tidelog.kernel.seams.coordination.offsets import NO_TIMESTAMP, CommittedOffset
-from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES, DurableChange
+from tidelog.plugins.protocol_kafka.codecs.compiled import encode
 from tidelog.plugins.protocol_kafka.codecs.declare import VersionSpan, int32, int64, string, struct, uuid
 from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 
@@ -22,6 +24,9 @@ Place: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition."""
 
 KEY_TYPES: Final = (0, 1)
+_TYPE: Final = b"\0\1"
+_LENGTH_BYTES: Final = 2
+_PARTITION_BYTES: Final = 4
 EXPIRING_VERSION: Final = 1
 """The one version with an expiry time chosen by the client; leader epoch and topic id are lost in it."""
 CURRENT_VERSION: Final = 4
@@ -79,7 +84,7 @@ class OffsetChange(DurableChange[OffsetState]):
 
     __slots__ = ("committed", "group_id", "place")
 
-    key_type = 1
+    key_type = int.from_bytes(_TYPE)
     key_schema = OffsetCommitKey
     value_schema = OffsetCommitValue
 
@@ -93,7 +98,7 @@ class OffsetChange(DurableChange[OffsetState]):
         topic, partition = self.place
         return OffsetCommitKey(group=self.group_id, topic=topic, partition=partition)
 
-    def value(self) -> VersionedValue | None:
+    def value(self) -> tuple[int, OffsetCommitValue] | None:
         """Return the offset in version 4, or in version 1 where the client chose the expiry."""
         committed = self.committed
         if committed is None:
@@ -107,7 +112,27 @@ class OffsetChange(DurableChange[OffsetState]):
             topic_id=committed.topic_id or ZERO_UUID,
         )
         plain = committed.expire_timestamp_ms == NO_TIMESTAMP
-        return VersionedValue(CURRENT_VERSION if plain else EXPIRING_VERSION, value)
+        return CURRENT_VERSION if plain else EXPIRING_VERSION, value
+
+    def to_record(self) -> StateRecord:
+        """Return the record to append; a request commits many, so the key is encoded without the codec."""
+        group, (topic, partition) = self.group_id.encode(), self.place
+        name = topic.encode()
+        key = b"".join(
+            (
+                _TYPE,
+                len(group).to_bytes(_LENGTH_BYTES, signed=True),
+                group,
+                len(name).to_bytes(_LENGTH_BYTES, signed=True),
+                name,
+                partition.to_bytes(_PARTITION_BYTES, signed=True),
+            )
+        )
+        value = self.value()
+        if value is None:
+            return StateRecord(key, None)
+        version, message = value
+        return StateRecord(key, version.to_bytes(TYPE_BYTES) + encode(message, version))
 
     def apply(self, state: OffsetState) -> None:
         """Commit or remove the offset."""

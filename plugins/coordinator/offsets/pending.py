@@ -29,23 +29,24 @@ class EndedOffset(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of all open transactions in one partition of the log, by producer id."""
+    """The offsets of all open transactions in one partition of the log.
+
+    Attributes:
+        producers: the producer ids whose transactions have an offset, by group and place; empty without any
+    """
 
     def __init__(self) -> None:
+        self.producers: dict[str, dict[Place, set[int]]] = {}
         self._by_producer: dict[int, dict[tuple[str, Place], PendingOffset]] = {}
-        self._producers: dict[str, dict[Place, set[int]]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_producer)
 
     def add(self, producer_id: int, group_id: str, place: Place, pending: PendingOffset) -> None:
         """Add an offset to the producer's transaction; it replaces the one that it had for the place."""
         self._by_producer.setdefault(producer_id, {})[group_id, place] = pending
-        self._producers.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
+        self.producers.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
 
     def supersede(self, group_id: str, place: Place, record_offset: int | None = None) -> None:
         """Let a commit of the place count instead of what is pending before its record (None: before all)."""
-        for producer_id in self._producers.get(group_id, {}).get(place, ()):
+        for producer_id in self.producers.get(group_id, {}).get(place, ()):
             offsets = self._by_producer[producer_id]
             pending = offsets[group_id, place]
             if record_offset is None or pending.record_offset < record_offset:
@@ -53,7 +54,7 @@ class PendingOffsets:
 
     def remove(self, group_id: str, place: Place) -> None:
         """Remove everything that is pending in a place."""
-        for producer_id in self._producers.get(group_id, {}).get(place, set()).copy():
+        for producer_id in self.producers.get(group_id, {}).get(place, set()).copy():
             del self._by_producer[producer_id][group_id, place]
             self._release(producer_id, group_id, place)
 
@@ -66,12 +67,12 @@ class PendingOffsets:
 
     def places(self, group_id: str) -> Collection[Place]:
         """Return every place in which a transaction may still commit an offset of the group."""
-        return tuple(self._producers.get(group_id, ()))
+        return tuple(self.producers.get(group_id, ()))
 
     def _release(self, producer_id: int, group_id: str, place: Place) -> None:
-        places = self._producers[group_id]
+        places = self.producers[group_id]
         places[place].discard(producer_id)
         if not places[place]:
             del places[place]
         if not places:
-            del self._producers[group_id]
+            del self.producers[group_id]

@@ -123,7 +123,7 @@ class Offsets:
         else:
             for topic, indexes in request.topics.items():
                 fetched[topic] = {index: offsets.get((topic, index)) for index in indexes}
-        if request.require_stable and table.pending:
+        if request.require_stable and table.pending.producers:
             for topic, index in table.pending.places(group_id):
                 if index in fetched.get(topic, ()):
                     fetched[topic][index] = UnstableOffsetCommit(

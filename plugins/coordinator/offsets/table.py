@@ -90,8 +90,11 @@ class OffsetTable:
 
     def commit(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
         """Set a committed offset; it counts instead of everything that is pending there."""
-        self._get(group_id).committed[place] = committed
-        if self.pending:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = GroupOffsets()
+        group.committed[place] = committed
+        if self.pending.producers:
             self.pending.supersede(group_id, place)
 
     def remove(self, group_id: str, place: Place) -> None:
@@ -142,7 +145,7 @@ class OffsetTable:
             group.remove_unread(key[end:])
         else:
             group.unread[key[end:]] = value
-        if self.pending:
+        if self.pending.producers:
             self._load_over_pending(str(name, "utf-8"), _read_place(key[end:]), removed=value is None)
         return group_id
 

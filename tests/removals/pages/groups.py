@@ -246,7 +246,7 @@ REMOVALS: Final = (
     Removal(
         "An offset that a transaction may still move is told as unstable to those who ask",
         f"{_COORDINATOR}/offsets/service.py",
-        "if request.require_stable and table.pending:",
+        "if request.require_stable and table.pending.producers:",
         "if request is None:",
         f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_an_open_transaction",
     ),

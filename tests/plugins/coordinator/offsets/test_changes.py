@@ -36,6 +36,12 @@ def test_to_record_writes_a_key_of_type_1() -> None:
     assert value is None
 
 
+@given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 2**31 - 1))
+def test_to_record_encodes_the_key_as_the_codec_does(group: str, topic: str, partition: int) -> None:
+    change = OffsetChange(group, (topic, partition), CommittedOffset(255, 7, "m", TIME_MS))
+    assert change.to_record() == super(OffsetChange, change).to_record()
+
+
 @pytest.mark.parametrize("key_type", [0, 1])
 def test_from_record_reads_both_types_of_keys(key_type: int) -> None:
     committed = CommittedOffset(255, 7, "m", TIME_MS)
