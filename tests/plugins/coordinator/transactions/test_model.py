@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.plugins.coordinator.transactions.scene import PLACES, TIMEOUT_MS, Crash, Scene
+from tests.plugins.coordinator.transactions.coordinator import PLACES, TIMEOUT_MS, Crash, CrashingCoordinator
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.plugins.coordinator.transactions.states import ONGOING, PREPARED
@@ -58,14 +58,14 @@ class Producers(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scene = Scene()
+        self.coordinator = CrashingCoordinator()
         self.clients: list[Client] = []
         self.all_work: list[Work] = []
         self.count = 0
 
     def try_to(self, act: Callable[[], Awaitable[object]], crash_after: int | None = None) -> str:
         """`done`, `refused` or `crashed`; after a crash the coordinator has started again."""
-        writes = self.scene.writes
+        writes = self.coordinator.writes
         if crash_after is not None:
             writes.crash_at = writes.steps + crash_after
 
@@ -75,12 +75,12 @@ class Producers(RuleBasedStateMachine):
             except BrokerError:
                 return "refused"
             except Crash:
-                await self.scene.recover()
+                await self.coordinator.recover()
                 return "crashed"
             except BaseExceptionGroup as group:
                 if group.subgroup(Crash) is None:
                     raise
-                await self.scene.recover()
+                await self.coordinator.recover()
                 return "crashed"
             return "done"
 
@@ -93,7 +93,7 @@ class Producers(RuleBasedStateMachine):
         """A new instance takes the transactional id over."""
 
         async def act() -> None:
-            identity = await self.scene.transactions.init_producer_id(name, TIMEOUT_MS)
+            identity = await self.coordinator.transactions.init_producer_id(name, TIMEOUT_MS)
             self.clients.append(self.begun(Client(name, version, identity)))
 
         self.try_to(act, crash)
@@ -110,7 +110,7 @@ class Producers(RuleBasedStateMachine):
         client = self.clients[at % len(self.clients)]
 
         async def act() -> None:
-            identity = await self.scene.transactions.init_producer_id(
+            identity = await self.coordinator.transactions.init_producer_id(
                 client.name, TIMEOUT_MS, client.identity
             )
             client.identity, client.work = identity, Work()
@@ -130,11 +130,11 @@ class Producers(RuleBasedStateMachine):
 
         async def act() -> None:
             if adds:
-                await self.scene.transactions.add_partitions(
+                await self.coordinator.transactions.add_partitions(
                     client.name, client.identity, (place,), version=client.version
                 )
             sequence = client.sequences.get(place.partition, 0)
-            self.scene.append(place, client.identity, sequence, value)
+            self.coordinator.append(place, client.identity, sequence, value)
             client.sequences[place.partition] = sequence + 1
             client.work.values.append(value)
 
@@ -148,7 +148,7 @@ class Producers(RuleBasedStateMachine):
         client = self.clients[at % len(self.clients)]
 
         async def act() -> None:
-            identity = await self.scene.transactions.end(
+            identity = await self.coordinator.transactions.end(
                 client.name, client.identity, commit=commit, version=client.version
             )
             if commit:
@@ -169,17 +169,17 @@ class Producers(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1000, TIMEOUT_MS, 2 * TIMEOUT_MS]), crash=CRASHES)
     def time_passes(self, ms: int, crash: int | None) -> None:
         """Transactions that are open for too long are aborted."""
-        self.scene.clock.advance(ms)
-        self.try_to(self.scene.transactions.timeouts.abort_overdue, crash)
+        self.coordinator.clock.advance(ms)
+        self.try_to(self.coordinator.transactions.timeouts.abort_overdue, crash)
 
     @rule()
     def crash_and_start(self) -> None:
         """The process ends between two requests."""
-        trio.run(self.scene.recover)
+        trio.run(self.coordinator.recover)
 
     @invariant()
     def every_transaction_has_one_outcome_everywhere(self) -> None:
-        partitions = self.scene.committed()
+        partitions = self.coordinator.committed()
         seen = {value for values in partitions for value in values}
         assert len(seen) == sum(map(len, partitions)), "a record is seen twice"
         expected: set[bytes] = set()
@@ -196,7 +196,7 @@ class Producers(RuleBasedStateMachine):
 
     @invariant()
     def nothing_holds_readers_back_but_what_is_open(self) -> None:
-        transactions = [held.transaction for held in self.scene.transactions.state.table]
+        transactions = [held.transaction for held in self.coordinator.transactions.state.table]
         assert not any(transaction.state in PREPARED for transaction in transactions)
         open_in = {
             place
@@ -204,16 +204,18 @@ class Producers(RuleBasedStateMachine):
             if transaction.state is ONGOING
             for place in transaction.partitions
         }
-        for place, partition in zip(PLACES, self.scene.partitions, strict=True):
+        for place, partition in zip(PLACES, self.coordinator.partitions, strict=True):
             if place not in open_in:
                 assert partition.last_stable_offset == partition.log_end_offset
 
     @invariant()
     def the_log_tells_what_memory_knows(self) -> None:
-        again = Scene()
-        again.log.batches = self.scene.log.batches
+        again = CrashingCoordinator()
+        again.log.batches = self.coordinator.log.batches
         again.start()
-        known = {held.transaction.transactional_id: held for held in self.scene.transactions.state.table}
+        known = {
+            held.transaction.transactional_id: held for held in self.coordinator.transactions.state.table
+        }
         for _, loaded in again.transactions.state.table:
             held = known[loaded.transactional_id]
             assert loaded == attrs.evolve(held.transaction, last_producer_epoch=-1)

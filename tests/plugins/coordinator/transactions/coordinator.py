@@ -1,4 +1,4 @@
-"""A coordinator of transactions above a log that outlives it and partitions in memory; it can crash anywhere.
+"""A coordinator of transactions over a log that survives it and partitions in memory; it can crash anywhere.
 
 A crash comes before or after any write: a batch of the transaction log or a marker. What was written stays.
 """
@@ -42,7 +42,7 @@ class Crash(BaseException):
 
 
 class Writes:
-    """Counts what is written, and crashes at the step that a test has chosen: two for each write."""
+    """Counts writes, and crashes at a chosen step: there are two for each write."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -56,8 +56,8 @@ class Writes:
         self.steps += 1
 
 
-class KeptLog:
-    """A `StateLog` whose records stay when the coordinator goes."""
+class SurvivingLog:
+    """A `StateLog` whose records survive the coordinator."""
 
     def __init__(self, writes: Writes) -> None:
         self.batches: list[Sequence[StateRecord]] = []
@@ -101,7 +101,7 @@ class KeptLog:
         self._open = False
 
 
-class Place:
+class CrashingPartition:
     """A partition whose markers are writes that a crash can hit."""
 
     def __init__(self, writes: Writes, partition: Partition) -> None:
@@ -139,27 +139,27 @@ class NoOffsets:
 
 
 @attrs.define
-class Scene:
-    """The coordinator, its surroundings, and what readers see."""
+class CrashingCoordinator:
+    """The coordinator, its log and partitions, and what consumers read."""
 
     clock: FakeClock = attrs.field(factory=FakeClock)
     writes: Writes = attrs.field(factory=Writes)
     next_producer_id: int = 1000
     epoch: int = 0
     partitions: list[Partition] = attrs.field(factory=list[Partition])
-    log: KeptLog = attrs.field(init=False)
+    log: SurvivingLog = attrs.field(init=False)
     transactions: Transactions = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.partitions = [open_partition(clock=self.clock) for _ in PLACES]
-        self.log = KeptLog(self.writes)
+        self.log = SurvivingLog(self.writes)
         self.start()
 
     def start(self) -> None:
-        """The coordinator begins with what its log tells."""
-        places = [Place(self.writes, partition) for partition in self.partitions]
+        """Start the coordinator with what its log has."""
+        places = [CrashingPartition(self.writes, partition) for partition in self.partitions]
         topic = Topic(TOPIC, UUID(int=1), {}, TopicConfig(), cast("list[Partition]", places))
-        finder = Finder(lambda name: topic if name == TOPIC else None)
+        finder = FakeTopics(lambda name: topic if name == TOPIC else None)
         self.transactions = Transactions(
             self.log,
             Markers(cast("Topics", finder), self.log, NoOffsets()),
@@ -176,7 +176,7 @@ class Scene:
         self.transactions.open()
 
     async def recover(self) -> None:
-        """The process starts again; partitions are opened again from what is in their logs."""
+        """Restart the process; partitions are opened again from what is in their logs."""
         self.writes.crash_at = None
         self.log.close()
         self.epoch += 1
@@ -204,13 +204,21 @@ class Scene:
         verified = self.transactions.includes_partition(*producer, place)
         self.partitions[place.partition].append_nowait(batch, in_transaction=verified)
 
+    async def begin(self, name: str = "orders", version: int = 2) -> ProducerIdentity:
+        """Begin a transaction with one record in each of two partitions; return its producer."""
+        producer = await self.transactions.init_producer_id(name, TIMEOUT_MS)
+        await self.transactions.add_partitions(name, producer, PLACES[:2], version=version)
+        self.append(PLACES[0], producer, 0, b"1")
+        self.append(PLACES[1], producer, 0, b"2")
+        return producer
+
     def committed(self) -> list[list[bytes]]:
         """What a consumer of committed data gets of each partition."""
         return [_committed_in(partition) for partition in self.partitions]
 
 
 @attrs.frozen
-class Finder:
+class FakeTopics:
     """As much of `Topics` as markers need."""
 
     find: Callable[[str], Topic | None]
