@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidelog.kernel import disk as disk
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
@@ -35,6 +36,6 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     from tidelog.kernel.config import declared_keys
     from tidelog.kernel.seams.storage import keys as segment_keys
     from tidelog.plugins.storage_file import keys
-    from tidelog.plugins.storage_file.kraft import keys as metadata_keys
+    from tidelog.plugins.metadata_kraft import keys as metadata_keys
 
     return declared_keys(keys, segment_keys, metadata_keys)

@@ -17,7 +17,7 @@ from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DEL
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.losses import Losses
-from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.moving.moves import Moves
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from tidelog.kernel.errors import StorageError
 if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-    from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+    from tidelog.plugins.metadata_kraft.store import KraftMetadata
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 Job: TypeAlias = Callable[[], None]

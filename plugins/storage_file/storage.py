@@ -24,7 +24,7 @@ from tidelog.plugins.storage_file import disk, keys
 from tidelog.plugins.storage_file.background import BackgroundWork
 from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean, run_by_directory
 from tidelog.plugins.storage_file.directories.description import view_of
-from tidelog.plugins.storage_file.directories.ids import new_id
+from tidelog.kernel.ids import new_id
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.losses import Losses
@@ -40,9 +40,9 @@ from tidelog.plugins.storage_file.directories.strangers import (
     set_strays_aside,
 )
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
-from tidelog.plugins.storage_file.kraft.home import MetadataHome
-from tidelog.plugins.storage_file.kraft.opening import has_metadata_log
-from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+from tidelog.plugins.metadata_kraft.home import MetadataHome
+from tidelog.plugins.metadata_kraft.opening import has_metadata_log
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.moving.moves import Moves

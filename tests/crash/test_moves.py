@@ -22,7 +22,7 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.plugins import storage_file
-from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.testing import (
     DataFate,
     Device,

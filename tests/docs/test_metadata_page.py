@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.examples import DOCS
 from tidelog.kernel.config import declared_keys
-from tidelog.plugins.storage_file.kraft import keys
+from tidelog.plugins.metadata_kraft import keys
 
 PAGE = (DOCS / "metadata.md").read_text()
 PLUGIN = DOCS.parent / "plugins/storage_file"

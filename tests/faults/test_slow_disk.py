@@ -24,7 +24,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 
 @attrs.define

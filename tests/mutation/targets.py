@@ -10,7 +10,6 @@ EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernel/partition/", ("tests/plugins/storage_memory", "tests/plugins/storage_file/test_recovery.py")),
     ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
     ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
-    ("plugins/storage_file/kraft/", ("tests/plugins/storage_file/kraft",)),
 )
 
 # They start other servers or Java, or whole processes: what they prove, quick tests have to prove as well.

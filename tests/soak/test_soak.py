@@ -10,7 +10,7 @@ import pytest
 
 from tests.soak.journal import SyncJournal, durable_sizes, tear
 from tests.soak.run import Soak
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

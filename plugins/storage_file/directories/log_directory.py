@@ -19,7 +19,7 @@ from tidelog.plugins.storage_file.directories.checkpoints import (
 )
 from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark, take_clean_mark
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
-from tidelog.plugins.storage_file.directories.ids import decode_uuid, new_id
+from tidelog.kernel.ids import decode_uuid, new_id
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.meta_properties import (
     META_PROPERTIES,

@@ -20,7 +20,7 @@ from tidelog.plugins.storage_file.directories.log_directories import LogDirector
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 
 if TYPE_CHECKING:
-    from tidelog.plugins.storage_file.kraft.store import KraftMetadata
+    from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tidelog.plugins.storage_file.directories.ids import decode_uuid, encode_uuid
+from tidelog.kernel.ids import decode_uuid, encode_uuid
 
 _PREFIX = "version: 0\ntopic_id: "
 

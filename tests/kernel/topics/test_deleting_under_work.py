@@ -19,7 +19,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import slice_bytes
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 SMALL = {"segment.bytes": str(1024 * 1024)}
 BATCH_BYTES = 600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.storage_file.kraft.hands import Client, kafka_on, tidelog_on
+from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 
 def test_offsets_change_hands(tmp_path: Path) -> None:

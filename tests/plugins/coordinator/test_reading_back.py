@@ -11,7 +11,7 @@ import trio
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.storage_file.kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
+from tests.plugins.metadata_kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.coordination.offsets import (

@@ -9,7 +9,7 @@ import pytest
 from tests.hands.look import Looker, faults_in_files
 from tests.plugins.coordinator import misplacing
 from tests.plugins.coordinator.misplacing import CLASSIC, CONSUMER, expected_offsets, loaded, settings
-from tests.plugins.storage_file.kraft.hands import kafka_on
+from tests.plugins.metadata_kraft.hands import kafka_on
 from tidelog.kernel.testing.broker import running_broker
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint
 from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark
 from tidelog.plugins.storage_file.directories.meta_properties import MetaProperties, write_meta_properties
-from tidelog.plugins.storage_file.kraft.quorum_state import write_quorum_state
+from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
 from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 

@@ -14,7 +14,7 @@ import trio
 from confluent_kafka import TopicPartition as Place
 
 from tests.crash.core import Core
-from tests.plugins.storage_file.kraft.hands import PATIENCE_S, Client, kafka_on
+from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, kafka_on
 from tests.plugins.storage_file.test_moves import moved
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Partition

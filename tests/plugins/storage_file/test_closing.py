@@ -14,7 +14,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.recovery import parallel_opening
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 

@@ -16,7 +16,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 

@@ -15,7 +15,7 @@ from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, read_all
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 META = (
     "#\n#Sat Nov 21 08:59:13 UTC 2026\n"

@@ -13,7 +13,7 @@ from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.storage.scene import append_many, read_all
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.names import (
     base_offset_of,
     delete_directory,

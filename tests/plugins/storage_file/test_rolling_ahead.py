@@ -24,7 +24,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.testing import CHANGING, DyingProcess, ProcessDied
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 

@@ -17,7 +17,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}

@@ -7,7 +7,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.deadlines import DEADLINE_S
-from tests.plugins.storage_file.kraft.hands import Client, kafka_on, tidelog_on
+from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 TOPIC = "payments"
 

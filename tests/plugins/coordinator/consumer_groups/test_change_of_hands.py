@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.storage_file.kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
+from tests.plugins.metadata_kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
 
 TOPIC: Final = "flights"
 # The state of this group is in partition 0 of 2, by either broker's count.

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from tests.deadlines import DEADLINE_S
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.storage_file.kraft.hands import Client, kafka_on, tidelog_on
+from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 TOPIC, NAME = "orders", "payments"
 

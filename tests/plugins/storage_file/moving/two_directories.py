@@ -11,7 +11,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory

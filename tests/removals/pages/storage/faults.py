@@ -58,7 +58,7 @@ _CRASHES: Final = (
     ),
     Removal(
         _POWER,
-        f"{_FILE}/disk.py",
+        "kernel/disk.py",
         "        if durable:\n            fsync(fd)\n",
         "",
         "crash/test_power_cut.py",
@@ -117,7 +117,7 @@ _REFUSALS: Final = (
     ),
     Removal(
         _FULL,
-        f"{_FILE}/disk.py",
+        "kernel/disk.py",
         "        with contextlib.suppress(OSError):\n            unlink(temporary)\n        raise",
         "        raise",
         f"{_FILE}/test_failures.py",

@@ -1,0 +1,80 @@
+"""Batches of the metadata log: of metadata records, and of control records."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidelog.kernel.records.batch import CONTROL_BIT, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, pack_batch
+from tidelog.kernel.records.record import Record, encode_record
+from tidelog.plugins.protocol_kafka.codecs.compiled import encode
+from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
+
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+"""Kafka's own limit of a batch of metadata."""
+
+_CONTROL_KEY = struct.Struct(">hh")
+_NO_PRODUCER_EPOCH = -1
+_MESSAGE_VERSION = 0
+
+
+def data_batch(values: Sequence[bytes], base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    """One batch of framed records; it is read whole or not at all."""
+    return _batch([(None, value) for value in values], base_offset, epoch, now_ms, 0)
+
+
+def control_batch(messages: Sequence[object], base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    """One batch of control records."""
+    pairs = [
+        (_CONTROL_KEY.pack(0, CONTROL_TYPES[type(message)]), encode(message, _MESSAGE_VERSION))
+        for message in messages
+    ]
+    return _batch(pairs, base_offset, epoch, now_ms, CONTROL_BIT)
+
+
+def control_type(key: bytes) -> int:
+    """The type in a control record's key.
+
+    Raises:
+        struct.error: it is no such key.
+    """
+    _, number = _CONTROL_KEY.unpack(key)
+    return int(number)
+
+
+def in_chunks(values: Iterable[bytes], limit_bytes: int) -> Iterator[list[bytes]]:
+    """Runs of values that each fit a batch of about `limit_bytes`."""
+    chunk: list[bytes] = []
+    size = 0
+    for value in values:
+        if chunk and size + len(value) > limit_bytes:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(value)
+        size += len(value)
+    if chunk:
+        yield chunk
+
+
+def _batch(
+    pairs: Sequence[tuple[bytes | None, bytes]], base_offset: int, epoch: int, now_ms: int, attributes: int
+) -> bytearray:
+    records = bytearray()
+    for index, (key, value) in enumerate(pairs):
+        encode_record(records, Record(base_offset + index, now_ms, key, value), base_offset, now_ms)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=epoch,
+        magic=0,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(pairs) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=_NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=len(pairs),
+    )
+    return pack_batch(header, records)

@@ -1,0 +1,189 @@
+"""The records that each change of metadata consists of, as pairs of a message and its version.
+
+They are those that Apache Kafka 4.3's controller writes for the same change on a single node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.plugins.metadata_kraft.formatting import supported_features
+from tidelog.plugins.metadata_kraft.image.state import MetadataImage, Resource, TopicImage
+from tidelog.plugins.metadata_kraft.image.versions import (
+    FENCING_VERSION,
+    LOG_DIRS_VERSION,
+    SHUTDOWN_VERSION,
+    partition_version,
+    registration_version,
+)
+from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
+
+Change: TypeAlias = tuple[object, int]
+DirectoryOf: TypeAlias = Callable[[TopicPartition], bytes | None]
+"""The id of the log directory that a partition lies in, None for one that lies in none."""
+
+FIRST_EPOCH = 0
+UNASSIGNED = bytes(16)
+_PLAINTEXT = 0
+
+
+class Changes:
+    """Changes of one node's metadata, made from what the image says now."""
+
+    def __init__(self, image: MetadataImage, node_id: int, directory_of: DirectoryOf) -> None:
+        self._image = image
+        self._node_id = node_id
+        self._directory_of = directory_of
+
+    def put_topic(self, record: TopicRecord) -> Iterator[Change]:
+        """Create a topic, or make one that is there like `record`; one of another id is replaced."""
+        topic_id = record.topic_id.bytes
+        topic = self._image.find_topic(record.name)
+        if topic is not None and topic.topic_id != topic_id:
+            yield topics.RemoveTopicRecord(topic_id=topic.topic_id), 0
+            topic = None
+        if topic is None:
+            topic = TopicImage(record.name, topic_id)
+            before: Mapping[str, str] = {}
+            yield topics.TopicRecord(name=record.name, topic_id=topic_id), 0
+        else:
+            before = self._image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
+        yield from _config_changes((settings.TOPIC_RESOURCE, record.name), before, record.config)
+        yield from self._partitions(topic, record)
+
+    def put_broker_config(self, name: str, config: Mapping[str, str]) -> Iterator[Change]:
+        """Make what is set for the broker of that name (empty: for all) like `config`."""
+        resource = (settings.BROKER_RESOURCE, name)
+        yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
+
+    def _partitions(self, topic: TopicImage, record: TopicRecord) -> Iterator[Change]:
+        version = partition_version(self._image.metadata_version)
+        for index in range(record.partitions):
+            epoch = record.leader_epochs[index] if index < len(record.leader_epochs) else FIRST_EPOCH
+            there = topic.partitions.get(index)
+            if there is None or there.leader_epoch < epoch:
+                partition_epoch = 0 if there is None else there.partition_epoch + 1
+                yield self._partition(topic, index, epoch, partition_epoch), version
+
+    def _partition(
+        self, topic: TopicImage, index: int, epoch: int, partition_epoch: int
+    ) -> topics.PartitionRecord:
+        directory_id = self._directory_of(TopicPartition(topic.name, index)) or UNASSIGNED
+        return topics.PartitionRecord(
+            partition_id=index,
+            topic_id=topic.topic_id,
+            replicas=[self._node_id],
+            isr=[self._node_id],
+            leader=self._node_id,
+            leader_epoch=epoch,
+            partition_epoch=partition_epoch,
+            directories=[directory_id],
+        )
+
+    def lead(self) -> Iterator[Change]:
+        """Lead every partition in a new epoch, and tell the directories that they were found in."""
+        version = partition_version(self._image.metadata_version)
+        for topic in self._image.topics.values():
+            for index, partition in topic.partitions.items():
+                found = self._directory_of(TopicPartition(topic.name, index))
+                change = topics.PartitionChangeRecord(
+                    partition_id=index, topic_id=topic.topic_id, isr=[self._node_id], leader=self._node_id
+                )
+                if partition.eligible_leader_replicas:
+                    change.eligible_leader_replicas = []
+                if partition.last_known_elr:
+                    change.last_known_elr = []
+                if found is not None and partition.directories != [found]:
+                    change.directories = [found]
+                yield change, version
+
+    def keep_directories(self, directory_ids: list[bytes], broker_epoch: int) -> Iterator[Change]:
+        """Tell which log directories are left."""
+        if self._node_id in self._image.brokers:
+            change = cluster.BrokerRegistrationChangeRecord(
+                broker_id=self._node_id, broker_epoch=broker_epoch, log_dirs=directory_ids
+            )
+            yield change, LOG_DIRS_VERSION
+
+    def lose(self, partitions: Iterable[TopicPartition]) -> Iterator[Change]:
+        """Lead some partitions no longer: their log directory failed."""
+        image = self._image
+        for partition in partitions:
+            topic = image.find_topic(partition.topic)
+            if topic is not None and partition.partition in topic.partitions:
+                yield self._leaderless(topic, partition.partition), partition_version(image.metadata_version)
+
+    def assign(self, partition: TopicPartition, directory_id: bytes) -> Iterator[Change]:
+        """Tell the log directory that a partition is in from now on."""
+        topic = self._image.find_topic(partition.topic)
+        if topic is not None and partition.partition in topic.partitions:
+            change = topics.PartitionChangeRecord(
+                partition_id=partition.partition, topic_id=topic.topic_id, directories=[directory_id]
+            )
+            yield change, partition_version(self._image.metadata_version)
+
+    def _leaderless(self, topic: TopicImage, index: int) -> topics.PartitionChangeRecord:
+        change = topics.PartitionChangeRecord(
+            partition_id=index, topic_id=topic.topic_id, leader=topics.NO_LEADER
+        )
+        if self._image.has_elr:
+            change.isr = []
+            change.eligible_leader_replicas = change.last_known_elr = [self._node_id]
+        return change
+
+    def register(self, registration: BrokerRegistration, broker_epoch: int, incarnation: bytes,
+                 directory_ids: list[bytes]) -> Iterator[Change]:  # fmt: skip
+        """Make this broker known, with the offset of the batch as its epoch, and let it lead."""
+        broker = cluster.RegisterBrokerRecord(
+            broker_id=self._node_id,
+            incarnation_id=incarnation,
+            broker_epoch=broker_epoch,
+            end_points=[
+                cluster.Endpoint(name=name, host=host, port=port, security_protocol=_PLAINTEXT)
+                for name, (host, port) in registration.endpoints.items()
+            ],
+            features=supported_features(),
+            rack=registration.rack,
+            log_dirs=directory_ids,
+        )
+        yield broker, registration_version(self._image.metadata_version)
+        yield self._registration(broker_epoch, fenced=cluster.UNFENCE), FENCING_VERSION
+
+    def leave(self, broker_epoch: int) -> Iterator[Change]:
+        """Lead nothing any more: this broker stops, with everything on disk."""
+        version = partition_version(self._image.metadata_version)
+        if self._node_id in self._image.brokers:
+            stopping = cluster.IN_CONTROLLED_SHUTDOWN
+            yield self._registration(broker_epoch, in_controlled_shutdown=stopping), SHUTDOWN_VERSION
+        for topic in self._image.topics.values():
+            for index in topic.partitions:
+                yield self._leaderless(topic, index), version
+        if self._node_id in self._image.brokers:
+            yield self._registration(broker_epoch, fenced=cluster.FENCE), FENCING_VERSION
+
+    def _registration(
+        self, broker_epoch: int, *, fenced: int = 0, in_controlled_shutdown: int = 0
+    ) -> cluster.BrokerRegistrationChangeRecord:
+        return cluster.BrokerRegistrationChangeRecord(
+            broker_id=self._node_id,
+            broker_epoch=broker_epoch,
+            fenced=fenced,
+            in_controlled_shutdown=in_controlled_shutdown,
+        )
+
+
+def _config_changes(
+    resource: Resource, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Change]:
+    kind, resource_name = resource
+    for name in sorted(before.keys() | after.keys()):
+        value = after.get(name)
+        if value != before.get(name):
+            yield (
+                settings.ConfigRecord(
+                    resource_type=kind, resource_name=resource_name, name=name, value=value
+                ),
+                0,
+            )

@@ -1,0 +1,82 @@
+"""What a new metadata log begins with, as Apache Kafka's StorageTool formats a directory of a single node.
+
+bootstrap.checkpoint                                            the feature levels that the log begins with
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint `kraft.version` and the voter
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidelog.kernel import disk
+from tidelog.plugins.metadata_kraft.framing import frame
+from tidelog.plugins.metadata_kraft.image.state import ELR_VERSION, METADATA_VERSION
+from tidelog.plugins.metadata_kraft.records.cluster import FeatureLevelRecord, SupportedFeature
+from tidelog.plugins.metadata_kraft.records.control import (
+    KRaftVersionRecord,
+    SnapshotHeaderRecord,
+    Voter,
+    VoterEndpoint,
+    VotersRecord,
+)
+from tidelog.plugins.metadata_kraft.snapshots import SnapshotId, write_snapshot
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+FORMAT_SNAPSHOT = SnapshotId(0, 0)
+KRAFT_VERSION = 1
+
+FORMAT_LEVELS = {
+    METADATA_VERSION: 30,
+    ELR_VERSION: 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The feature levels of a directory that Apache Kafka 4.3 formats; 30 is `metadata.version` 4.3-IV0."""
+
+SUPPORTED_LEVELS = {
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    METADATA_VERSION: (7, 30),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+    ELR_VERSION: (0, 1),
+}
+
+CONTROLLER_LISTENER = "CONTROLLER"
+CONTROLLER_HOST = "localhost"
+CONTROLLER_PORT = 9093
+"""Kafka's own example. Nothing listens there: Kafka writes its listener down when it takes the log over."""
+
+
+def supported_features() -> list[SupportedFeature]:
+    """What this broker registers as what it can work with: the levels of Apache Kafka 4.3."""
+    return [
+        SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in SUPPORTED_LEVELS.items()
+    ]
+
+
+def format_directory(root: Path, metadata_directory: Path, voter: Voter, now_ms: int) -> None:
+    """Blocking: write what a new log begins with; a crash leaves a directory that is formatted anew.
+
+    `root` is the log directory that the metadata log's own, which is there, lies in.
+    """
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=now_ms)
+    preamble = [header, KRaftVersionRecord(kraft_version=KRAFT_VERSION), VotersRecord(voters=[voter])]
+    write_snapshot(metadata_directory / FORMAT_SNAPSHOT.file_name, 0, preamble, (), now_ms)
+    values = [
+        frame(FeatureLevelRecord(name=name, feature_level=level)) for name, level in FORMAT_LEVELS.items()
+    ]
+    bootstrap = root / BOOTSTRAP_CHECKPOINT
+    if disk.read_file(bootstrap) is None:
+        header = SnapshotHeaderRecord(last_contained_log_timestamp=0)
+        write_snapshot(bootstrap, 0, [header], values, now_ms)
+
+
+def sole_voter(node_id: int, directory_id: bytes) -> Voter:
+    """This node as the only voter."""
+    endpoint = VoterEndpoint(name=CONTROLLER_LISTENER, host=CONTROLLER_HOST, port=CONTROLLER_PORT)
+    return Voter(voter_id=node_id, voter_directory_id=directory_id, endpoints=[endpoint])

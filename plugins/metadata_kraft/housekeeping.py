@@ -1,0 +1,124 @@
+"""Snapshots of the metadata log: when one is due, and which of the old ones and of the log go.
+
+Source: KIP-630; the rules and defaults of Apache Kafka's `metadata.log.*` and `metadata.max.retention.*`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.kernel.config import Config
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel import disk
+from tidelog.plugins.metadata_kraft import keys
+from tidelog.plugins.metadata_kraft.image.dump import image_records
+from tidelog.plugins.metadata_kraft.log import MetadataLog
+from tidelog.plugins.metadata_kraft.reading import MetadataReplay
+from tidelog.plugins.metadata_kraft.records.control import KRaftVersionRecord, SnapshotHeaderRecord
+from tidelog.plugins.metadata_kraft.snapshots import SnapshotId, snapshot_time, write_snapshot
+
+_log = logging.getLogger(__name__)
+
+CLOSING_BYTES = 128 * 1024
+"""A stop takes a snapshot if the log has grown by that much: the next start then reads it in no time."""
+RETRY_AFTER_MS = 60_000
+"""A disk that refused a snapshot is left alone for that long."""
+
+
+class SnapshotLimits(NamedTuple):
+    """When to take snapshots, and how much of the past to keep; -1 keeps without a limit."""
+
+    bytes_between: int
+    interval_ms: int
+    retention_bytes: int
+    retention_ms: int
+
+    @classmethod
+    def of(cls, config: Config) -> SnapshotLimits:
+        """The limits that the configuration sets."""
+        return cls(
+            config[keys.METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS],
+            config[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS],
+            config[keys.METADATA_MAX_RETENTION_BYTES],
+            config[keys.METADATA_MAX_RETENTION_MS],
+        )
+
+
+class Snapshots:
+    """The snapshots of one log. All methods block; nothing is appended meanwhile."""
+
+    def __init__(
+        self,
+        directory: Path,
+        log: MetadataLog,
+        replay: MetadataReplay,
+        there: list[SnapshotId],
+        limits: SnapshotLimits,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._directory = directory
+        self._log = log
+        self._replay = replay
+        self._there = there
+        self._limits = limits
+        self._now_ms = now_ms
+        self._taken_ms = now_ms()
+        self._not_before_ms = 0
+        self.bytes_since = 0
+
+    def is_due(self) -> bool:
+        """Whether the log has grown enough since the newest snapshot, or long enough ago."""
+        if self._now_ms() < self._not_before_ms:
+            return False
+        if self.bytes_since >= self._limits.bytes_between:
+            return True
+        interval = self._limits.interval_ms
+        return bool(interval and self.bytes_since) and self._now_ms() - self._taken_ms >= interval
+
+    def postpone(self) -> None:
+        """Try again after a while."""
+        self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
+
+    def take(self) -> None:
+        """Write a snapshot of everything up to the log's end, then let go of what is too old."""
+        log, replay = self._log, self._replay
+        log.flush()
+        snapshot = SnapshotId(log.end_offset, log.epoch)
+        preamble: list[object] = [SnapshotHeaderRecord(last_contained_log_timestamp=log.last_timestamp)]
+        if replay.kraft_version and replay.voters is not None:
+            preamble += [KRaftVersionRecord(kraft_version=replay.kraft_version), replay.voters]
+        path = self._directory / snapshot.file_name
+        write_snapshot(path, log.epoch, preamble, image_records(replay.image), self._now_ms())
+        if snapshot not in self._there:
+            self._there.append(snapshot)
+        self._taken_ms = self._now_ms()
+        self.bytes_since = 0
+        replay.image.removed_topics.clear()
+
+    def clean(self) -> None:
+        """Remove the oldest snapshots, and the log before those that stay, beyond the retention limits."""
+        while len(self._there) > 1 and self._has_outlived(self._there[0]):
+            oldest, following = self._there[0], self._there[1]
+            _log.info("removing the metadata snapshot %s", oldest.file_name)
+            self._log.delete_before(following.offset)
+            disk.remove_if_there(self._directory / oldest.file_name)
+            del self._there[0]
+
+    def _has_outlived(self, snapshot: SnapshotId) -> bool:
+        limits = self._limits
+        if 0 <= limits.retention_bytes < self._log.size_bytes + sum(map(self._size, self._there)):
+            return True
+        try:
+            taken_ms = snapshot_time(self._directory / snapshot.file_name)
+        except CorruptBatch:
+            return True
+        return 0 <= limits.retention_ms < self._now_ms() - taken_ms
+
+    def _size(self, snapshot: SnapshotId) -> int:
+        try:
+            return disk.stat(self._directory / snapshot.file_name).st_size
+        except FileNotFoundError:
+            return 0

@@ -1,0 +1,168 @@
+"""How each type of metadata record changes the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.plugins.metadata_kraft.framing import FramedRecord, UnreadableRecord
+from tidelog.plugins.metadata_kraft.image.kept import KEPT_TYPES
+from tidelog.plugins.metadata_kraft.image.state import MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
+
+
+def apply_record(image: MetadataImage, record: FramedRecord) -> None:
+    """Change the image as a record tells.
+
+    Raises:
+        UnreadableRecord: the record speaks of a topic, partition or broker that is not there.
+    """
+    message: object = record.message
+    apply = _APPLY.get(type(message))
+    if apply is not None:
+        apply(image, message)
+    elif message is None or type(message) in KEPT_TYPES:
+        image.kept.keep(record)
+
+
+def apply_message(image: MetadataImage, message: object) -> None:
+    """Like `apply_record`, for a message of this broker's own."""
+    _APPLY[type(message)](image, message)
+
+
+def _topic(image: MetadataImage, record: topics.TopicRecord) -> None:
+    image.topics[record.topic_id] = TopicImage(record.name, record.topic_id)
+    image.topic_ids[record.name] = record.topic_id
+
+
+def _remove_topic(image: MetadataImage, record: topics.RemoveTopicRecord) -> None:
+    topic = _topic_of(image, record.topic_id)
+    del image.topics[record.topic_id], image.topic_ids[topic.name]
+    image.configs.pop((settings.TOPIC_RESOURCE, topic.name), None)
+    image.removed_topics[record.topic_id] = topic.name
+
+
+def _partition(image: MetadataImage, record: topics.PartitionRecord) -> None:
+    _topic_of(image, record.topic_id).partitions[record.partition_id] = record
+
+
+def _change_partition(image: MetadataImage, record: topics.PartitionChangeRecord) -> None:
+    topic = _topic_of(image, record.topic_id)
+    partition = topic.partitions.get(record.partition_id)
+    if partition is None:
+        raise UnreadableRecord(
+            f"partition {record.partition_id} of topic {topic.name} changes but is unknown"
+        )
+    for name in (
+        "isr",
+        "replicas",
+        "removing_replicas",
+        "adding_replicas",
+        "eligible_leader_replicas",
+        "last_known_elr",
+        "directories",
+    ):
+        value = getattr(record, name)
+        if value is not None:
+            setattr(partition, name, value)
+    if record.leader_recovery_state != topics.RECOVERY_STATE_UNCHANGED:
+        partition.leader_recovery_state = record.leader_recovery_state
+    if record.leader != topics.LEADER_UNCHANGED:
+        partition.leader = record.leader
+        partition.leader_epoch += 1
+    partition.partition_epoch += 1
+
+
+def _clear_elr(image: MetadataImage, record: topics.ClearElrRecord) -> None:
+    for topic in image.topics.values():
+        if record.topic_name in ("", topic.name):
+            for partition in topic.partitions.values():
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    partition.eligible_leader_replicas = partition.last_known_elr = []
+                    partition.partition_epoch += 1
+
+
+def _config(image: MetadataImage, record: settings.ConfigRecord) -> None:
+    resource = (record.resource_type, record.resource_name)
+    values = image.configs.setdefault(resource, {})
+    if record.value is None:
+        values.pop(record.name, None)
+    else:
+        values[record.name] = record.value
+    if not values:
+        del image.configs[resource]
+
+
+def _feature(image: MetadataImage, record: cluster.FeatureLevelRecord) -> None:
+    if record.feature_level:
+        image.features[record.name] = record.feature_level
+    else:
+        image.features.pop(record.name, None)
+
+
+def _register_broker(image: MetadataImage, record: cluster.RegisterBrokerRecord) -> None:
+    image.brokers[record.broker_id] = record
+
+
+def _unregister_broker(image: MetadataImage, record: cluster.UnregisterBrokerRecord) -> None:
+    image.brokers.pop(record.broker_id, None)
+
+
+def _change_registration(image: MetadataImage, record: cluster.BrokerRegistrationChangeRecord) -> None:
+    broker = _broker_of(image, record.broker_id)
+    if record.fenced:
+        broker.fenced = record.fenced == cluster.FENCE
+    if record.in_controlled_shutdown:
+        broker.in_controlled_shutdown = record.in_controlled_shutdown == cluster.IN_CONTROLLED_SHUTDOWN
+    if record.log_dirs:
+        broker.log_dirs = record.log_dirs
+    if record.cordoned_log_dirs is not None:
+        broker.cordoned_log_dirs = record.cordoned_log_dirs
+
+
+def _fence(image: MetadataImage, record: cluster.FenceBrokerRecord) -> None:
+    _broker_of(image, record.id).fenced = True
+
+
+def _unfence(image: MetadataImage, record: cluster.UnfenceBrokerRecord) -> None:
+    _broker_of(image, record.id).fenced = False
+
+
+def _register_controller(image: MetadataImage, record: cluster.RegisterControllerRecord) -> None:
+    image.controllers[record.controller_id] = record
+
+
+def _producer_ids(image: MetadataImage, record: cluster.ProducerIdsRecord) -> None:
+    image.next_producer_id = record.next_producer_id
+
+
+def _topic_of(image: MetadataImage, topic_id: bytes) -> TopicImage:
+    topic = image.topics.get(topic_id)
+    if topic is None:
+        raise UnreadableRecord(f"a record speaks of the topic {topic_id.hex()}, which is unknown")
+    return topic
+
+
+def _broker_of(image: MetadataImage, broker_id: int) -> cluster.RegisterBrokerRecord:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise UnreadableRecord(f"a record speaks of broker {broker_id}, which is unknown")
+    return broker
+
+
+_APPLY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
+    topics.TopicRecord: _topic,
+    topics.RemoveTopicRecord: _remove_topic,
+    topics.PartitionRecord: _partition,
+    topics.PartitionChangeRecord: _change_partition,
+    topics.ClearElrRecord: _clear_elr,
+    settings.ConfigRecord: _config,
+    cluster.FeatureLevelRecord: _feature,
+    cluster.RegisterBrokerRecord: _register_broker,
+    cluster.UnregisterBrokerRecord: _unregister_broker,
+    cluster.BrokerRegistrationChangeRecord: _change_registration,
+    cluster.FenceBrokerRecord: _fence,
+    cluster.UnfenceBrokerRecord: _unfence,
+    cluster.RegisterControllerRecord: _register_controller,
+    cluster.ProducerIdsRecord: _producer_ids,
+}

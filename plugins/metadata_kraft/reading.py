@@ -1,0 +1,107 @@
+"""Reading a metadata log: its batches in order, out of snapshots and segments, into an image."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+
+import attrs
+
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.records.batch import BatchHeader, Buffer
+from tidelog.kernel.records.record import Record, iter_records
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.metadata_kraft.batches import control_type
+from tidelog.plugins.metadata_kraft.framing import FramedRecord, UnreadableRecord, unframe
+from tidelog.plugins.metadata_kraft.image.replay import apply_record
+from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.records.control import (
+    CONTROL_TYPES,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from tidelog.plugins.metadata_kraft.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+_MESSAGES = {number: message for message, number in CONTROL_TYPES.items()}
+_WITHOUT_EFFECT = (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord)
+
+
+@attrs.define
+class MetadataReplay:
+    """What was read so far.
+
+    `transaction` are the records of one that has begun and not ended, None outside of any; they count only
+    once it has ended. `last_timestamp` (milliseconds) is that of the newest batch. `unknown` counts records
+    by types that this broker does not know.
+    """
+
+    image: MetadataImage = attrs.field(factory=MetadataImage)
+    kraft_version: int = 0
+    voters: VotersRecord | None = None
+    voters_in_log: bool = False
+    transaction: list[FramedRecord] | None = None
+    last_timestamp: int = 0
+    last_epoch: int = 0
+    unknown: Counter[int] = attrs.field(factory=Counter[int])
+
+    def feed(self, header: BatchHeader, batch: Buffer, *, from_snapshot: bool = False) -> None:
+        """Take in the next batch.
+
+        Raises:
+            UnreadableRecord: naming the offset of a record that cannot be taken in.
+        """
+        offset = header.base_offset
+        try:
+            for record in iter_records(batch, header):
+                offset = record.offset
+                if header.is_control:
+                    self._control(record, in_log=not from_snapshot)
+                else:
+                    self._metadata(unframe(record.value or b""))
+        except (BrokerError, CodecError, struct.error) as error:
+            raise UnreadableRecord(f"offset {offset}: {error}") from error
+        if not from_snapshot:
+            self.last_timestamp = header.max_timestamp
+            self.last_epoch = header.leader_epoch
+
+    def _control(self, record: Record, *, in_log: bool) -> None:
+        number = control_type(record.key or b"")
+        kind = _MESSAGES.get(number)
+        if kind is None:
+            raise UnreadableRecord(f"there is no control record of type {number}")
+        if kind in _WITHOUT_EFFECT:
+            return
+        message = decode(kind, 0, record.value or b"")
+        if isinstance(message, KRaftVersionRecord):
+            self.kraft_version = message.kraft_version
+        elif isinstance(message, VotersRecord):
+            self.voters = message
+            self.voters_in_log = self.voters_in_log or in_log
+
+    def _metadata(self, record: FramedRecord) -> None:
+        message = record.message
+        if isinstance(message, BeginTransactionRecord):
+            self.transaction = []
+        elif isinstance(message, AbortTransactionRecord):
+            self.transaction = None
+        elif isinstance(message, EndTransactionRecord):
+            records, self.transaction = self.transaction or [], None
+            for each in records:
+                self._apply(each)
+        elif self.transaction is not None:
+            self.transaction.append(record)
+        else:
+            self._apply(record)
+
+    def _apply(self, record: FramedRecord) -> None:
+        if record.message is None:
+            self.unknown[record.api_key] += 1
+        apply_record(self.image, record)

@@ -1,0 +1,55 @@
+"""The one door to the file system."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tidelog.kernel import disk
+
+PACKAGE = Path(disk.__file__).parent
+HARMLESS = {"O_CREAT", "O_RDONLY", "O_RDWR", "O_TRUNC", "O_WRONLY", "O_CLOEXEC", "path"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+def test_nobody_else_calls_the_system(path: Path) -> None:
+    if path.name == "disk.py":
+        return
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os"
+    }
+    assert used <= HARMLESS
+
+
+def test_a_file_is_replaced_durably_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    for name in ("pwrite", "fsync", "rename"):
+        operation = getattr(disk, name)
+
+        def record(*args: object, name: str = name, operation: object = operation) -> object:
+            steps.append(name)
+            return operation(*args)  # type: ignore[operator]
+
+        monkeypatch.setattr(disk, name, record)
+    disk.replace_file(tmp_path / "file", b"content")
+    # A rename is durable only once its directory is.
+    assert steps == ["pwrite", "fsync", "rename", "fsync"]
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 200_000])
+def test_a_file_of_any_size_is_read_whole(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    assert disk.read_file(path) is None
+    path.write_bytes(b"x" * size)
+    assert disk.read_file(path) == b"x" * size
+
+
+def test_a_disk_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "pwrite", lambda *_: 0)
+    with pytest.raises(OSError, match="took none"):
+        disk.write_file(tmp_path / "file", b"content", durable=False)

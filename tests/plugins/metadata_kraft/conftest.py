@@ -1,0 +1,7 @@
+"""A storage in files to work on, whose metadata is in Kafka's log."""
+
+from __future__ import annotations
+
+from tests.plugins.storage_file.conftest import scene, tasks
+
+__all__ = ["scene", "tasks"]

@@ -1,0 +1,121 @@
+"""Partitions whose metadata log is lost are adopted from their directories."""
+
+from __future__ import annotations
+
+import shutil
+from uuid import uuid4
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.metadata_kraft.scenes import metadata_dir, metadata_of
+from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.testing.storage.scene import append, read_all
+
+
+async def lose_metadata(scene: LogDirectoryScene) -> None:
+    """Two topics with data, closed; then the metadata log is gone."""
+    specs = [scene.spec("orders", 0), scene.spec("orders", 2), scene.spec("a-b", 0)]
+    for store in await scene.storage.open_partitions(specs):
+        append(store)
+    (scene.log_dir / "orders-0/leader-epoch-checkpoint").write_text("0\n1\n6 0\n")
+    await scene.storage.close()
+    shutil.rmtree(metadata_dir(scene))
+    scene.storage = scene.new_storage()
+
+
+async def test_topics_are_made_from_directories_and_marked(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await lose_metadata(scene)
+    await scene.storage.open()
+    orders, other = sorted(metadata_of(scene).topics(), key=lambda topic: topic.partitions, reverse=True)
+    assert orders == TopicRecord("orders", scene.topic_ids["orders"], 3, {}, adopted=True)
+    assert other == TopicRecord("a-b", scene.topic_ids["a-b"], 1, {}, adopted=True)
+    # Above the epochs that the directories tell of, and led anew by this start.
+    assert orders.leader_epochs == (8, 1, 1)
+    assert "orders (3 partitions)" in caplog.text
+    assert f"delete its line from {scene.log_dir / 'adopted-topics'}" in caplog.text
+    spec = scene.spec("orders", 0)
+    (store,) = await scene.storage.open_partitions([spec])
+    assert len(read_all(store)) > 0
+    await scene.reopen()
+    assert all(topic.adopted for topic in metadata_of(scene).topics())
+    assert caplog.text.count("there was no metadata log") == 1
+
+
+async def test_the_mark_goes_when_somebody_looked(scene: LogDirectoryScene) -> None:
+    await lose_metadata(scene)
+    await scene.storage.open()
+    orders = TopicRecord("orders", scene.topic_ids["orders"], 4, {})
+    await metadata_of(scene).put_topic(orders)
+    assert {topic.name for topic in metadata_of(scene).topics() if topic.adopted} == {"orders", "a-b"}
+    await metadata_of(scene).put_topic(TopicRecord("orders", orders.topic_id, 4, {"retention.ms": "-1"}))
+    await scene.reopen()
+    assert {topic.name for topic in metadata_of(scene).topics() if topic.adopted} == {"a-b"}
+    await metadata_of(scene).remove_topic("a-b")
+    assert not (scene.log_dir / "adopted-topics").exists()
+
+
+async def test_a_line_can_be_deleted_by_hand(scene: LogDirectoryScene) -> None:
+    await lose_metadata(scene)
+    await scene.storage.open()
+    await scene.storage.close()
+    path = scene.log_dir / "adopted-topics"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("orders ")]
+    path.write_text("\n".join(["0", "1", *lines[2:], ""]))
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    assert {topic.name for topic in metadata_of(scene).topics() if topic.adopted} == {"a-b"}
+
+
+@pytest.mark.parametrize("content", ["", "1\n0\n", "0\n2\norders AAAAAAAAAAAAAAAAAAAAAQ\n", "0\n1\norders\n"])
+async def test_marks_that_cannot_be_read_are_refused(scene: LogDirectoryScene, content: str) -> None:
+    await scene.storage.close()
+    (scene.log_dir / "adopted-topics").write_text(content)
+    with pytest.raises(ConfigError, match="adopted-topics cannot be used"):
+        await scene.new_storage().open()
+
+
+async def test_directories_without_an_id_get_one(scene: LogDirectoryScene) -> None:
+    await lose_metadata(scene)
+    for path in scene.log_dir.glob("*/partition.metadata"):
+        path.unlink()
+    await scene.storage.open()
+    (topic,) = [topic for topic in metadata_of(scene).topics() if topic.name == "orders"]
+    specs = [
+        PartitionSpec(TopicPartition("orders", number), topic.topic_id, scene.spec().config)
+        for number in range(topic.partitions)
+    ]
+    stores = await scene.storage.open_partitions(specs)
+    assert [store.log_end_offset for store in stores] == [1, 0, 1]
+
+
+async def test_directories_of_different_topics_are_refused(scene: LogDirectoryScene) -> None:
+    await lose_metadata(scene)
+    shutil.copy(scene.log_dir / "a-b-0/partition.metadata", scene.log_dir / "orders-2/partition.metadata")
+    with pytest.raises(ConfigError, match="the directories of topic orders belong to different topics"):
+        await scene.storage.open()
+
+
+async def test_nothing_is_adopted_beside_a_log_that_was_written_to(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    (scene.log_dir / "stranger-0").mkdir()
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    await scene.reopen()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    await scene.storage.set_strays_aside()
+    assert "the metadata log does not know (1)" in caplog.text
+    assert [path.name[:11] for path in scene.log_dir.glob("*-stray")] == ["stranger-0."]
+
+
+async def test_a_deletion_that_a_crash_came_into_is_finished(scene: LogDirectoryScene) -> None:
+    append(await scene.open_store())
+    await metadata_of(scene).put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
+    await metadata_of(scene).remove_topic("topic")
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await crashed.storage.open()
+    assert not crashed.partition_dir.exists()
+    await crashed.close()

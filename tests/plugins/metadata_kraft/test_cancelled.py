@@ -1,0 +1,51 @@
+"""A change of metadata that is cancelled was made as a whole, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.plugins.metadata_kraft.log import MetadataLog
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
+
+
+def cancelling(monkeypatch: pytest.MonkeyPatch) -> trio.CancelScope:
+    """A scope that is cancelled as soon as anything was appended to a metadata log."""
+    scope, append = trio.CancelScope(), MetadataLog.append
+
+    def then_cancel(log: MetadataLog, values: list[bytes]) -> int:
+        size = append(log, values)
+        scope.cancel()
+        return size
+
+    monkeypatch.setattr(MetadataLog, "append", then_cancel)
+    return scope
+
+
+async def test_ids_whose_allocation_is_cancelled_are_not_allocated_again(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = scene.storage.metadata
+    with cancelling(monkeypatch) as scope:
+        await metadata.allocate_producer_ids(1000)
+    assert scope.cancel_called
+    again = await metadata.allocate_producer_ids(1000)
+    assert again == range(1000, 2000)
+    await scene.reopen()
+    assert await scene.storage.metadata.allocate_producer_ids(1) == range(2000, 2001)
+
+
+async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_restart(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = TopicRecord("t", scene.spec("t").topic_id, 3)
+    with cancelling(monkeypatch) as scope:
+        await scene.storage.metadata.put_topic(record)
+    assert scope.cancel_called
+    metadata = scene.storage.metadata
+    assert isinstance(metadata, KraftMetadata)
+    assert [topic.name for topic in metadata.topics()] == ["t"]
+    await scene.reopen()
+    assert [topic.name for topic in scene.storage.metadata.topics()] == ["t"]

@@ -1,0 +1,221 @@
+"""What the metadata log adds up to."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.plugins.metadata_kraft.vectors import read_vectors, vectors_of
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.plugins.metadata_kraft.changes import Change, Changes
+from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
+from tidelog.plugins.metadata_kraft.framing import UnreadableRecord, frame, unframe
+from tidelog.plugins.metadata_kraft.image.dump import image_records
+from tidelog.plugins.metadata_kraft.image.replay import apply_message, apply_record
+from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.reading import MetadataReplay
+from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
+from tidelog.plugins.metadata_kraft.records.control import SnapshotHeaderRecord
+from tidelog.plugins.metadata_kraft.snapshots import read_snapshot, write_snapshot
+
+NODE = 1
+DIRECTORY = bytes(range(16))
+UNKNOWN = bytes.fromhex("016e02deadbeef")
+
+
+def directory_of(_: TopicPartition) -> bytes:
+    return DIRECTORY
+
+
+def image_of(values: Iterable[bytes]) -> MetadataImage:
+    image = MetadataImage()
+    for value in values:
+        apply_record(image, unframe(value))
+    return image
+
+
+def applied(image: MetadataImage, changes: Iterable[Change]) -> MetadataImage:
+    for message, version in list(changes):
+        apply_record(image, unframe(frame(message, version)))
+    return image
+
+
+def new_image() -> tuple[MetadataImage, Changes]:
+    image = MetadataImage(features=dict(FORMAT_LEVELS))
+    return image, Changes(image, NODE, directory_of)
+
+
+def through_a_snapshot(image: MetadataImage, path: Path) -> MetadataImage:
+    write_snapshot(path, 3, [SnapshotHeaderRecord(last_contained_log_timestamp=5)], image_records(image), 7)
+    replay = MetadataReplay()
+    for header, batch in read_snapshot(path):
+        replay.feed(header, batch, from_snapshot=True)
+    return replay.image
+
+
+names = st.sampled_from(["a", "b", "orders", "ünï"])
+records = st.builds(
+    TopicRecord,
+    names,
+    st.uuids(),
+    st.integers(1, 4),
+    st.dictionaries(st.sampled_from(["retention.ms", "cleanup.policy", "strange"]), st.text(max_size=5)),
+    st.lists(st.integers(0, 9), max_size=4).map(tuple),
+)
+steps = st.one_of(
+    records,
+    names,
+    st.sampled_from(["lead!", "leave!", "register!"]),
+    st.sampled_from([UNKNOWN, *vectors_of(
+        "CLIENT_QUOTA_RECORD", "USER_SCRAM_CREDENTIAL_RECORD", "ACCESS_CONTROL_ENTRY_RECORD",
+        "REMOVE_ACCESS_CONTROL_ENTRY_RECORD", "REMOVE_USER_SCRAM_CREDENTIAL_RECORD", "CONFIG_RECORD",
+        "REGISTER_CONTROLLER_RECORD",
+    )]),
+)  # fmt: skip
+
+
+def take_step(image: MetadataImage, changes: Changes, step: TopicRecord | str | bytes) -> None:
+    if isinstance(step, bytes):
+        apply_record(image, unframe(step))
+    elif isinstance(step, TopicRecord):
+        applied(image, changes.put_topic(step))
+    elif step == "lead!":
+        applied(image, changes.lead())
+    elif step == "leave!":
+        applied(image, changes.leave(7))
+    elif step == "register!":
+        registration = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, "rack")
+        applied(image, changes.register(registration, 7, bytes(16), [DIRECTORY]))
+    elif (topic := image.find_topic(step)) is not None:
+        applied(image, [(topics.RemoveTopicRecord(topic_id=topic.topic_id), 0)])
+
+
+@given(taken=st.lists(steps, max_size=12))
+def test_a_snapshot_brings_back_the_image(taken: list[TopicRecord | str | bytes]) -> None:
+    image, changes = new_image()
+    for step in taken:
+        take_step(image, changes, step)
+        assert image.topic_ids == {topic.name: topic_id for topic_id, topic in image.topics.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        assert through_a_snapshot(image, Path(folder, "snapshot")) == image
+
+
+@given(record=records, changed=records)
+def test_a_topic_becomes_what_is_put(record: TopicRecord, changed: TopicRecord) -> None:
+    image, changes = new_image()
+    for each in (record, changed):
+        applied(image, changes.put_topic(each))
+    topic = image.find_topic(changed.name)
+    assert topic is not None
+    assert topic.topic_id == changed.topic_id.bytes
+    assert image.configs.get((settings.TOPIC_RESOURCE, changed.name), {}) == changed.config
+    assert list(topic.partitions)[: changed.partitions] == list(range(changed.partitions))
+    for epoch, partition in zip(changed.leader_epochs, topic.partitions.values(), strict=False):
+        assert partition.leader_epoch >= epoch
+    assert list(changes.put_topic(changed)) == []
+
+
+def test_everything_that_kafka_wrote_survives_a_snapshot(tmp_path: Path) -> None:
+    kafkas = [vector.value for vector in read_vectors() if "REMOVE" not in vector.name]
+    topic = topics.TopicRecord(name="t2", topic_id=bytes.fromhex("e33ffbf7257d48288b839922e101d777"))
+    image = image_of(
+        [frame(topic), *sorted(kafkas, key=lambda value: value[1] not in (0, 2)), UNKNOWN, UNKNOWN]
+    )
+    again = through_a_snapshot(image, tmp_path / "snapshot")
+    assert again == image
+    assert list(again.kept.values()).count(UNKNOWN) == 2
+    assert len(list(again.kept.values())) == 5
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        (("ACCESS_CONTROL_ENTRY_RECORD",), 1),
+        (("ACCESS_CONTROL_ENTRY_RECORD", "ACCESS_CONTROL_ENTRY_RECORD"), 1),
+        (("ACCESS_CONTROL_ENTRY_RECORD", "REMOVE_ACCESS_CONTROL_ENTRY_RECORD"), 0),
+        (("USER_SCRAM_CREDENTIAL_RECORD", "REMOVE_USER_SCRAM_CREDENTIAL_RECORD"), 0),
+        (("USER_SCRAM_CREDENTIAL_RECORD", "CLIENT_QUOTA_RECORD"), 2),
+    ],
+)
+def test_kept_records_replace_and_remove_each_other(names: tuple[str, ...], left: int) -> None:
+    image = image_of(value for name in names for value in vectors_of(name))
+    assert len(list(image.kept.values())) == left
+
+
+def test_a_quota_is_removed_by_its_entity_whatever_the_order() -> None:
+    parts = [
+        settings.QuotaEntity(entity_type=kind, entity_name=name)
+        for kind, name in [("user", "u"), ("ip", None)]
+    ]
+    there = settings.ClientQuotaRecord(entity=parts, key="k", value=1.0, remove=False)
+    gone = settings.ClientQuotaRecord(entity=parts[::-1], key="k", value=0.0, remove=True)
+    assert list(image_of([frame(there), frame(gone)]).kept.values()) == []
+
+
+def test_epochs_move_as_in_kafka() -> None:
+    image, changes = new_image()
+    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
+    (partition,) = image.topics[UUID(int=9).bytes].partitions.values()
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (NODE, 0, 0)
+    applied(image, changes.leave(3))
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, 1, 1)
+    assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == (
+        [],
+        [NODE],
+        [NODE],
+    )
+    applied(image, changes.lead())
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (NODE, 2, 2)
+    assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == ([NODE], [], [])
+
+
+def test_without_eligible_leader_replicas_the_in_sync_set_stays() -> None:
+    image = MetadataImage(features={"metadata.version": 21})
+    changes = Changes(image, NODE, directory_of)
+    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
+    applied(image, changes.leave(3))
+    (partition,) = image.topics[UUID(int=9).bytes].partitions.values()
+    assert (partition.leader, partition.isr) == (-1, [NODE])
+
+
+def test_a_removed_topic_takes_its_configuration_along() -> None:
+    image, changes = new_image()
+    applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1, {"retention.ms": "1"})))
+    applied(image, [(topics.RemoveTopicRecord(topic_id=UUID(int=9).bytes), 0)])
+    assert (image.topics, image.topic_ids, image.configs) == ({}, {}, {})
+    assert image.removed_topics == {UUID(int=9).bytes: "t"}
+
+
+def test_registrations_change() -> None:
+    image, changes = new_image()
+    registration = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
+    applied(image, changes.register(registration, 12, bytes(16), [DIRECTORY]))
+    broker = image.brokers[NODE]
+    assert (broker.fenced, broker.in_controlled_shutdown, broker.broker_epoch) == (False, False, 12)
+    applied(image, changes.leave(12))
+    assert (broker.fenced, broker.in_controlled_shutdown) == (True, True)
+    apply_message(image, cluster.UnfenceBrokerRecord(id=NODE, epoch=12))
+    assert not image.brokers[NODE].fenced
+    apply_message(image, cluster.UnregisterBrokerRecord(broker_id=NODE, broker_epoch=12))
+    assert image.brokers == {}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        topics.RemoveTopicRecord(topic_id=bytes(16)),
+        topics.PartitionRecord(topic_id=bytes(16), replicas=[1], isr=[1]),
+        topics.PartitionChangeRecord(topic_id=bytes(16)),
+        cluster.BrokerRegistrationChangeRecord(broker_id=5, broker_epoch=1),
+        cluster.FenceBrokerRecord(id=5, epoch=1),
+    ],
+)
+def test_what_speaks_of_nothing_known_is_refused(message: object) -> None:
+    with pytest.raises(UnreadableRecord, match="unknown"):
+        apply_message(MetadataImage(), message)

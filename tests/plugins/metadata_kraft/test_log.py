@@ -1,0 +1,289 @@
+"""The metadata log of a storage: what is written when, and what is there afterwards."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from uuid import uuid4
+
+import pytest
+
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
+from tidelog.kernel.errors import StorageError
+from tidelog.kernel.seams.storage import BrokerRegistration, TopicRecord
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel import disk
+from tidelog.kernel.ids import encode_uuid_bytes
+from tidelog.plugins.metadata_kraft import housekeeping
+
+FORMATTED = "00000000000000000000-0000000000.checkpoint"
+REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
+BOOTSTRAP = ["BEGIN_TRANSACTION", *["FEATURE_LEVEL"] * 6, "CONFIG", "END_TRANSACTION"]
+
+
+async def test_a_life_in_records(scene: LogDirectoryScene) -> None:
+    metadata = metadata_of(scene)
+    await metadata.register_broker(REGISTRATION)
+    record = TopicRecord("t", uuid4(), 2, {"retention.ms": "5"})
+    await metadata.put_topic(record)
+    await metadata.put_topic(TopicRecord("t", record.topic_id, 3, {"max.message.bytes": "9"}))
+    await metadata.allocate_producer_ids(1000)
+    await scene.reopen()
+    await metadata_of(scene).remove_topic("t")
+    changes = ["PARTITION_CHANGE"] * 3
+    assert logged(metadata_dir(scene) / LOG) == [
+        ["control 2", "control 5", "control 6"],
+        BOOTSTRAP,
+        ["REGISTER_BROKER", "BROKER_REGISTRATION_CHANGE"],
+        ["TOPIC", "CONFIG", "PARTITION", "PARTITION"],
+        ["CONFIG", "CONFIG", "PARTITION"],
+        ["PRODUCER_IDS"],
+        ["BROKER_REGISTRATION_CHANGE", *changes, "BROKER_REGISTRATION_CHANGE"],
+        ["control 2"],
+        changes,
+        ["REMOVE_TOPIC"],
+    ]
+
+
+async def test_a_new_directory_is_formatted_as_by_kafkas_tool(scene: LogDirectoryScene) -> None:
+    assert logged(metadata_dir(scene) / FORMATTED) == [["control 3", "control 5", "control 6"], ["control 4"]]
+    assert logged(scene.log_dir / "bootstrap.checkpoint") == [
+        ["control 3"],
+        ["FEATURE_LEVEL"] * 6,
+        ["control 4"],
+    ]
+    assert (metadata_dir(scene) / FORMATTED).stat().st_size == 241 - len("127.0.0.1") + len("localhost")
+    assert (scene.log_dir / "bootstrap.checkpoint").stat().st_size == 411
+    assert (metadata_dir(scene) / "partition.metadata").read_text() == (
+        "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
+    )
+
+
+async def test_every_start_begins_an_epoch(scene: LogDirectoryScene) -> None:
+    for _ in range(3):
+        await scene.reopen()
+    state = {"leaderId": 1, "leaderEpoch": 4, "votedId": -1, "votedDirectoryId": "A" * 22, "data_version": 1}
+    assert json.loads((metadata_dir(scene) / "quorum-state").read_text()) == state
+    rows = (metadata_dir(scene) / "leader-epoch-checkpoint").read_text().splitlines()
+    assert rows[:2] == ["0", "4"]
+    assert [row.split(" ")[0] for row in rows[2:]] == ["1", "2", "3", "4"]
+
+
+async def test_the_clean_mark_names_the_registration(scene: LogDirectoryScene) -> None:
+    await metadata_of(scene).register_broker(REGISTRATION)
+    epoch = metadata_of(scene).broker_epoch
+    assert epoch > 0
+    await scene.storage.close()
+    mark = json.loads((scene.log_dir / ".kafka_cleanshutdown").read_text())
+    assert mark == {"version": 0, "brokerEpoch": epoch}
+
+
+async def test_leader_epochs_grow_with_every_start(scene: LogDirectoryScene) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
+    assert metadata_of(scene).topics()[0].leader_epochs == (0, 7)
+    await scene.reopen()
+    # The clean stop gave the lead up, the start took it again.
+    assert metadata_of(scene).topics()[0].leader_epochs == (2, 9)
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    await crashed.storage.open()
+    assert metadata_of(crashed).topics()[0].leader_epochs == (3, 10)
+    await crashed.close()
+
+
+async def test_partitions_tell_the_directory_that_they_lie_in(
+    tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
+) -> None:
+    place = tmp_path_factory.mktemp("jbod")
+    scene = LogDirectoryScene(place, tasks, {"log.dirs": f"{place}/a,{place}/b"})
+    await scene.storage.open()
+    specs = [scene.spec("t", number) for number in range(4)]
+    await scene.storage.open_partitions(specs)
+    await metadata_of(scene).put_topic(TopicRecord("t", specs[0].topic_id, 4))
+    await metadata_of(scene).register_broker(REGISTRATION)
+    ids = {
+        name: next(
+            line.partition("=")[2]
+            for line in (place / name / "meta.properties").read_text().splitlines()
+            if line.startswith("directory.id")
+        )
+        for name in "ab"
+    }
+    image = metadata_of(scene).image
+    for number, partition in image.topics[specs[0].topic_id.bytes].partitions.items():
+        (home,) = [name for name in "ab" if (place / name / f"t-{number}").exists()]
+        assert [encode_uuid_bytes(each) for each in partition.directories] == [ids[home]]
+    assert {encode_uuid_bytes(each) for each in image.brokers[1].log_dirs} == set(ids.values())
+    # A partition that was moved while nobody looked is found, and its new place is told.
+    await scene.close()
+    moved = next(place.glob("a/t-*"))
+    moved.rename(place / "b" / moved.name)
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    partition = metadata_of(scene).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
+    assert [encode_uuid_bytes(each) for each in partition.directories] == [ids["b"]]
+    await scene.close()
+
+
+async def test_the_metadata_log_can_have_a_directory_of_its_own(
+    tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
+) -> None:
+    place = tmp_path_factory.mktemp("apart")
+    settings = {"log.dirs": str(place / "data"), "metadata.log.dir": str(place / "meta")}
+    scene = LogDirectoryScene(place, tasks, settings)
+    await scene.storage.open()
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    await scene.reopen()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    assert (place / "meta/__cluster_metadata-0").is_dir()
+    assert (place / "meta/meta.properties").exists()
+    assert not (place / "data/__cluster_metadata-0").exists()
+    await scene.close()
+
+
+async def test_snapshots_are_taken_and_old_ones_go(
+    tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
+) -> None:
+    limits = {
+        "metadata.log.max.record.bytes.between.snapshots": 2000,
+        "metadata.max.retention.bytes": 8_500_000,
+        "metadata.log.segment.bytes": 8 * 1024 * 1024,
+    }
+    scene = LogDirectoryScene(tmp_path_factory.mktemp("snapshots"), tasks, limits)
+    await scene.storage.open()
+    topic_id = uuid4()
+    for step in range(40):
+        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
+    names = snapshots(scene)
+    assert len(names) > 10
+    await scene.reopen()
+    assert metadata_of(scene).topics()[0].config == {"note": "x" * 900 + "39"}
+    # A second segment, and more than may be kept: the first segment and the snapshots of its time go.
+    for step in range(2):
+        large = {f"note-{number}": "y" * 30_000 for number in range(100)}
+        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, large))
+        await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": str(step)}))
+    await metadata_of(scene).keep_house()
+    assert len(snapshots(scene)) < len(names)
+    await scene.reopen()
+    assert metadata_of(scene).topics()[0].config == {"note": "1"}
+    await scene.close()
+
+
+async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
+    tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
+) -> None:
+    scene = LogDirectoryScene(tmp_path_factory.mktemp("interval"), tasks)
+    await scene.storage.open()
+    for expected in (1, 2, 2):
+        await metadata_of(scene).keep_house()
+        assert len(snapshots(scene)) == expected
+        scene.clock.advance(3_600_001)
+    await scene.close()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "part"])
+async def test_a_damaged_snapshot_is_passed_over(scene: LogDirectoryScene, damage: str) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    scene.clock.advance(3_600_001)
+    await metadata_of(scene).keep_house()
+    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    await scene.storage.close()
+    newest = metadata_dir(scene) / snapshots(scene)[-1]
+    content = newest.read_bytes()
+    if damage == "cut":
+        newest.write_bytes(content[:-75])
+    elif damage == "flipped":
+        newest.write_bytes(content[:150] + bytes((content[150] ^ 1,)) + content[151:])
+    else:
+        newest.rename(f"{newest}.part")
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    assert sorted(topic.name for topic in metadata_of(scene).topics()) == ["t", "u"]
+    assert not list(metadata_dir(scene).glob("*.part"))
+
+
+async def test_a_log_that_ends_before_its_snapshot_goes_on_there(scene: LogDirectoryScene) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    scene.clock.advance(3_600_001)
+    await metadata_of(scene).keep_house()
+    await scene.storage.close()
+    path = metadata_dir(scene) / LOG
+    path.write_bytes(path.read_bytes()[:200])
+    scene.storage = scene.new_storage()
+    await scene.storage.open()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    await scene.reopen()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+
+
+@pytest.mark.parametrize("left", [1, 60, 61, 100])
+async def test_a_torn_tail_is_cut_off(scene: LogDirectoryScene, left: int) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+    path = metadata_dir(scene) / LOG
+    size = path.stat().st_size
+    await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    crashed = scene.crash(scene.log_dir.parent / "crashed")
+    torn = metadata_dir(crashed) / LOG
+    torn.write_bytes(torn.read_bytes()[: size + left])
+    await crashed.storage.open()
+    assert [topic.name for topic in metadata_of(crashed).topics()] == ["t"]
+    await crashed.close()
+
+
+async def test_a_disk_that_refuses_snapshots_fails_no_change(
+    tmp_path_factory: pytest.TempPathFactory,
+    tasks: BackgroundTasks,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = {"metadata.log.max.record.bytes.between.snapshots": 100}
+    scene = LogDirectoryScene(tmp_path_factory.mktemp("refused"), tasks, limits)
+    await scene.storage.open()
+    there = len(snapshots(scene))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(housekeeping, "write_snapshot", refuse)
+        for name in ("t", "u"):
+            await metadata_of(scene).put_topic(TopicRecord(name, uuid4(), 1))
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+    assert caplog.text.count("no snapshot of") == 1
+    assert len(snapshots(scene)) == there
+    scene.clock.advance(housekeeping.RETRY_AFTER_MS)
+    await metadata_of(scene).keep_house()
+    assert len(snapshots(scene)) == there + 1
+    await scene.reopen()
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]
+    await scene.close()
+
+
+@pytest.mark.parametrize("name", ["pwrite", "sync_data"])
+async def test_a_change_that_the_disk_refuses_is_no_change(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, name, refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
+    assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
+    if name == "sync_data":
+        # After a failed flush nobody knows what is on the disk, so nothing is promised before a restart.
+        with pytest.raises(OSError, match="an earlier flush failed"):
+            await metadata_of(scene).allocate_producer_ids(1)
+        with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
+            await scene.storage.close()
+        scene.storage = scene.new_storage()
+        await scene.storage.open()
+        assert [topic.name for topic in metadata_of(scene).topics()] in (["t"], ["t", "u"])
+    else:
+        await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
