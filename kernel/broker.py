@@ -30,7 +30,8 @@ from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
-from tidelog.kernel.seams.storage import BrokerRegistration, Storage, StorageContext, TopicPartition
+from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
+from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
 from tidelog.kernel.tasks import BackgroundTasks
@@ -49,16 +50,17 @@ HALT_PATIENCE_SECONDS = 10
 class Broker:
     """A running broker; plugins are handed the part of it that the seams declare.
 
-    `topics` has the partitions, `cluster` knows who leads what, `producer_ids` gives out ids, `listeners`
-    maps each listener's name to the `host:port` it is bound to. `load_progress` counts the logs that are
-    still to be opened.
+    `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
+    `producer_ids` gives out ids, `listeners` maps each listener's name to the `host:port` it is bound to.
+    `load_progress` counts the logs that are still to be opened.
     """
 
     def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
         """Put the parts together; nothing is opened yet.
 
         Raises:
-            PluginError: the configuration names a storage or codec that is not installed.
+            PluginError: the configuration names a storage, metadata store or codec that is not installed.
+            ConfigError: the metadata store would not outlive the process, but the storage does.
         """
         self.config = config
         self.plugins = plugins
@@ -68,12 +70,17 @@ class Broker:
         self.peer_warnings = PeerWarnings()
         self.listeners: dict[str, str] = {}
         self.load_progress = LogLoadProgress()
-        self.storage: Storage = plugins.storage_backend(config[keys.STORAGE]).create(
+        storage = plugins.storage_backend(config[keys.STORAGE])
+        self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
+            MetadataContext(config, config[keys.NODE_ID], self.tasks, clock)
+        )
+        self.storage: Storage = storage.create(
             StorageContext(
                 config,
                 config[keys.NODE_ID],
                 self.tasks,
                 clock,
+                self.metadata,
                 plugins.index_formats(),
                 self.load_progress,
                 partitions_failed=self._partitions_failed,
@@ -82,7 +89,7 @@ class Broker:
                 high_watermarks=self._high_watermarks,
             )
         )
-        self.topics = Topics(config, self.storage, clock, self.tasks, self.events)
+        self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
@@ -204,7 +211,7 @@ class Broker:
             _log.error("%s", error)
 
     async def _open(self) -> None:
-        metadata = self.storage.metadata
+        metadata = self.metadata
         self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
         self.producer_ids = ProducerIds(metadata)
         self.dynamic_config = DynamicConfig(

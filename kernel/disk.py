@@ -1,7 +1,7 @@
-"""Every file operation of this plugin.
+"""Every file operation of the plugins that keep data in files.
 
-The other modules call the system only through here, so that a test can make any single operation fail, stop
-short or be lost in a power cut.
+They call the system only through here, so that a test can make any single operation fail, stop short or be
+lost in a power cut.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import BrokerConfigChanged
-from tidelog.kernel.seams.storage import MetadataStore
+from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.topics import Topics
 
 if TYPE_CHECKING:

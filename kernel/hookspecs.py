@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
@@ -47,6 +48,11 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:  # ty
 @hookspec
 def tidelog_storage_backends() -> Iterable[StorageBackend]:  # type: ignore[empty-body]
     """Kinds of storage that the key `storage` can name."""
+
+
+@hookspec
+def tidelog_metadata_stores() -> Iterable[MetadataBackend]:  # type: ignore[empty-body]
+    """Stores of topics, configuration and producer ids that the key `metadata` can name."""
 
 
 @hookspec

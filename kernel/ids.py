@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 
 def new_id() -> str:
-    """A random id that does not begin with a dash, which command lines would take for an option."""
+    """Return a random id that does not begin with a dash, which command lines would take for an option."""
     while True:
         text = encode_uuid(uuid4())
         if not text.startswith("-"):
@@ -16,17 +16,17 @@ def new_id() -> str:
 
 
 def encode_uuid(value: UUID) -> str:
-    """22 characters of URL-safe base64."""
+    """Encode an id as 22 characters of URL-safe base64."""
     return encode_uuid_bytes(value.bytes)
 
 
 def encode_uuid_bytes(value: bytes) -> str:
-    """The same for an id as its 16 bytes."""
+    """Encode an id that is given as its 16 bytes."""
     return urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def decode_uuid(text: str) -> UUID:
-    """The reverse of `encode_uuid`.
+    """Return the id that `encode_uuid` encoded.
 
     Raises:
         ValueError: it is no such text.

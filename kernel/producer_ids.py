@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.seams.storage import MetadataStore
+from tidelog.kernel.seams.metadata import MetadataStore
 
 BLOCK_SIZE = 1000
 """Ids per block, as in Kafka: one durable write serves a thousand producers."""

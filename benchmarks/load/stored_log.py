@@ -13,16 +13,19 @@ from benchmarks.payloads import make_values
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.seams.metadata import MetadataContext
 from tidelog.kernel.seams.storage import PartitionSpec, StorageContext, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.storage import FileStorage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.seams.storage import PartitionStore
+    from tidelog.kernel.seams.metadata import MetadataContext
+from tidelog.kernel.seams.storage import PartitionStore
 
 _TOPIC_ID = UUID(int=7)
 _NODE_ID = 1
@@ -60,7 +63,8 @@ async def stored_logs(
     }
     config, plugins = configure(settings)
     tasks = BackgroundTasks()
-    context = StorageContext(config, _NODE_ID, tasks, wall_clock_ms, plugins.index_formats())
+    metadata = KraftMetadata(MetadataContext(config, _NODE_ID, tasks, wall_clock_ms))
+    context = StorageContext(config, _NODE_ID, tasks, wall_clock_ms, metadata, plugins.index_formats())
     storage = FileStorage(context)
     async with tasks.running():
         await storage.open()

@@ -72,6 +72,15 @@ STORAGE = ConfigKey(
     documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
     "plugins` lists them.",
 )
+METADATA = ConfigKey(
+    name="metadata",
+    type=nullable(string(non_empty=True)),
+    default=None,
+    chooses="metadata store",
+    documentation="Where topics, their configuration and producer ids are kept: the name of a metadata store "
+    "that an installed plugin offers. When it is not set, `kraft` with a storage that keeps its data, and "
+    "`memory` with others.",
+)
 COORDINATOR = ConfigKey(
     name="coordinator",
     type=string(non_empty=True),

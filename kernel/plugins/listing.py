@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import attrs
 
-from tidelog.kernel.config import Config
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins.discovery import Candidate
-from tidelog.kernel.plugins.loaded import Plugins
+from tidelog.kernel.plugins.loaded import Plugins, default_metadata_store
 
 _NAMED_SEAMS = {
     "tidelog_storage_backends": "storage",
+    "tidelog_metadata_stores": "metadata store",
     "tidelog_index_formats": "index format",
     "tidelog_wire_codecs": "wire codec",
     "tidelog_group_coordinators": "coordinator",
@@ -70,10 +72,13 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
     """
     offers: dict[str, list[Offer]] = {candidate.name: [] for candidate in plugins.candidates}
     added: dict[str, list[str]] = {candidate.name: [] for candidate in plugins.candidates}
+    metadata = _metadata_store(plugins, config)
     # What the kernel itself offers is of no plugin to list.
     for hook, seam in _NAMED_SEAMS.items():
         for plugin, items in plugins.offered(hook):
-            offers[plugin] += [_offer(seam, str(getattr(item, "name", item)), config) for item in items]
+            offers[plugin] += [
+                _offer(seam, str(getattr(item, "name", item)), config, metadata) for item in items
+            ]
     for hook, seam in _NAMELESS_SEAMS.items():
         for plugin in plugins.implementers(hook):
             if plugin in offers:
@@ -87,9 +92,19 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
     ]
 
 
-def _offer(seam: str, name: str, config: Config) -> Offer:
+def _metadata_store(plugins: Plugins, config: Config) -> str | None:
+    """Return the name of the metadata store in use, None when it depends on a missing storage."""
+    try:
+        return config[keys.METADATA] or default_metadata_store(plugins.storage_backend(config[keys.STORAGE]))
+    except PluginError:
+        return None
+
+
+def _offer(seam: str, name: str, config: Config, metadata: str | None) -> Offer:
     if seam in _ALWAYS_ACTIVE:
         return Offer(seam, name, active=True)
+    if seam == "metadata store":
+        return Offer(seam, name, name == metadata)
     if seam == "wire codec":
         return Offer(seam, name, name in {listener.codec for listener in config.served_listeners()})
     choosing = (key for key in config.keys.of_scope("broker") if key.chooses == seam)

@@ -10,7 +10,7 @@ from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.unsupported import UnsupportedKey
-from tidelog.kernel.errors import PluginError
+from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.metadata import MetadataBackend
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
@@ -90,6 +91,22 @@ class Plugins:
             PluginError: none or two are installed; lists what is.
         """
         return self._pick("storage", name, self._storage_backends)
+
+    def metadata_backend(self, name: str | None, storage: StorageBackend) -> MetadataBackend:
+        """Return the metadata store that the key `metadata` names, by default the one that suits `storage`.
+
+        Raises:
+            PluginError: none or two are installed; lists what is.
+            ConfigError: it would forget the topics whose partitions the storage keeps.
+        """
+        found = self._pick("metadata store", name or default_metadata_store(storage), self._metadata_backends)
+        if storage.durable and not found.durable:
+            raise ConfigError(
+                f"metadata = {found.name} loses all topics when the broker stops, but storage = "
+                f"{storage.name} keeps their partitions, which the next start would then quarantine as "
+                "stray; choose a durable metadata store"
+            )
+        return found
 
     def index_formats(self) -> dict[str, IndexFormat]:
         """All ways to keep the indexes of segments, by name.
@@ -208,6 +225,11 @@ class Plugins:
         return cast("dict[str, StorageBackend]", self._by_name("storage", "tidelog_storage_backends"))
 
     @cached_property
+    def _metadata_backends(self) -> dict[str, MetadataBackend]:
+        found = self._by_name("metadata store", "tidelog_metadata_stores")
+        return cast("dict[str, MetadataBackend]", found)
+
+    @cached_property
     def _wire_codecs(self) -> dict[str, WireCodec]:
         return cast("dict[str, WireCodec]", self._by_name("wire codec", "tidelog_wire_codecs"))
 
@@ -243,6 +265,11 @@ class Plugins:
         blocked = f" Blocked plugins: {', '.join(sorted(self.blocked))}." if self.blocked else ""
         listing = ", ".join(sorted(installed)) or "none"
         raise PluginError(f"There is no {seam} named {name!r}. Installed are: {listing}.{hint}{blocked}")
+
+
+def default_metadata_store(storage: StorageBackend) -> str:
+    """Return the name of the metadata store for a storage: `kraft` if that is durable, else `memory`."""
+    return "kraft" if storage.durable else "memory"
 
 
 def _config_key(plugin: str, item: object) -> ConfigKey[object]:

@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.partition import Partition, Unpacking
-from tidelog.kernel.seams.storage import TopicRecord
 
 if TYPE_CHECKING:
     from tidelog.kernel.config.altering import Alter

@@ -15,7 +15,8 @@ from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.loading import load_partition
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
-from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import attrs
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.topic_names import INTERNAL_TOPICS
 
 

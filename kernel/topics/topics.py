@@ -33,7 +33,8 @@ from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.seams.events import PartitionsOpened, TopicConfigChanged, TopicCreated, TopicDeleted
-from tidelog.kernel.seams.storage import Storage, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import MetadataStore, TopicRecord
+from tidelog.kernel.seams.storage import Storage, TopicPartition
 from tidelog.kernel.seams.tasks import Tasks
 from tidelog.kernel.seams.topics import NewTopic
 from tidelog.kernel.topic_names import METADATA_TOPIC, check_collision, check_topic_name
@@ -61,6 +62,7 @@ class Topics:
         self,
         config: Config,
         storage: Storage,
+        metadata: MetadataStore,
         clock: Clock,
         tasks: Tasks,
         events: BrokerEvents | None = None,
@@ -68,6 +70,7 @@ class Topics:
         self._config = config
         self._events = events or BrokerEvents()
         self._storage = storage
+        self._metadata = metadata
         self.unpacking = Unpacking(config[keys.DECOMPRESSION_MEMORY_BYTES])
         self._keeper = PartitionKeeper(storage, clock, tasks, self.unpacking)
         self._auto_creation = AutoCreation(self, tasks)
@@ -123,8 +126,8 @@ class Topics:
         self._internal[new.name] = new
 
     async def load(self, progress: Callable[[int], None] | None = None) -> None:
-        """Open every topic that the storage remembers; `progress` gets the number of opened partitions."""
-        records = self._storage.metadata.topics()
+        """Open every topic in the metadata; `progress` gets the number of opened partitions."""
+        records = self._metadata.topics()
         configs = [self._config_of(record) for record in records]
         specs = [
             spec
@@ -142,13 +145,13 @@ class Topics:
             topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
             await self._remember_epochs(record, topic)
             self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
-        await self._storage.set_strays_aside()
+        await self._storage.quarantine_stray_partitions()
 
     async def _remember_epochs(self, record: TopicRecord, topic: Topic) -> None:
         """Tell the store of epochs that only the partitions' own history tells of."""
         epochs = tuple(partition.leader_epoch for partition in topic.partitions)
         if record.leader_epochs and epochs != record.leader_epochs:
-            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
+            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
 
     async def create(self, new: NewTopic) -> Topic:
         """Create a topic, durably. Once begun it is finished, even when the one who asks is cancelled.
@@ -174,7 +177,7 @@ class Topics:
             partitions += await self._keeper.open(partition_specs(record, config))
             await self._keeper.load_state(partitions)
             epochs = tuple(partition.leader_epoch for partition in partitions)
-            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
+            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
         except (OSError, StorageError) as error:
             await self._keeper.discard(record.name, partitions)
             raise StorageError(f"topic {record.name!r} cannot be created: {error}") from error
@@ -250,7 +253,7 @@ class Topics:
             record = attrs.evolve(record_of(topic), config=overrides, adopted=False)
             with trio.CancelScope(shield=True):
                 try:
-                    await self._storage.metadata.put_topic(record)
+                    await self._metadata.put_topic(record)
                 except (OSError, StorageError) as error:
                     raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
             topic.overrides, topic.adopted = overrides, False
@@ -308,7 +311,7 @@ class Topics:
             added += await self._keeper.open(specs)
             await self._keeper.load_state(added)
             epochs = (*record.leader_epochs, *(partition.leader_epoch for partition in added))
-            await self._storage.metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
+            await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
         except (OSError, StorageError) as error:
             await self._keeper.discard(topic.name, added)
             raise StorageError(f"topic {topic.name!r} gets no more partitions: {error}") from error
@@ -326,7 +329,7 @@ class Topics:
             topic = self.get(name)
             with trio.CancelScope(shield=True):
                 try:
-                    await self._storage.metadata.remove_topic(name)
+                    await self._metadata.remove_topic(name)
                 except OSError as error:
                     raise StorageError(f"topic {name!r} cannot be deleted: {error}") from error
                 del self._by_name[name], self._by_id[topic.topic_id.bytes]

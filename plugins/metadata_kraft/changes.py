@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.formatting import supported_features
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage, Resource, TopicImage
-from tidelog.plugins.metadata_kraft.image.versions import (
+from tidelog.plugins.metadata_kraft.image import MetadataImage, Resource, TopicImage
+from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
+from tidelog.plugins.metadata_kraft.records.types import (
     FENCING_VERSION,
     LOG_DIRS_VERSION,
     SHUTDOWN_VERSION,
     partition_version,
     registration_version,
 )
-from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
 Change: TypeAlias = tuple[object, int]
 DirectoryOf: TypeAlias = Callable[[TopicPartition], bytes | None]

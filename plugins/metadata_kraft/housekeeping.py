@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel import disk
 from tidelog.plugins.metadata_kraft import keys
-from tidelog.plugins.metadata_kraft.image.dump import image_records
+from tidelog.plugins.metadata_kraft.image import image_records
 from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.control import KRaftVersionRecord, SnapshotHeaderRecord

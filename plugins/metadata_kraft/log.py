@@ -13,7 +13,7 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition, region_bytes
-from tidelog.plugins.metadata_kraft.batches import MAX_BATCH_BYTES, control_batch, data_batch
+from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, control_batch, data_batch
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = UUID(int=1)

@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.kernel.errors import ConfigError
 from tidelog.kernel import disk
+from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import encode_uuid_bytes
 
 QUORUM_STATE = "quorum-state"

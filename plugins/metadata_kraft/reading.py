@@ -10,25 +10,22 @@ import attrs
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.batch import BatchHeader, Buffer
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
-from tidelog.plugins.metadata_kraft.batches import control_type
-from tidelog.plugins.metadata_kraft.framing import FramedRecord, UnreadableRecord, unframe
-from tidelog.plugins.metadata_kraft.image.replay import apply_record
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableRecord, control_type, unframe
+from tidelog.plugins.metadata_kraft.image import MetadataImage
 from tidelog.plugins.metadata_kraft.records.control import (
     CONTROL_TYPES,
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
     KRaftVersionRecord,
     LeaderChangeMessage,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from tidelog.plugins.metadata_kraft.records.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
+from tidelog.plugins.metadata_kraft.replay import apply_record
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 _MESSAGES = {number: message for message, number in CONTROL_TYPES.items()}
 _WITHOUT_EFFECT = (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord)

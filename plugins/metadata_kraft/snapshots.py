@@ -18,18 +18,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError, CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.record import iter_records
-from tidelog.plugins.protocol_kafka.codecs.compiled import decode
-from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
-from tidelog.kernel import disk
-from tidelog.plugins.metadata_kraft.batches import control_batch, control_type, data_batch, in_chunks
+from tidelog.plugins.metadata_kraft.encoding import control_batch, control_type, data_batch, in_chunks
 from tidelog.plugins.metadata_kraft.records.control import (
     CONTROL_TYPES,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
+from tidelog.plugins.protocol_kafka.codecs.compiled import decode
+from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".part"

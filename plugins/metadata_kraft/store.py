@@ -1,4 +1,4 @@
-"""The metadata store of a broker: topics, configuration, registration and producer ids, in Kafka's own log.
+"""The metadata store `kraft`: topics, configuration, registration and producer ids in Kafka's own log.
 
 Every change is one batch, so it is there whole or not at all; it is durable before it is answered, and in the
 image only once it is durable.
@@ -6,41 +6,44 @@ image only once it is durable.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import trio
 
-from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
-from tidelog.plugins.metadata_kraft.adopted_topics import AdoptedTopics
-from tidelog.plugins.metadata_kraft.adoption import tell_of_adoption
-from tidelog.plugins.metadata_kraft.batches import MAX_BATCH_BYTES, in_chunks
-from tidelog.plugins.metadata_kraft.changes import Change, Changes, DirectoryOf
-from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
-from tidelog.plugins.metadata_kraft.framing import frame, unframe
+from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.seams.metadata import (
+    NO_BROKER_EPOCH,
+    BrokerRegistration,
+    DataDirectories,
+    MetadataContext,
+    TopicRecord,
+)
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.plugins.metadata_kraft import keys
+from tidelog.plugins.metadata_kraft.activation import bootstrap_image, bootstrap_values, leader_change
+from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_records, log_adoption
+from tidelog.plugins.metadata_kraft.changes import Change, Changes
+from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
+from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, frame, in_chunks, unframe
 from tidelog.plugins.metadata_kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
-from tidelog.plugins.metadata_kraft.image.dump import image_records
-from tidelog.plugins.metadata_kraft.image.replay import apply_message, apply_record
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage, TopicImage
-from tidelog.plugins.metadata_kraft.opening import MetadataPlace, OpenedMetadata, read_bootstrap
+from tidelog.plugins.metadata_kraft.image import MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.log import MetadataLog
+from tidelog.plugins.metadata_kraft.opening import MetadataLocation, open_metadata
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
+from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
-from tidelog.plugins.metadata_kraft.records.control import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeVoter,
-)
-from tidelog.plugins.metadata_kraft.records.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
+from tidelog.plugins.metadata_kraft.records.control import AbortTransactionRecord
+from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
 
 _log = logging.getLogger(__name__)
 
-NO_BROKER_EPOCH = -1
-_MIN_INSYNC_REPLICAS = "min.insync.replicas"
+MAINTENANCE_INTERVAL_MS = 60_000
+"""How often it is checked whether a snapshot is due, or some of the log too old."""
 # Half of what a batch may have leaves room for what the records' own lengths and offsets take.
 _CHUNK_BYTES = MAX_BATCH_BYTES // 2
 
@@ -48,63 +51,87 @@ _CHUNK_BYTES = MAX_BATCH_BYTES // 2
 class KraftMetadata:
     """`MetadataStore` in Kafka's metadata log, which this broker leads alone."""
 
-    def __init__(
-        self,
-        place: MetadataPlace,
-        opened: OpenedMetadata,
-        limits: SnapshotLimits,
-        adopted: AdoptedTopics,
-        directory_of: DirectoryOf,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._place = place
-        self._log = opened.log
-        self._replay = opened.replay
-        self._epoch_before = opened.epoch
-        self._adopted = adopted
-        self._directory_of = directory_of
-        self._changes = Changes(opened.replay.image, place.node_id, directory_of)
-        self._snapshots = Snapshots(
-            place.directory, opened.log, opened.replay, opened.snapshots, limits, now_ms
-        )
-        self._snapshots.bytes_since = opened.bytes_since_snapshot
+    def __init__(self, context: MetadataContext) -> None:
+        self._context = context
         self._changing = trio.Lock()
-        self.to_adopt: Sequence[TopicRecord] = ()
-        self._log_directory_ids = list(place.log_directory_ids)
+        self._to_adopt: Sequence[TopicRecord] = ()
+        self._log_directory_ids: list[bytes] = []
+        self._log: MetadataLog | None = None
+        self._location: MetadataLocation
+        self._directories: DataDirectories
+        self._replay: MetadataReplay
+        self._adopted: AdoptedTopics
+        self._changes: Changes
+        self._snapshots: Snapshots
+        self._epoch_before: int
 
     @property
     def cluster_id(self) -> str:
         """See `MetadataStore.cluster_id`."""
-        return self._place.cluster_id
+        return self._location.cluster_id
 
     @property
     def image(self) -> MetadataImage:
-        """What the log adds up to; to look at, not to change."""
+        """What the log adds up to; to be read, not changed."""
         return self._replay.image
 
     @property
     def broker_epoch(self) -> int:
         """The epoch that this broker is registered with, -1 if it is not."""
-        broker = self.image.brokers.get(self._place.node_id)
+        broker = self.image.brokers.get(self._context.node_id)
         return NO_BROKER_EPOCH if broker is None else broker.broker_epoch
 
     @property
-    def deleted_topics(self) -> dict[UUID, str]:
-        """Ids and names of topics that were deleted lately, whose directories may be there."""
+    def deleted_topics(self) -> Mapping[UUID, str]:
+        """Ids and names of topics that were deleted since the last snapshot."""
         return {UUID(bytes=topic_id): name for topic_id, name in self.image.removed_topics.items()}
 
-    def topics(self) -> Sequence[TopicRecord]:
-        """See `MetadataStore.topics`."""
-        return [self._record(topic) for topic in self.image.topics.values()]
+    def is_stored_in(self, directory: Path) -> bool:
+        """See `MetadataStore.is_stored_in`."""
+        return has_metadata_log(directory)
 
-    def _record(self, topic: TopicImage) -> TopicRecord:
-        topic_id = UUID(bytes=topic.topic_id)
-        config = self.image.configs.get((settings.TOPIC_RESOURCE, topic.name), {})
-        epochs = tuple(topic.partitions[index].leader_epoch for index in range(len(topic.partitions)))
-        adopted = topic_id in self._adopted
-        return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
+    def choose_directory(
+        self, candidates: Sequence[Path], stored_in: Sequence[Path], offline: Mapping[Path, str]
+    ) -> Path | None:
+        """See `MetadataStore.choose_directory`."""
+        wanted = self._context.config[keys.METADATA_LOG_DIR]
+        return choose_directory(wanted, candidates, stored_in, offline)
 
-    async def lead(self) -> None:
+    def open(self, directories: DataDirectories | None) -> None:
+        """See `MetadataStore.open`; a new log is formatted."""
+        context = self._context
+        if directories is None or directories.metadata_directory is None:
+            raise ConfigError(
+                "metadata = kraft needs a storage with log directories, such as storage = file; set metadata "
+                "to another store"
+            )
+        root = directories.metadata_directory
+        location = MetadataLocation(root.path, context.node_id, root.id_bytes, directories.cluster_id)
+        adopted = AdoptedTopics(location.root)
+        opened = open_metadata(location, directories, context.config, context.now_ms)
+        self._location, self._directories, self._adopted = location, directories, adopted
+        self._log, self._replay, self._epoch_before = opened.log, opened.replay, opened.epoch
+        self._log_directory_ids = [directory.id_bytes for directory in directories.in_service]
+        self._changes = Changes(opened.replay.image, context.node_id, self._directory_of)
+        limits = SnapshotLimits.of(context.config)
+        self._snapshots = Snapshots(
+            location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
+        )
+        self._snapshots.bytes_since = opened.bytes_since_snapshot
+        if not self.image.metadata_version:
+            # Nothing was ever written to this log.
+            self._to_adopt = adopted_records(directories.in_service)
+
+    def _directory_of(self, partition: TopicPartition) -> bytes | None:
+        directories = self._directories
+        if len(directories.in_service) == 1 and not directories.offline:
+            return directories.in_service[0].id_bytes
+        for directory in directories.in_service:
+            if partition in directory.folders:
+                return directory.id_bytes
+        return None
+
+    async def activate(self) -> None:
         """Take the log over: begin a new epoch, finish what was left half done, lead every partition.
 
         Raises:
@@ -113,10 +140,15 @@ class KraftMetadata:
         async with self._changing:
             with trio.CancelScope(shield=True):
                 await self._lead()
+        self._context.tasks.start(
+            PeriodicTask(
+                "metadata snapshots", self.maintain, MAINTENANCE_INTERVAL_MS, MAINTENANCE_INTERVAL_MS
+            )
+        )
 
     async def _lead(self) -> None:
         await trio.to_thread.run_sync(self._begin_epoch)
-        self._count(self._log.append_control(self._leader_change()))
+        self._count(self._opened_log.append_control(leader_change(self._context.node_id, self._replay)))
         self._replay.voters_in_log = True
         values: list[bytes] = []
         if self._replay.transaction is not None:
@@ -127,59 +159,60 @@ class KraftMetadata:
         await self._write(values)
         for value in values:
             apply_record(self.image, unframe(value))
+        self._to_adopt = ()
         await self._commit(self._changes.lead())
 
     def _begin_epoch(self) -> None:
         epoch = self._epoch_before + 1
-        place = self._place
-        write_quorum_state(place.directory, place.node_id, epoch, self._replay.kraft_version)
-        self._log.begin_epoch(epoch)
-
-    def _leader_change(self) -> list[object]:
-        """A new leader's first records; Kafka calls for the voters in the log itself, once."""
-        voter = LeaderChangeVoter(voter_id=self._place.node_id)
-        messages: list[object] = [
-            LeaderChangeMessage(leader_id=self._place.node_id, voters=[voter], granting_voters=[voter])
-        ]
-        replay = self._replay
-        if replay.kraft_version and replay.voters is not None and not replay.voters_in_log:
-            messages += [KRaftVersionRecord(kraft_version=replay.kraft_version), replay.voters]
-        return messages
+        location = self._location
+        write_quorum_state(location.directory, location.node_id, epoch, self._replay.kraft_version)
+        self._opened_log.begin_epoch(epoch)
 
     def _bootstrap_values(self) -> list[bytes]:
-        """Blocking: the first records of a log, and the topics that were found without one.
+        """Blocking: return the first records of a log, with the topics that were found without one."""
+        image = bootstrap_image(self._location.root)
+        if self._to_adopt:
+            # The mark comes first: without it a crash could leave topics whose data is deleted by a default.
+            self._adopted.add(self._to_adopt)
+            log_adoption(self._to_adopt, self._adopted.path)
+        adopting = Changes(image, self._context.node_id, self._directory_of)
+        adopted = (change for record in self._to_adopt for change in adopting.put_topic(record))
+        return bootstrap_values(image, adopted)
 
-        They are a transaction, so that a crash leaves none or all of them.
-        """
-        bootstrap = read_bootstrap(self._place.root)
-        image = MetadataImage(features=dict(FORMAT_LEVELS)) if bootstrap is None else bootstrap.image
-        values = [frame(BeginTransactionRecord(name="Bootstrap records")), *image_records(image)]
-        if image.has_elr:
-            kind = settings.BROKER_RESOURCE
-            config = settings.ConfigRecord(
-                resource_type=kind, resource_name="", name=_MIN_INSYNC_REPLICAS, value="1"
-            )
-            values.append(frame(config))
-        values += self._adopted_values(image)
-        return [*values, frame(EndTransactionRecord())]
+    async def close(self, *, clean: bool) -> None:
+        """Close the log; with `clean`, write before that this broker leads nothing any more."""
+        log = self._log
+        if log is None:
+            return
+        try:
+            if clean:
+                await self._leave()
+        except (OSError, StorageError):
+            # The log is closed all the same; a second error would have the first one's cause.
+            with contextlib.suppress(OSError):
+                await trio.to_thread.run_sync(log.close)
+            raise
+        finally:
+            self._log = None
+        await trio.to_thread.run_sync(log.close)
 
-    def _adopted_values(self, image: MetadataImage) -> list[bytes]:
-        if not self.to_adopt:
-            return []
-        # The mark comes first: without it a crash could leave topics whose data is deleted by a default.
-        self._adopted.add(self.to_adopt)
-        tell_of_adoption(self.to_adopt, self._adopted.path)
-        adopting = Changes(image, self._place.node_id, self._directory_of)
-        changes = (change for record in self.to_adopt for change in adopting.put_topic(record))
-        return [frame(message, version) for message, version in changes]
-
-    async def register_broker(self, registration: BrokerRegistration) -> None:
-        """See `MetadataStore.register_broker`."""
+    async def _leave(self) -> None:
         async with self._changing:
-            directories = self._log_directory_ids
-            await self._commit(
-                self._changes.register(registration, self._log.end_offset, uuid4().bytes, directories)
-            )
+            await self._commit(self._changes.leave(self.broker_epoch))
+            if self._snapshots.bytes_since >= CLOSING_BYTES:
+                await trio.to_thread.run_sync(self._take_snapshot)
+
+    async def maintain(self) -> None:
+        """Take a snapshot if one is due, and remove what is too old."""
+        async with self._changing:
+            await self._snapshot_if_due()
+            await trio.to_thread.run_sync(self._snapshots.clean)
+
+    @property
+    def _opened_log(self) -> MetadataLog:
+        if self._log is None:
+            raise RuntimeError("the metadata store is not open")
+        return self._log
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
         """The id of the log directory that a partition was last said to be in, None if it never was."""
@@ -196,18 +229,18 @@ class KraftMetadata:
         async with self._changing:
             await self._commit(self._changes.assign(partition, directory_id))
 
-    def forget_directory(self, directory_id: bytes) -> None:
+    def drop_directory(self, directory_id: bytes) -> None:
         """Register this broker without a log directory that failed before it could be."""
         self._log_directory_ids = [other for other in self._log_directory_ids if other != directory_id]
 
-    async def lose_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
+    async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
         """Note that a log directory failed, and that nobody leads its partitions; durable on return.
 
         Raises:
             OSError: the disk refused.
         """
         async with self._changing:
-            self.forget_directory(directory_id)
+            self.drop_directory(directory_id)
             await self._commit(
                 [
                     *self._changes.keep_directories(self._log_directory_ids, self.broker_epoch),
@@ -215,7 +248,7 @@ class KraftMetadata:
                 ]
             )
 
-    async def lose_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+    async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """Note that nobody leads these partitions, since they were not found; durable on return.
 
         Raises:
@@ -223,6 +256,17 @@ class KraftMetadata:
         """
         async with self._changing:
             await self._commit(self._changes.lose(partitions))
+
+    def topics(self) -> Sequence[TopicRecord]:
+        """See `MetadataStore.topics`."""
+        return [*(self._record(topic) for topic in self.image.topics.values()), *self._to_adopt]
+
+    def _record(self, topic: TopicImage) -> TopicRecord:
+        topic_id = UUID(bytes=topic.topic_id)
+        config = self.image.configs.get((settings.TOPIC_RESOURCE, topic.name), {})
+        epochs = tuple(topic.partitions[index].leader_epoch for index in range(len(topic.partitions)))
+        adopted = topic_id in self._adopted
+        return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
 
     async def put_topic(self, record: TopicRecord) -> None:
         """See `MetadataStore.put_topic`."""
@@ -255,29 +299,20 @@ class KraftMetadata:
         async with self._changing:
             first = self.image.next_producer_id
             record = cluster.ProducerIdsRecord(
-                broker_id=self._place.node_id,
+                broker_id=self._context.node_id,
                 broker_epoch=self.broker_epoch,
                 next_producer_id=first + count,
             )
             await self._commit([(record, 0)])
             return range(first, first + count)
 
-    async def keep_house(self) -> None:
-        """Take a snapshot if one is due, and let go of what is too old."""
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """See `MetadataStore.register_broker`."""
         async with self._changing:
-            await self._snapshot_if_due()
-            await trio.to_thread.run_sync(self._snapshots.clean)
-
-    async def stop(self) -> None:
-        """Note a clean stop: this broker leads nothing any more. Everything else has to be on disk."""
-        async with self._changing:
-            await self._commit(self._changes.leave(self.broker_epoch))
-            if self._snapshots.bytes_since >= CLOSING_BYTES:
-                await trio.to_thread.run_sync(self._take_snapshot)
-
-    def close(self) -> None:
-        """Blocking: make durable and close; also after a failure."""
-        self._log.close()
+            directories = self._log_directory_ids
+            await self._commit(
+                self._changes.register(registration, self._opened_log.end_offset, uuid4().bytes, directories)
+            )
 
     async def _commit(self, changes: Iterable[Change]) -> None:
         """Write changes, durably, then take them into the image; those that fit a batch are one.
@@ -294,9 +329,10 @@ class KraftMetadata:
 
     async def _write(self, values: Sequence[bytes]) -> None:
         if values:
+            log = self._opened_log
             for chunk in in_chunks(values, _CHUNK_BYTES):
-                self._count(self._log.append(chunk))
-            await trio.to_thread.run_sync(self._log.flush)
+                self._count(log.append(chunk))
+            await trio.to_thread.run_sync(log.flush)
 
     async def _unmark(self, topic_id: UUID) -> None:
         """Take an adopted topic's mark away; the change itself is durable, so this must not fail it."""
@@ -316,7 +352,7 @@ class KraftMetadata:
             self._snapshots.clean()
         except OSError as error:
             self._snapshots.postpone()
-            _log.warning("no snapshot of %s can be taken: %s", self._place.directory, error)
+            _log.warning("no snapshot of %s can be taken: %s", self._location.directory, error)
 
     def _count(self, appended_bytes: int) -> None:
         self._snapshots.bytes_since += appended_bytes

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import encode_uuid_bytes
-from tidelog.plugins.metadata_kraft.image.state import METADATA_VERSION, MetadataImage, TopicImage
-from tidelog.plugins.metadata_kraft.image.versions import NEWEST_KNOWN, OLDEST_WRITABLE
+from tidelog.plugins.metadata_kraft.image import METADATA_VERSION, MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.quorum_state import NOBODY, QuorumState
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
+from tidelog.plugins.metadata_kraft.records.types import NEWEST_KNOWN, OLDEST_WRITABLE
 
 _SET_BY_FORMAT = {("", "min.insync.replicas")}
 

@@ -36,6 +36,5 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     from tidelog.kernel.config import declared_keys
     from tidelog.kernel.seams.storage import keys as segment_keys
     from tidelog.plugins.storage_file import keys
-    from tidelog.plugins.metadata_kraft import keys as metadata_keys
 
-    return declared_keys(keys, segment_keys, metadata_keys)
+    return declared_keys(keys, segment_keys)

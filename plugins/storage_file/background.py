@@ -14,16 +14,13 @@ from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DELETION_INTERVAL_MS
+from tidelog.plugins.storage_file.directories.failed_directories import FailedDirectories
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.losses import Losses
-from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.moving.moves import Moves
 
 _log = logging.getLogger(__name__)
 
-METADATA_INTERVAL_MS = 60_000
-"""How often it is looked whether a snapshot of the metadata is due, or some of it too old."""
 IDLE_CHECK_INTERVAL_MS = 60_000
 """Files of partitions that were used in neither of two such intervals are closed."""
 
@@ -45,20 +42,21 @@ _CHECKPOINTS = (
 class BackgroundWork:
     """The periodic tasks of an open storage."""
 
-    def __init__(self, context: StorageContext, directories: LogDirectories, losses: Losses) -> None:
+    def __init__(
+        self, context: StorageContext, directories: LogDirectories, failed: FailedDirectories
+    ) -> None:
         self._context = context
         self._directories = directories
-        self._losses = losses
+        self._failed = failed
         self._loop: trio.lowlevel.TrioToken | None = None
 
-    def start(self, moves: Moves, metadata: KraftMetadata) -> None:
+    def start(self, moves: Moves) -> None:
         """Start them all, on the event loop."""
         self._loop = trio.lowlevel.current_trio_token()
-        self._start("log-dir-failure-handler", self._losses.take_next, 0)
+        self._start("log-dir-failure-handler", self._failed.take_next, 0)
         self._start("log-dir-moves", moves.run_next, 0)
         self._every(DELETION_INTERVAL_MS, "delete segment files", self._remove_files)
         self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
-        self._every(METADATA_INTERVAL_MS, "metadata snapshots", metadata.keep_house)
         config = self._context.config
         # As in Apache Kafka: deleted partitions wait for it, files of deleted segments do not.
         initial_delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
@@ -115,4 +113,4 @@ class BackgroundWork:
                 await trio.to_thread.run_sync(write, directory)
             except OSError as error:
                 _log.error("no checkpoint can be written in %s: %s", directory.path, error)
-                self._losses.disk_failed(directory, error)
+                self._failed.disk_failed(directory, error)

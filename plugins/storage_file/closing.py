@@ -5,7 +5,6 @@ Each step tells what failed instead of raising, so that the rest is closed all t
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,9 +14,9 @@ import trio
 from tidelog.kernel.errors import StorageError
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.metadata import MetadataStore
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-    from tidelog.plugins.metadata_kraft.store import KraftMetadata
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 Job: TypeAlias = Callable[[], None]
@@ -60,19 +59,11 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
     return sorted(errors)
 
 
-async def close_metadata(metadata: KraftMetadata, *, stopped_clean: bool) -> list[str]:
-    """Close the metadata log, which with `stopped_clean` is told of the stop before; what failed."""
+async def close_metadata(metadata: MetadataStore, *, clean: bool) -> list[str]:
+    """Close the metadata store; what failed."""
     try:
-        if stopped_clean:
-            await metadata.stop()
+        await metadata.close(clean=clean)
     except (OSError, StorageError) as error:
-        # What it holds is closed all the same; the second complaint would be the first one's.
-        with contextlib.suppress(OSError):
-            await trio.to_thread.run_sync(metadata.close)
-        return [f"the metadata log: {error}"]
-    try:
-        await trio.to_thread.run_sync(metadata.close)
-    except OSError as error:
         return [f"the metadata log: {error}"]
     return []
 

@@ -1,6 +1,6 @@
-"""Reports of refused file operations to the log directory that they concern.
+"""Refused file operations: reporting them, and which of them mean that a log directory has failed.
 
-Whether an error means that the directory has failed is decided in `directories/`. Sources: KIP-112, KIP-858.
+Sources: KIP-112, KIP-858.
 """
 
 from __future__ import annotations
@@ -8,10 +8,26 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from tidelog.kernel import disk
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """There is no room; the disk itself is well."""
+_NOT_THE_DISK = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EAGAIN,
+        errno.EINTR,
+        errno.EEXIST,
+        errno.ENOTEMPTY,
+        # A file that another program cut while it was read.
+        errno.ENODATA,
+    }
+)
 
 
 class DiskErrorReporter(Protocol):
@@ -39,3 +55,24 @@ def reports_disk_errors(method: Callable[Concatenate[_T, _P], _R]) -> Callable[C
             raise
 
     return reporting
+
+
+def means_failed_directory(error: OSError, root: Path) -> bool:
+    """Return whether an error of a file operation below `root` means that the log directory has failed.
+
+    What the process ran out of does not, nor do files that another program put there. A missing file was
+    deleted by one, unless the directory itself is gone.
+    """
+    if error.errno in _NOT_THE_DISK:
+        return False
+    if error.errno == errno.ENOENT:
+        return _is_gone(root)
+    return True
+
+
+def _is_gone(root: Path) -> bool:
+    try:
+        disk.stat(root)
+    except OSError:
+        return True
+    return False

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
-from tidelog.kernel.errors import LogDirNotFound, StorageError
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import (
-    BrokerRegistration,
-    LogDirectoryView,
+    LogDirectoryAdmin,
     PartitionSpec,
     PartitionStore,
     StorageContext,
     TopicPartition,
-    TopicRecord,
 )
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
@@ -23,57 +19,22 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
 
 
-class MemoryRegistry:
-    """Topics, cluster id and producer ids, for as long as the process lives."""
-
-    def __init__(self) -> None:
-        self.cluster_id = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        self._topics: dict[str, TopicRecord] = {}
-        self._broker_configs: dict[int | None, Mapping[str, str]] = {}
-        self._next_producer_id = 0
-
-    def topics(self) -> Sequence[TopicRecord]:
-        """All topics."""
-        return list(self._topics.values())
-
-    async def put_topic(self, record: TopicRecord) -> None:
-        """Add or replace a topic."""
-        self._topics[record.name] = record
-
-    async def remove_topic(self, name: str) -> None:
-        """Forget a topic."""
-        self._topics.pop(name, None)
-
-    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
-        """What was set for a broker, or for all."""
-        return self._broker_configs.get(node_id, {})
-
-    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
-        """Replace it."""
-        self._broker_configs[node_id] = dict(config)
-
-    async def allocate_producer_ids(self, count: int) -> range:
-        """Producer ids that were never given out before."""
-        first = self._next_producer_id
-        self._next_producer_id += count
-        return range(first, first + count)
-
-    async def register_broker(self, registration: BrokerRegistration) -> None:
-        """Nobody else ever reads this registry, so there is nothing to note."""
-
-
 class MemoryStorage:
-    """See `Storage`."""
+    """`Storage` in the memory of this process."""
+
+    log_directories: LogDirectoryAdmin | None = None
 
     def __init__(self, context: StorageContext) -> None:
         self._now_ms = context.now_ms
         self._open: dict[TopicPartition, MemoryPartitionStore] = {}
-        self.metadata = MemoryRegistry()
+        self._metadata = context.metadata
         self.clean_start = True
         self.failed_partitions: Mapping[TopicPartition, str] = {}
 
     async def open(self) -> None:
-        """Nothing has to be read or locked."""
+        """Open the metadata store; nothing has to be locked."""
+        self._metadata.open(None)
+        await self._metadata.activate()
 
     def check_topic(self, config: TopicConfig) -> None:
         """Everything goes: what concerns files has no effect here."""
@@ -95,20 +56,8 @@ class MemoryStorage:
             progress(len(stores))
         return stores
 
-    async def set_strays_aside(self) -> None:
-        """Nothing is there but what was opened."""
-
-    async def log_directories(self) -> Sequence[LogDirectoryView]:
-        """There are none."""
-        return ()
-
-    async def move_partition(self, partition: TopicPartition, path: str) -> None:
-        """See `Storage.move_partition`.
-
-        Raises:
-            LogDirNotFound: always.
-        """
-        raise LogDirNotFound(f"{path} is no log directory: the storage is in memory")
+    async def quarantine_stray_partitions(self) -> None:
+        """Do nothing: there are no partitions but those that were opened."""
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
         """Forget them; their bytes go once no region holds them."""
@@ -122,7 +71,8 @@ class MemoryStorage:
             job()
 
     async def close(self) -> None:
-        """Close the stores that are still open; nothing is kept."""
+        """Close the stores that are still open, and the metadata store; nothing is kept."""
         for store in self._open.values():
             store.close()
         self._open.clear()
+        await self._metadata.close(clean=True)

@@ -42,7 +42,7 @@ async def check_going_on(core: Core, expected: Expected, *, power_was_lost: bool
         log = expected.logs.get(key_of(partition), ExpectedLog())
         if not power_was_lost or nothing_was_lost(log):
             retry(partition, log)
-    (producer_id,) = await core.storage.metadata.allocate_producer_ids(1)
+    (producer_id,) = await core.metadata.allocate_producer_ids(1)
     assert producer_id not in expected.producer_ids
     for name in expected.deleted_names - {topic.name for topic in core.topics}:
         topic = await core.create(name, 2)

@@ -8,14 +8,21 @@ from pathlib import Path
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.plugins import builtin
-from tidelog.kernel.seams.storage import BrokerRegistration, StorageContext
+from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
+from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics
-from tidelog.plugins import storage_file
+from tidelog.plugins import metadata_kraft, storage_file
+from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.storage import FileStorage
 
+KEYS = [
+    *builtin.tidelog_config_keys(),
+    *storage_file.tidelog_config_keys(),
+    *metadata_kraft.tidelog_config_keys(),
+]
 SMALL: dict[str, object] = {
     "segment.bytes": 3000,
     "index.interval.bytes": 250,
@@ -34,25 +41,24 @@ class Core:
             "log.dirs": str(self.data),
             "num.recovery.threads.per.data.dir": 1,
         }
-        self.config = Config.from_mapping(
-            settings, [*builtin.tidelog_config_keys(), *storage_file.tidelog_config_keys()]
-        )
+        self.config = Config.from_mapping(settings, KEYS)
         self.clock = clock or FakeClock()
         self.tasks = ManualTasks()
+        self.metadata: KraftMetadata
         self.storage: FileStorage
         self.topics: Topics
 
     async def open(self) -> None:
         """Start, as a broker does before it listens."""
         self.tasks = ManualTasks()
-        context = StorageContext(self.config, self.config[keys.NODE_ID], self.tasks, self.clock)
+        node_id = self.config[keys.NODE_ID]
+        self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.tasks, self.clock))
+        context = StorageContext(self.config, node_id, self.tasks, self.clock, self.metadata)
         self.storage = FileStorage(context)
-        self.topics = Topics(self.config, self.storage, self.clock, self.tasks)
+        self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
         await self.storage.open()
         await self.topics.load()
-        await self.storage.metadata.register_broker(
-            BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None)
-        )
+        await self.metadata.register_broker(BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None))
         for topic in self.topics:
             shrink(topic)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.crash.core import Core
+from tidelog.kernel import disk
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.snapshots import decode_snapshot, snapshot_name
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.testing import DataFate, Device, NameFate, PowerCut, Recorder
 
 ONLY_WHAT_WAS_SYNCED = PowerCut(DataFate.LOST, NameFate.LOST)

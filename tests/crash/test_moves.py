@@ -15,13 +15,12 @@ import attrs
 import pytest
 import trio
 
-from tests.crash.core import Core
+from tests.crash.core import KEYS, Core
 from tidelog.kernel.config import Config
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
-from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.testing import (
     DataFate,
@@ -52,14 +51,14 @@ class TwoDirectories(Core):
             "log.dirs": f"{self.data / 'a'},{self.data / 'b'}",
             "num.recovery.threads.per.data.dir": 1,
         }
-        self.config = Config.from_mapping(settings, list(storage_file.tidelog_config_keys()))
+        self.config = Config.from_mapping(settings, KEYS)
 
     @property
     def partition(self) -> Partition:
         return self.topics.get("t").partitions[0]
 
     async def move_to(self, name: str) -> None:
-        await self.storage.move_partition(self.partition.topic_partition, str(self.data / name))
+        await self.storage.log_directories.move(self.partition.topic_partition, str(self.data / name))
         await self.tasks.run("log-dir-moves")
 
     @contextlib.contextmanager

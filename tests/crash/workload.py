@@ -175,7 +175,7 @@ class Workload:
 
     async def new_producer(self) -> Producer:
         """A producer with an id of its own."""
-        (producer_id,) = await self.core.storage.metadata.allocate_producer_ids(1)
+        (producer_id,) = await self.core.metadata.allocate_producer_ids(1)
         self.history.note(Expected.given, producer_id)
         return Producer(producer_id)
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.crash.core import Core
 from tests.deadlines import DEADLINE_S
 from tests.plugins.protocol_kafka.handlers.client import framed
+from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.testing import make_batch
@@ -24,7 +25,6 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tidelog.kernel import disk
 
 
 @attrs.define

@@ -31,10 +31,10 @@ from tidelog.plugins.coordinator.transactions.changes import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import RECORD_TYPES
+from tidelog.plugins.protocol_kafka.codecs import decode, decoder, encode
+from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 
 GROUP: Final = "org.apache.kafka.coordinator.group.generated"
 TRANSACTION: Final = "org.apache.kafka.coordinator.transaction.generated"

@@ -10,11 +10,11 @@ read that would have to raises `WouldBlock` and is repeated with `wait=True` in 
 then the kernel calls them in a thread.
 
 From the whole to its parts: `backend` (a kind of storage, and one that is opened), `context` (what the kernel
-lends it), `partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over),
-`metadata_store` (topics, configuration, ids).
+lends it), `partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over).
 """
 
 from tidelog.kernel.seams.storage.backend import (
+    LogDirectoryAdmin,
     LogDirectoryView,
     PartitionSpec,
     Storage,
@@ -22,7 +22,6 @@ from tidelog.kernel.seams.storage.backend import (
     StoredPartition,
 )
 from tidelog.kernel.seams.storage.context import StorageContext
-from tidelog.kernel.seams.storage.metadata_store import BrokerRegistration, MetadataStore, TopicRecord
 from tidelog.kernel.seams.storage.partition_store import PartitionStore
 from tidelog.kernel.seams.storage.regions import (
     EMPTY_SLICE,
@@ -39,11 +38,10 @@ from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 __all__ = [
     "EMPTY_SLICE",
     "AbortedTransaction",
-    "BrokerRegistration",
     "FileRegion",
+    "LogDirectoryAdmin",
     "LogDirectoryView",
     "LogSlice",
-    "MetadataStore",
     "OpenFile",
     "PartitionSpec",
     "PartitionStore",
@@ -56,7 +54,6 @@ __all__ = [
     "StorageContext",
     "StoredPartition",
     "TopicPartition",
-    "TopicRecord",
     "WouldBlock",
     "region_bytes",
 ]

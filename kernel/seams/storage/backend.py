@@ -1,4 +1,4 @@
-"""A kind of storage, and one that is opened: all partitions and the metadata of one broker."""
+"""A kind of storage, and one that is opened: all partitions of one broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from tidelog.kernel.seams.storage.context import StorageContext
-from tidelog.kernel.seams.storage.metadata_store import MetadataStore
 from tidelog.kernel.seams.storage.partition_store import PartitionStore
 from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
@@ -33,9 +32,9 @@ class StoredPartition(NamedTuple):
 
 
 class LogDirectoryView(NamedTuple):
-    """A place of partitions; sizes are of its file system, in bytes, -1 when unknown.
+    """A log directory; sizes are those of its file system, in bytes, -1 when unknown.
 
-    `failure` tells why it is offline, None: it is not.
+    `failure` says why it is offline, None: it is not.
     """
 
     path: str
@@ -45,12 +44,36 @@ class LogDirectoryView(NamedTuple):
     failure: str | None = None
 
 
+class LogDirectoryAdmin(Protocol):
+    """What a storage with several log directories offers to an administrator (KIP-113)."""
+
+    async def describe(self) -> Sequence[LogDirectoryView]:
+        """Return all log directories, offline ones too, sorted by path."""
+        ...
+
+    async def move(self, partition: TopicPartition, path: str) -> None:
+        """Begin to move an open partition to another log directory, while it is used.
+
+        Asking again is no error. The move runs in the background; moving the partition back to where it is
+        cancels it.
+
+        Raises:
+            LogDirNotFound: `path` is no log directory.
+            StorageError: that log directory, or the partition, is offline.
+            OSError: the disk refused.
+        """
+        ...
+
+
 class Storage(Protocol):
-    """One opened storage: all partitions and the metadata of one broker."""
+    """One opened storage: all partitions of one broker.
+
+    It opens and closes the metadata store that its context has, see `tidelog.kernel.seams.metadata`.
+    """
 
     @property
-    def metadata(self) -> MetadataStore:
-        """The registry; usable after `open`."""
+    def log_directories(self) -> LogDirectoryAdmin | None:
+        """The log directories, None for a storage without any."""
         ...
 
     @property
@@ -67,7 +90,7 @@ class Storage(Protocol):
         ...
 
     async def open(self) -> None:
-        """Lock it, read its metadata.
+        """Lock it, and open and activate the metadata store of its context.
 
         Raises:
             ConfigError: its place cannot be used; the message says why and what to do.
@@ -98,24 +121,8 @@ class Storage(Protocol):
         """
         ...
 
-    async def set_strays_aside(self) -> None:
-        """All partitions of all topics were opened: set aside, and keep, what is there of others."""
-        ...
-
-    async def log_directories(self) -> Sequence[LogDirectoryView]:
-        """The places of partitions, offline ones too; none for a storage without such places."""
-        ...
-
-    async def move_partition(self, partition: TopicPartition, path: str) -> None:
-        """Begin to move an open partition to another log directory, while it is used.
-
-        Asking again is no error. It goes on in the background; moving it back to where it is ends that.
-
-        Raises:
-            LogDirNotFound: `path` is no log directory.
-            StorageError: that log directory, or the partition, is offline.
-            OSError: the disk refused.
-        """
+    async def quarantine_stray_partitions(self) -> None:
+        """Move aside, and keep, partitions of no topic: all partitions of all topics are open by now."""
         ...
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
@@ -130,7 +137,7 @@ class Storage(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close every store, make all durable, note the clean stop, unlock."""
+        """Close every store, then the metadata store; make all durable, record the clean stop, unlock."""
         ...
 
 

@@ -13,6 +13,7 @@ from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.metadata import MetadataStore
     from tidelog.kernel.seams.tasks import Tasks
 
 
@@ -37,6 +38,7 @@ def _halt_nothing(reason: str) -> None:
 class StorageContext:
     """What the kernel lends a backend; `tasks` are running when `open` is called.
 
+    `metadata` is the metadata store, which the storage opens and closes.
     `index_formats` are those that plugins offer, by name. `progress` counts what is still to be opened.
     On the event loop, a storage reports with `partitions_failed(partitions, reason)` that their log directory
     failed, with `partition_moved(partition, path)` that one lies in another log directory now, and with
@@ -48,6 +50,7 @@ class StorageContext:
     node_id: int
     tasks: Tasks
     now_ms: Callable[[], int]
+    metadata: MetadataStore
     index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
     progress: LogLoadProgress = attrs.Factory(LogLoadProgress)
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _no_partitions_failed

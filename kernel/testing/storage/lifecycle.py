@@ -1,18 +1,12 @@
-"""Conformance: opening, closing, deleting partitions; what is remembered of topics."""
+"""Conformance: opening, closing and deleting partitions."""
 
 from __future__ import annotations
-
-import re
-from uuid import uuid4
 
 import pytest
 
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.storage import TopicRecord
 from tidelog.kernel.testing.storage.model import ModelLog
 from tidelog.kernel.testing.storage.scene import StorageScene, append, append_many, read_all
-
-CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 @pytest.mark.trio
@@ -92,44 +86,7 @@ class Lifecycle:
                 await other.open()
             return
         await other.open()
-        await other.metadata.put_topic(TopicRecord("other", uuid4(), 1))
-        assert list(scene.storage.metadata.topics()) == []
-
-
-@pytest.mark.trio
-class Remembering:
-    """What is remembered of topics, the cluster and producer ids."""
-
-    async def test_topics_are_put_replaced_and_removed(self, scene: StorageScene) -> None:
-        metadata = scene.storage.metadata
-        assert list(metadata.topics()) == []
-        first = TopicRecord("first", uuid4(), 3, {"retention.ms": "1000", "cleanup.policy": "compact"})
-        second = TopicRecord("second", uuid4(), 1)
-        await metadata.put_topic(first)
-        await metadata.put_topic(second)
-        changed = TopicRecord("first", first.topic_id, 5, {})
-        await metadata.put_topic(changed)
-        await metadata.remove_topic("second")
-        await metadata.remove_topic("never there")
-        if scene.backend.durable:
-            await scene.reopen()
-            metadata = scene.storage.metadata
-        assert list(metadata.topics()) == [changed]
-
-    async def test_a_cluster_keeps_its_id(self, scene: StorageScene) -> None:
-        cluster_id = scene.storage.metadata.cluster_id
-        assert CLUSTER_ID.fullmatch(cluster_id)
-        if scene.backend.durable:
-            await scene.reopen()
-        assert scene.storage.metadata.cluster_id == cluster_id
-
-    async def test_producer_ids_are_given_out_once(self, scene: StorageScene) -> None:
-        given: list[int] = []
-        for count in (1, 1000, 1, 5):
-            block = await scene.storage.metadata.allocate_producer_ids(count)
-            assert len(block) == count
-            given += block
-            if scene.backend.durable:
-                await scene.reopen()
-        assert len(set(given)) == len(given)
-        assert min(given) >= 0
+        (store,) = await other.open_partitions([scene.spec()])
+        append(store)
+        assert (await scene.open_store()).log_end_offset == 0
+        await other.close()

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.records.batch import BatchHeader, parse_header
 from tidelog.kernel.seams.indexes import IndexFormat
+from tidelog.kernel.seams.metadata import MetadataContext, MetadataStore
 from tidelog.kernel.seams.storage import (
     FileRegion,
     LogSlice,
@@ -25,6 +26,7 @@ from tidelog.kernel.seams.storage import (
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS, FakeClock
+from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
 
 PLACE_KEYS = ("log.dirs",)
 """Configuration keys that say where a backend keeps its data; those that it has are set to a fresh folder."""
@@ -34,7 +36,8 @@ class StorageScene:
     """A storage of one backend that can be closed and opened again on the same data.
 
     `place` is a folder of its own; `settings` are configuration keys to set beside those that say where;
-    `index_formats` is a plugin that offers some.
+    `index_formats` is a plugin that offers some. The metadata store is the installed one that goes with the
+    storage.
     """
 
     def __init__(
@@ -45,22 +48,30 @@ class StorageScene:
         settings: dict[str, object] | None = None,
         index_formats: ModuleType | None = None,
     ) -> None:
-        keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
-        names = {key.name for key in keys}
+        own_keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
+        names = {key.name for key in own_keys}
         where = {name: str(place / "data") for name in PLACE_KEYS if name in names}
         self.backend: StorageBackend = next(iter(plugin.tidelog_storage_backends()))
-        self.config = Config.from_mapping(where | (settings or {}), keys)
+        self.config = Config.from_mapping(where | (settings or {}), with_installed_keys(own_keys))
+        self.metadata_backend = installed_plugins().metadata_backend(None, self.backend)
         self.index_formats: dict[str, IndexFormat] = (
             {each.name: each for each in index_formats.tidelog_index_formats()} if index_formats else {}
         )
+        self.node_id = 1
         self.clock = FakeClock()
         self.tasks = tasks
+        self.metadata: MetadataStore
         self.storage = self.new_storage()
         self.topic_ids: dict[str, UUID] = {}
 
     def new_storage(self) -> Storage:
-        """A storage on the scene's place that is not open yet."""
-        context = StorageContext(self.config, 1, self.tasks, self.clock, self.index_formats)
+        """Return a storage in the scene's folder that is not open yet; `metadata` is its metadata store."""
+        self.metadata = self.metadata_backend.create(
+            MetadataContext(self.config, self.node_id, self.tasks, self.clock)
+        )
+        context = StorageContext(
+            self.config, self.node_id, self.tasks, self.clock, self.metadata, self.index_formats
+        )
         return self.backend.create(context)
 
     async def reopen(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.aborting import Aborting
 from tidelog.kernel.testing.storage.appending import Appending
-from tidelog.kernel.testing.storage.lifecycle import Lifecycle, Remembering
+from tidelog.kernel.testing.storage.lifecycle import Lifecycle
 from tidelog.kernel.testing.storage.lookups import Lookups
 from tidelog.kernel.testing.storage.random_walk import RandomWalk
 from tidelog.kernel.testing.storage.reading import Reading
@@ -31,7 +31,6 @@ class StorageConformance(
     Replacing,
     SideFileKeeping,
     Lifecycle,
-    Remembering,
     RandomWalk,
 ):
     """Everything that the kernel relies on; `plugin` is the module with the hooks of the backend to prove.

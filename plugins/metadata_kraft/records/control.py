@@ -1,7 +1,8 @@
-"""Control records of the metadata log: who leads it, who votes, where a snapshot begins and ends.
+"""Records that bracket others: control records of the log and its snapshots, metadata transactions, no-ops.
 
-A control record's key is its version (int16, 0) and its type (int16); its value is one of these messages.
-Source: the schemas of Apache Kafka 4.3's messages; KIP-595, KIP-630, KIP-853.
+A control record's key is its version (int16, 0) and its type (int16); its value is one of the messages in
+`CONTROL_TYPES`. The others are metadata records.
+Source: the schemas of Apache Kafka 4.3's messages; KIP-595, KIP-630, KIP-853, KIP-868.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,
     array,
+    int8,
     int16,
     int32,
     int64,
@@ -113,3 +115,34 @@ CONTROL_TYPES: Final[dict[type[Any], int]] = {
     KRaftVersionRecord: 5,
     VotersRecord: 6,
 }
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class BeginTransactionRecord:
+    """What follows counts only once the transaction has ended."""
+
+    name: str | None = string(nullable="0+", tag=0, default=None)
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class EndTransactionRecord:
+    """Everything since the transaction's begin counts from now on."""
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class AbortTransactionRecord:
+    """Nothing since the transaction's begin ever counts."""
+
+    reason: str | None = string(nullable="0+", tag=0, default=None)
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class NoOpRecord:
+    """The controller is alive, says Kafka twice a second."""
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class ZkMigrationStateRecord:
+    """How far the cluster got on its way from ZooKeeper, if it came from there."""
+
+    zk_migration_state: int = int8()

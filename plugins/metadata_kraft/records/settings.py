@@ -1,19 +1,29 @@
-"""Metadata records of configuration and of client quotas.
+"""Metadata records of configuration, quotas, access control, credentials and delegation tokens.
 
 Source: the schemas of Apache Kafka 4.3's metadata records.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,
     array,
     boolean,
+    byte_string,
     float64,
     int8,
+    int32,
+    int64,
     string,
     struct,
+    uuid,
 )
+from tidelog.plugins.protocol_kafka.codecs.types import STRING
+
+if TYPE_CHECKING:
+    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -45,3 +55,64 @@ class ClientQuotaRecord:
     key: str = string()
     value: float = float64()
     remove: bool = boolean()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class AccessControlEntryRecord:
+    """Somebody may or may not do something to a resource."""
+
+    id: Uuid = uuid()
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8()
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class RemoveAccessControlEntryRecord:
+    """An access control entry is gone."""
+
+    id: Uuid = uuid()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class UserScramCredentialRecord:
+    """A user's salted password."""
+
+    name: str = string()
+    mechanism: int = int8()
+    salt: bytes = byte_string()
+    stored_key: bytes = byte_string()
+    server_key: bytes = byte_string()
+    iterations: int = int32()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class RemoveUserScramCredentialRecord:
+    """A user's salted password is gone."""
+
+    name: str = string()
+    mechanism: int = int8()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class DelegationTokenRecord:
+    """A token that somebody may show instead of a password; times are milliseconds since the epoch."""
+
+    owner: str = string()
+    requester: str = string()
+    renewers: list[str] = array(STRING)
+    issue_timestamp: int = int64()
+    max_timestamp: int = int64()
+    expiration_timestamp: int = int64()
+    token_id: str = string()
+
+
+@struct(VersionSpan(0, 0, flexible=0))
+class RemoveDelegationTokenRecord:
+    """A delegation token is gone."""
+
+    token_id: str = string()

@@ -1,10 +1,15 @@
-"""Every type of metadata record: its number in the log, its name in Kafka's tools, its class."""
+"""Every type of metadata record: its number in the log, its name in Kafka's tools, its class, its version.
+
+Which version is written depends on the cluster's `metadata.version`. Source: Apache Kafka 4.3's
+`MetadataVersion`: 7 is 3.3-IV3, 15 brought controller registrations (3.7-IV0), 17 directory ids (3.7-IV2),
+23 eligible leader replicas (4.0-IV1), 30 cordoned directories (4.3-IV0).
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from tidelog.plugins.metadata_kraft.records import cluster, security, settings, topics, transactions
+from tidelog.plugins.metadata_kraft.records import cluster, control, settings, topics
 
 
 class RecordType(NamedTuple):
@@ -25,23 +30,46 @@ RECORD_TYPES: Final = (
     RecordType(7, "FENCE_BROKER_RECORD", cluster.FenceBrokerRecord),
     RecordType(8, "UNFENCE_BROKER_RECORD", cluster.UnfenceBrokerRecord),
     RecordType(9, "REMOVE_TOPIC_RECORD", topics.RemoveTopicRecord),
-    RecordType(10, "DELEGATION_TOKEN_RECORD", security.DelegationTokenRecord),
-    RecordType(11, "USER_SCRAM_CREDENTIAL_RECORD", security.UserScramCredentialRecord),
+    RecordType(10, "DELEGATION_TOKEN_RECORD", settings.DelegationTokenRecord),
+    RecordType(11, "USER_SCRAM_CREDENTIAL_RECORD", settings.UserScramCredentialRecord),
     RecordType(12, "FEATURE_LEVEL_RECORD", cluster.FeatureLevelRecord),
     RecordType(14, "CLIENT_QUOTA_RECORD", settings.ClientQuotaRecord),
     RecordType(15, "PRODUCER_IDS_RECORD", cluster.ProducerIdsRecord),
     RecordType(17, "BROKER_REGISTRATION_CHANGE_RECORD", cluster.BrokerRegistrationChangeRecord),
-    RecordType(18, "ACCESS_CONTROL_ENTRY_RECORD", security.AccessControlEntryRecord),
-    RecordType(19, "REMOVE_ACCESS_CONTROL_ENTRY_RECORD", security.RemoveAccessControlEntryRecord),
-    RecordType(20, "NO_OP_RECORD", transactions.NoOpRecord),
-    RecordType(21, "ZK_MIGRATION_STATE_RECORD", transactions.ZkMigrationStateRecord),
-    RecordType(22, "REMOVE_USER_SCRAM_CREDENTIAL_RECORD", security.RemoveUserScramCredentialRecord),
-    RecordType(23, "BEGIN_TRANSACTION_RECORD", transactions.BeginTransactionRecord),
-    RecordType(24, "END_TRANSACTION_RECORD", transactions.EndTransactionRecord),
-    RecordType(25, "ABORT_TRANSACTION_RECORD", transactions.AbortTransactionRecord),
-    RecordType(26, "REMOVE_DELEGATION_TOKEN_RECORD", security.RemoveDelegationTokenRecord),
+    RecordType(18, "ACCESS_CONTROL_ENTRY_RECORD", settings.AccessControlEntryRecord),
+    RecordType(19, "REMOVE_ACCESS_CONTROL_ENTRY_RECORD", settings.RemoveAccessControlEntryRecord),
+    RecordType(20, "NO_OP_RECORD", control.NoOpRecord),
+    RecordType(21, "ZK_MIGRATION_STATE_RECORD", control.ZkMigrationStateRecord),
+    RecordType(22, "REMOVE_USER_SCRAM_CREDENTIAL_RECORD", settings.RemoveUserScramCredentialRecord),
+    RecordType(23, "BEGIN_TRANSACTION_RECORD", control.BeginTransactionRecord),
+    RecordType(24, "END_TRANSACTION_RECORD", control.EndTransactionRecord),
+    RecordType(25, "ABORT_TRANSACTION_RECORD", control.AbortTransactionRecord),
+    RecordType(26, "REMOVE_DELEGATION_TOKEN_RECORD", settings.RemoveDelegationTokenRecord),
     RecordType(27, "REGISTER_CONTROLLER_RECORD", cluster.RegisterControllerRecord),
     RecordType(28, "CLEAR_ELR_RECORD", topics.ClearElrRecord),
 )
 BY_API_KEY: Final = {kind.api_key: kind for kind in RECORD_TYPES}
 BY_MESSAGE: Final = {kind.message: kind for kind in RECORD_TYPES}
+
+OLDEST_WRITABLE = 17
+"""Below it brokers do not tell their directories, and a partition's place would be lost."""
+NEWEST_KNOWN = 30
+
+_WITH_ELR = 23
+_WITH_CORDONED_DIRECTORIES = 30
+
+
+def partition_version(metadata_version: int) -> int:
+    """The version of partition records, and of changes to partitions."""
+    return 2 if metadata_version >= _WITH_ELR else 1
+
+
+def registration_version(metadata_version: int) -> int:
+    """The version of broker registrations."""
+    return 4 if metadata_version >= _WITH_CORDONED_DIRECTORIES else 3
+
+
+FENCING_VERSION = 0
+SHUTDOWN_VERSION = 1
+LOG_DIRS_VERSION = 2
+"""A change of registration has the lowest version that can tell it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.errors import BrokerError, StorageError, UnknownTopicOrPartition
+from tidelog.kernel.errors import BrokerError, LogDirNotFound, StorageError, UnknownTopicOrPartition
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
@@ -46,7 +46,10 @@ async def _move(context: RequestContext, asked: TopicPartition, path: str) -> in
         topic = context.broker.topics.get(asked.topic)
         if not 0 <= asked.partition < len(topic.partitions):
             raise UnknownTopicOrPartition(f"topic {asked.topic!r} has no partition {asked.partition}")
-        await context.broker.storage.move_partition(asked, path)
+        admin = context.broker.storage.log_directories
+        if admin is None:
+            raise LogDirNotFound(f"{path} is no log directory: the storage has none")
+        await admin.move(asked, path)
     except BrokerError as error:
         context.warn(f"refusing to move {asked} to {path} for", error)
         return error_code(error)

@@ -27,7 +27,8 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
             for partition in topic.partitions:
                 asked.add(TopicPartition(topic.topic, partition))
                 await pace.turn()
-    views = await context.broker.storage.log_directories()
+    admin = context.broker.storage.log_directories
+    views = [] if admin is None else await admin.describe()
     return DescribeLogDirsResponse(results=[_result(view, asked) for view in views])
 
 

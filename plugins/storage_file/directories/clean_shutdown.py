@@ -16,8 +16,8 @@ from tidelog.plugins.storage_file import disk
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 
-def take_clean_mark(directory: Path) -> bool:
-    """Blocking: whether the directory was closed properly; the mark is gone, durably, on return."""
+def consume_clean_shutdown_file(directory: Path) -> bool:
+    """Blocking: return whether the directory was closed properly; the file is removed, durably."""
     path = directory / CLEAN_SHUTDOWN_FILE
     try:
         disk.unlink(path)
@@ -27,7 +27,7 @@ def take_clean_mark(directory: Path) -> bool:
     return True
 
 
-def put_clean_mark(directory: Path, broker_epoch: int) -> None:
-    """Blocking: note, durably, that everything in the directory is closed."""
+def write_clean_shutdown_file(directory: Path, broker_epoch: int) -> None:
+    """Blocking: record, durably, that everything in the directory is closed."""
     content = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
     disk.replace_file(directory / CLEAN_SHUTDOWN_FILE, content.encode())

@@ -5,10 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from uuid import UUID
 
+from tidelog.kernel import disk
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import LogDirNotFound, StorageError
-from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.ids import new_id
+from tidelog.kernel.seams.metadata import MetadataStore
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import DirectoryUnusable, LogDirectory
+from tidelog.plugins.storage_file.names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 
 _log = logging.getLogger(__name__)
 
@@ -16,18 +24,20 @@ _log = logging.getLogger(__name__)
 class LogDirectories:
     """The directories in service, in the order of `log.dirs`; `offline` says why others are not.
 
-    `home` is the one with the metadata log, once it is known; without it the broker cannot go on. It may be
-    apart from the others.
+    `metadata_directory` is the one with the files of the metadata store, once it is known, None if that store
+    has none; without it the broker cannot run. It may be apart from the others. `cluster_id` is in each
+    `meta.properties` once they are identified.
     """
 
     def __init__(self) -> None:
         self.in_service: list[LogDirectory] = []
         self.offline: dict[Path, str] = {}
-        self.home: LogDirectory | None = None
+        self.cluster_id = ""
+        self.metadata_directory: LogDirectory | None = None
         self._apart: list[LogDirectory] = []
 
     def __iter__(self) -> Iterator[LogDirectory]:
-        """Those in service now, whatever becomes of them meanwhile."""
+        """Iterate over those in service now, even if one fails meanwhile."""
         return iter(tuple(self.in_service))
 
     def __len__(self) -> int:
@@ -63,11 +73,11 @@ class LogDirectories:
                 directory.release()
 
     def is_dispensable(self, directory: LogDirectory) -> bool:
-        """Whether the broker can go on without it."""
-        return directory is not self.home and len(self.in_service) > 1
+        """Return whether the broker can run without it."""
+        return directory is not self.metadata_directory and len(self.in_service) > 1
 
     def drop(self, directory: LogDirectory, reason: str) -> None:
-        """Go on without one that failed while the broker starts; its lock is still held."""
+        """Continue without one that failed while the broker starts; its lock is still held."""
         self.in_service.remove(directory)
         self._lose_at_start(directory.path, reason)
 
@@ -94,17 +104,76 @@ class LogDirectories:
         """The one in which a partition is open."""
         return next((each for each in self.in_service if partition in each.stores), None)
 
-    def know_home(self, home: LogDirectory, *, apart: bool) -> None:
-        """Say which one has the metadata log, and whether it has no partitions."""
-        self.home = home
-        self._apart = [home] if apart else []
+    def choose_metadata_directory(self, metadata: MetadataStore) -> None:
+        """Blocking: have the metadata store choose its directory, and lock that if it is none of these.
 
-    def with_home(self) -> list[LogDirectory]:
-        """Those in service, and that of the metadata log."""
+        Raises:
+            ConfigError: it cannot be decided, or the directory cannot be used.
+        """
+        stored_in: list[Path] = []
+
+        def look(directory: LogDirectory) -> None:
+            if metadata.is_stored_in(directory.path):
+                stored_in.append(directory.path)
+
+        self.each(look)
+        candidates = [directory.path for directory in self.in_service]
+        chosen = metadata.choose_directory(candidates, stored_in, self.offline)
+        if chosen in candidates:
+            self.metadata_directory = self.in_service[candidates.index(chosen)]
+        elif chosen is not None:
+            self.metadata_directory = LogDirectory(chosen)
+            self._apart = [self.metadata_directory]
+
+    def identify(self, node_id: int, now_ms: int) -> None:
+        """Blocking: check the ids in each `meta.properties`, and write those that are missing.
+
+        Raises:
+            ConfigError: a directory belongs to another cluster or node.
+        """
+        found: str | None = None
+
+        def claim(directory: LogDirectory) -> None:
+            nonlocal found
+            found = directory.claim(found, node_id)
+
+        for apart in self._apart:
+            claim(apart)
+        self.each(claim)
+        self.cluster_id = found or new_id()
+        for apart in self._apart:
+            apart.identify(self.cluster_id, node_id, now_ms)
+        self.each(lambda directory: directory.identify(self.cluster_id, node_id, now_ms))
+
+    def all(self) -> list[LogDirectory]:
+        """Return those in service, and that of the metadata store."""
         return [*self.in_service, *self._apart]
 
+    def open_metadata_log(
+        self, partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    ) -> FilePartitionStore:
+        """See `DataDirectories.open_metadata_log`."""
+        spec = PartitionSpec(partition, topic_id, config)
+        return open_partition(Placement(spec, self._metadata_directory, exists=True), registered=True)
+
+    def empty_metadata_log(self, partition: TopicPartition, start_offset: int) -> None:
+        """See `DataDirectories.empty_metadata_log`."""
+        path = self._metadata_directory.partition_path(partition)
+        with disk.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(SEGMENT_SUFFIXES)]
+        for name in sorted(names, reverse=True):
+            disk.remove_if_there(f"{path}/{name}")
+        disk.write_file(f"{path}/{segment_file(start_offset, LOG_SUFFIX)}", b"", durable=True)
+        disk.sync_directory(path)
+
+    @property
+    def _metadata_directory(self) -> LogDirectory:
+        if self.metadata_directory is None:
+            raise RuntimeError("the metadata store chose no directory")
+        return self.metadata_directory
+
     def release(self) -> None:
-        """Let go of all as they are, as the end of the process would."""
-        for directory in self.with_home():
+        """Release all as they are, as the end of the process would."""
+        for directory in self.all():
             directory.release()
         self.in_service = []

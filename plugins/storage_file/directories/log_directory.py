@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from uuid import UUID
 
 from tidelog.kernel.errors import ConfigError
+from tidelog.kernel.ids import decode_uuid, new_id
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.checkpoints import (
@@ -17,9 +19,11 @@ from tidelog.plugins.storage_file.directories.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark, take_clean_mark
+from tidelog.plugins.storage_file.directories.clean_shutdown import (
+    consume_clean_shutdown_file,
+    write_clean_shutdown_file,
+)
 from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
-from tidelog.kernel.ids import decode_uuid, new_id
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.meta_properties import (
     META_PROPERTIES,
@@ -27,8 +31,10 @@ from tidelog.plugins.storage_file.directories.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
 from tidelog.plugins.storage_file.names import (
     DELETE_MARK,
+    PARTITION_METADATA,
     STRAY_MARK,
     parse_future_directory,
     parse_partition_directory,
@@ -128,7 +134,7 @@ class LogDirectory:
     def load(self) -> None:
         """Blocking: take the clean-stop mark and read the checkpoints."""
         # A directory without any partition has nothing that a crash could have hurt.
-        self.clean = take_clean_mark(self.path) or not self.folders
+        self.clean = consume_clean_shutdown_file(self.path) or not self.folders
         self._unchecked = set() if self.clean else set(self.folders)
         self._recovery_points = read_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = read_checkpoint(self.path / LOG_START_CHECKPOINT)
@@ -154,6 +160,15 @@ class LogDirectory:
     def partition_path(self, partition: TopicPartition) -> str:
         """The directory of a partition."""
         return f"{self.path}/{partition_directory(partition)}"
+
+    def topic_id_of(self, partition: TopicPartition) -> UUID | None:
+        """Blocking: return the topic id in a partition's `partition.metadata`, None without that file.
+
+        Raises:
+            ValueError: the file is malformed.
+        """
+        content = disk.read_file(f"{self.partition_path(partition)}/{PARTITION_METADATA}")
+        return None if content is None else decode_partition_metadata(content)
 
     def recover_from(self, partition: TopicPartition) -> int | None:
         """The offset from which a partition has to be checked, None when it does not have to.
@@ -255,7 +270,7 @@ class LogDirectory:
             names = ", ".join(sorted(map(str, self._unchecked)))
             _log.warning("%s is not marked clean: %s were not opened after a crash", self.path, names)
             return
-        put_clean_mark(self.path, broker_epoch)
+        write_clean_shutdown_file(self.path, broker_epoch)
 
     def release(self) -> None:
         """Blocking: give the lock back; from then on nothing in the directory is written or removed."""

@@ -13,7 +13,7 @@ from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.strangers import KnownTopics
+from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics
 from tidelog.plugins.storage_file.recovery.opening import Placement
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_aside
+from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, move_aside
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def _finish(directory: LogDirectory, partition: TopicPartition, homes: Sequence[
     disk.sync_directory(directory.path)
     directory.found(partition)
     for home in homes:
-        path = set_aside(home, partition, stray_directory(partition))
+        path = move_aside(home, partition, stray_directory(partition))
         _log.warning("what was left of %s in its old place is %s; it can be removed", partition, path)
 
 

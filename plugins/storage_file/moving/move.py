@@ -17,7 +17,7 @@ from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, TopicPar
 from tidelog.plugins.storage_file import disk, keys
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.strangers import set_aside
+from tidelog.plugins.storage_file.directories.stray_partitions import move_aside
 from tidelog.plugins.storage_file.log.future_replica import FutureReplica
 from tidelog.plugins.storage_file.log.operations import Change, Operation, OperationAborted, UnderWay
 from tidelog.plugins.storage_file.moving.catch_up import CatchUp, StartOver, first_offset, is_prefix
@@ -165,7 +165,7 @@ class Move:
             with self._reporting(self.target):
                 disk.sync_directory(self.target.path)
             with self._reporting(self.source):
-                path = set_aside(self.source, self.partition, delete_directory(self.partition))
+                path = move_aside(self.source, self.partition, delete_directory(self.partition))
                 disk.sync_directory(self.source.path)
         except OSError as error:
             _log.error("%s has moved, its old directory is left: %s", self.partition, error)

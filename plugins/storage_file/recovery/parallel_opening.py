@@ -16,8 +16,8 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import PartitionSpec
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
-from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 
@@ -105,7 +105,7 @@ class ParallelOpening:
 
     def _note(self, placement: Placement, error: OSError | BrokerError) -> None:
         directory = placement.directory
-        if isinstance(error, OSError) and tells_of_the_disk(error, directory.path):
+        if isinstance(error, OSError) and means_failed_directory(error, directory.path):
             if placement.exists:
                 self.lost[directory] = error
                 return

@@ -16,7 +16,7 @@ from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
@@ -28,7 +28,7 @@ SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
 
 def dynamic(core: Core) -> DynamicConfig:
     """What a broker has for its own keys."""
-    changes = DynamicConfig(core.config, core.storage.metadata, core.topics, 1, BrokerEvents())
+    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
     changes.load()
     return changes
 
@@ -80,7 +80,7 @@ async def test_a_disk_that_refuses_leaves_the_configuration(
     async def full(record: TopicRecord) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(core.storage.metadata, "put_topic", full)
+    monkeypatch.setattr(core.metadata, "put_topic", full)
     with pytest.raises(StorageError, match="No space left"):
         await core.topics.alter_config("orders", replaced_by(SETTINGS))
     assert topic.overrides == {}

@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.lowlevel
 
+from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
@@ -19,7 +20,6 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import slice_bytes
 from tidelog.kernel.topics import NewTopic
-from tidelog.kernel import disk
 
 SMALL = {"segment.bytes": str(1024 * 1024)}
 BATCH_BYTES = 600_000

@@ -25,20 +25,16 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.partition import AppendWaiter, Isolation
 from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.seams.storage import (
-    PartitionSpec,
-    PartitionStore,
-    StorageContext,
-    TopicPartition,
-    TopicRecord,
-)
+from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.kernel.topics import NewTopic, Topics
 from tidelog.plugins import storage_memory
-from tidelog.plugins.storage_memory.storage import MemoryRegistry, MemoryStorage
+from tidelog.plugins.metadata_memory.store import MemoryMetadata
+from tidelog.plugins.storage_memory.storage import MemoryStorage
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
@@ -67,7 +63,7 @@ class Disk:
         await self._reached[name].wait()
 
 
-class Registry(MemoryRegistry):
+class Registry(MemoryMetadata):
     """Metadata on such a disk."""
 
     def __init__(self, disk: Disk) -> None:
@@ -88,10 +84,9 @@ class Registry(MemoryRegistry):
 class SlowStorage(MemoryStorage):
     """Partitions on such a disk; `open_now` has those that were opened and not deleted."""
 
-    def __init__(self, context: StorageContext) -> None:
+    def __init__(self, context: StorageContext, disk: Disk) -> None:
         super().__init__(context)
-        self.disk = Disk()
-        self.metadata = Registry(self.disk)
+        self.disk = disk
         self.open_now: set[TopicPartition] = set()
 
     async def open_partitions(
@@ -119,24 +114,22 @@ class Scene:
         )
         self.tasks = BackgroundTasks()
         self.clock = FakeClock()
-        context = StorageContext(self.config, self.config[keys.NODE_ID], self.tasks, self.clock)
-        self.storage = SlowStorage(context)
+        self.disk = Disk()
+        self.metadata = Registry(self.disk)
+        node_id = self.config[keys.NODE_ID]
+        context = StorageContext(self.config, node_id, self.tasks, self.clock, self.metadata)
+        self.storage = SlowStorage(context, self.disk)
         self.topics = self.again()
-
-    @property
-    def disk(self) -> Disk:
-        """What may go wrong."""
-        return self.storage.disk
 
     def again(self) -> Topics:
         """Topics that know nothing yet, above the same storage."""
-        self.topics = Topics(self.config, self.storage, self.clock, self.tasks)
+        self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)
         return self.topics
 
     def names(self) -> tuple[list[str], list[str]]:
         """Topics as clients see them and as the registry has them."""
         return sorted(topic.name for topic in self.topics), sorted(
-            record.name for record in self.storage.metadata.topics()
+            record.name for record in self.metadata.topics()
         )
 
 
@@ -212,7 +205,7 @@ async def test_a_new_topic() -> None:
     )
     assert list(scene.topics) == [topic]
     assert list(scene.topics.partitions()) == topic.partitions
-    assert scene.storage.metadata.topics() == [
+    assert scene.metadata.topics() == [
         TopicRecord("flights", topic.topic_id, 3, {"max.message.bytes": "1000"})
     ]
 
@@ -332,7 +325,7 @@ async def test_a_creation_whose_clean_up_fails_as_well(
         scene.disk.failing = "delete_partitions"
         raise NO_SPACE
 
-    scene.storage.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
+    scene.metadata.put_topic = fail_from_now_on  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="topic 'flights' cannot be created"):
         await scene.topics.create(NewTopic("flights"))
     assert scene.names() == ([], [])
@@ -473,9 +466,9 @@ async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     await scene.topics.create(NewTopic("flights"))
-    record = scene.storage.metadata.topics()[0]
+    record = scene.metadata.topics()[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
-    await scene.storage.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
+    await scene.metadata.put_topic(TopicRecord(record.name, record.topic_id, 1, config))
     await scene.topics.close()
     await scene.storage.close()
     topics = scene.again()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
-from tidelog.plugins.metadata_kraft.framing import unframe
+from tidelog.plugins.metadata_kraft.encoding import unframe
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
@@ -21,7 +21,7 @@ def metadata_dir(scene: LogDirectoryScene) -> Path:
 
 def metadata_of(scene: LogDirectoryScene) -> KraftMetadata:
     """The open metadata store."""
-    metadata = scene.storage.metadata
+    metadata = scene.metadata
     assert isinstance(metadata, KraftMetadata)
     return metadata
 

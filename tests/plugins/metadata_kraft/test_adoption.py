@@ -7,10 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.metadata_kraft.scenes import metadata_dir, metadata_of
+from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.kernel.testing.storage.scene import append, read_all
 
 
@@ -106,7 +107,7 @@ async def test_nothing_is_adopted_beside_a_log_that_was_written_to(
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     await scene.reopen()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
-    await scene.storage.set_strays_aside()
+    await scene.storage.quarantine_stray_partitions()
     assert "the metadata log does not know (1)" in caplog.text
     assert [path.name[:11] for path in scene.log_dir.glob("*-stray")] == ["stranger-0."]
 

@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 
 def remembered_epoch(broker: Broker) -> int:
-    (record,) = broker.storage.metadata.topics()
+    (record,) = broker.metadata.topics()
     return record.leader_epochs[0]
 
 
@@ -61,7 +61,7 @@ async def test_an_epoch_that_only_the_partition_knows_is_told_to_the_log(
 
 async def test_a_broker_registers_where_it_is_reached(settings: dict[str, object]) -> None:
     async with running_broker(settings) as broker:
-        metadata = broker.storage.metadata
+        metadata = broker.metadata
         assert isinstance(metadata, KraftMetadata)
         registration = metadata.image.brokers[1]
         (endpoint,) = registration.end_points

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.plugins.storage_file.files import LogDirectoryScene
-from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins.metadata_kraft.log import MetadataLog
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 
@@ -27,14 +27,14 @@ def cancelling(monkeypatch: pytest.MonkeyPatch) -> trio.CancelScope:
 async def test_ids_whose_allocation_is_cancelled_are_not_allocated_again(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metadata = scene.storage.metadata
+    metadata = scene.metadata
     with cancelling(monkeypatch) as scope:
         await metadata.allocate_producer_ids(1000)
     assert scope.cancel_called
     again = await metadata.allocate_producer_ids(1000)
     assert again == range(1000, 2000)
     await scene.reopen()
-    assert await scene.storage.metadata.allocate_producer_ids(1) == range(2000, 2001)
+    assert await scene.metadata.allocate_producer_ids(1) == range(2000, 2001)
 
 
 async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_restart(
@@ -42,10 +42,10 @@ async def test_a_topic_whose_creation_is_cancelled_is_known_now_and_after_a_rest
 ) -> None:
     record = TopicRecord("t", scene.spec("t").topic_id, 3)
     with cancelling(monkeypatch) as scope:
-        await scene.storage.metadata.put_topic(record)
+        await scene.metadata.put_topic(record)
     assert scope.cancel_called
-    metadata = scene.storage.metadata
+    metadata = scene.metadata
     assert isinstance(metadata, KraftMetadata)
     assert [topic.name for topic in metadata.topics()] == ["t"]
     await scene.reopen()
-    assert [topic.name for topic in scene.storage.metadata.topics()] == ["t"]
+    assert [topic.name for topic in scene.metadata.topics()] == ["t"]

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.metadata_kraft.scenes import metadata_of
-from tidelog.kernel.seams.storage import BrokerRegistration, TopicRecord
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.image import MetadataImage
 from tidelog.plugins.storage_file.testing.device import Device
 from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
 from tidelog.plugins.storage_file.testing.recording import Recorder

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.metadata_kraft.vectors import read_vectors, vectors_of
-from tidelog.kernel.seams.storage import BrokerRegistration, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
+from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
-from tidelog.plugins.metadata_kraft.framing import UnreadableRecord, frame, unframe
-from tidelog.plugins.metadata_kraft.image.dump import image_records
-from tidelog.plugins.metadata_kraft.image.replay import apply_message, apply_record
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import SnapshotHeaderRecord
+from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
 from tidelog.plugins.metadata_kraft.snapshots import read_snapshot, write_snapshot
 
 NODE = 1

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of, snapshots
-from tidelog.kernel.errors import StorageError
-from tidelog.kernel.seams.storage import BrokerRegistration, TopicRecord
-from tidelog.kernel.tasks import BackgroundTasks
+from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel import disk
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.ids import encode_uuid_bytes
+from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.plugins.metadata_kraft import housekeeping
 
 FORMATTED = "00000000000000000000-0000000000.checkpoint"
@@ -164,7 +164,7 @@ async def test_snapshots_are_taken_and_old_ones_go(
         large = {f"note-{number}": "y" * 30_000 for number in range(100)}
         await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, large))
         await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": str(step)}))
-    await metadata_of(scene).keep_house()
+    await metadata_of(scene).maintain()
     assert len(snapshots(scene)) < len(names)
     await scene.reopen()
     assert metadata_of(scene).topics()[0].config == {"note": "1"}
@@ -177,7 +177,7 @@ async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
     scene = LogDirectoryScene(tmp_path_factory.mktemp("interval"), tasks)
     await scene.storage.open()
     for expected in (1, 2, 2):
-        await metadata_of(scene).keep_house()
+        await metadata_of(scene).maintain()
         assert len(snapshots(scene)) == expected
         scene.clock.advance(3_600_001)
     await scene.close()
@@ -187,7 +187,7 @@ async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
 async def test_a_damaged_snapshot_is_passed_over(scene: LogDirectoryScene, damage: str) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     scene.clock.advance(3_600_001)
-    await metadata_of(scene).keep_house()
+    await metadata_of(scene).maintain()
     await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
     await scene.storage.close()
     newest = metadata_dir(scene) / snapshots(scene)[-1]
@@ -207,7 +207,7 @@ async def test_a_damaged_snapshot_is_passed_over(scene: LogDirectoryScene, damag
 async def test_a_log_that_ends_before_its_snapshot_goes_on_there(scene: LogDirectoryScene) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     scene.clock.advance(3_600_001)
-    await metadata_of(scene).keep_house()
+    await metadata_of(scene).maintain()
     await scene.storage.close()
     path = metadata_dir(scene) / LOG
     path.write_bytes(path.read_bytes()[:200])
@@ -255,7 +255,7 @@ async def test_a_disk_that_refuses_snapshots_fails_no_change(
     assert caplog.text.count("no snapshot of") == 1
     assert len(snapshots(scene)) == there
     scene.clock.advance(housekeeping.RETRY_AFTER_MS)
-    await metadata_of(scene).keep_house()
+    await metadata_of(scene).maintain()
     assert len(snapshots(scene)) == there + 1
     await scene.reopen()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t", "u"]

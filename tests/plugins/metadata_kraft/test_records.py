@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.plugins.metadata_kraft.vectors import Vector, read_vectors
-from tidelog.plugins.protocol_kafka.codecs import encode
-from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
-from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
-from tidelog.plugins.metadata_kraft.framing import UnreadableRecord, frame, unframe
+from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics, transactions
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE, RECORD_TYPES
+from tidelog.plugins.protocol_kafka.codecs import encode
+from tidelog.plugins.protocol_kafka.codecs.declare import versions_of
+from tidelog.plugins.protocol_kafka.codecs.reference import reference_decode, reference_encode
 
 NODE = 1
 TOPIC = bytes.fromhex("87b55653a166477cafd0880bc7317e2e")

@@ -11,17 +11,16 @@ from uuid import uuid4
 import attrs
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
 from tests.plugins.metadata_kraft.scenes import LOG, logged, metadata_dir, metadata_of
 from tests.plugins.metadata_kraft.vectors import vectors_of
+from tests.plugins.storage_file.files import LogDirectoryScene
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.seams.storage import StorageContext, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins import storage_file
-from tidelog.plugins.metadata_kraft.batches import data_batch
-from tidelog.plugins.metadata_kraft.framing import frame
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage
+from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
+from tidelog.plugins.metadata_kraft.image import MetadataImage
 from tidelog.plugins.metadata_kraft.records import cluster, topics, transactions
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.takeover import foreign_settings
@@ -59,7 +58,7 @@ async def test_foreign_records_go_through_restarts_and_snapshots(
     await reopen_with(scene, [*kept, UNKNOWN])
     assert "1 records of type 110 are unknown to this broker; they are kept as they are" in caplog.text
     scene.clock.advance(3_600_001)
-    await metadata_of(scene).keep_house()
+    await metadata_of(scene).maintain()
     await scene.reopen()
     assert list(metadata_of(scene).image.kept.values()) == [*kept, UNKNOWN]
 
@@ -117,9 +116,7 @@ async def test_what_cannot_be_carried_on_is_refused_and_left_as_it_was(
 
 
 def as_node_2(scene: LogDirectoryScene) -> None:
-    scene.new_storage = lambda: scene.backend.create(  # type: ignore[method-assign]
-        StorageContext(scene.config, 2, scene.tasks, scene.clock)
-    )
+    scene.node_id = 2
     path = scene.log_dir / "meta.properties"
     path.write_text(path.read_text().replace("node.id=1", "node.id=2"))
 

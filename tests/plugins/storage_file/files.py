@@ -15,6 +15,7 @@ import trio
 
 from tests.deadlines import DEADLINE_S
 from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.seams.storage import LogDirectoryAdmin, Storage
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage import StorageScene
 from tidelog.plugins import storage_file
@@ -63,6 +64,13 @@ class LogDirectoryScene(StorageScene):
     def names(self) -> set[str]:
         """All names in the partition's directory."""
         return {path.name for path in self.partition_dir.iterdir()}
+
+
+def log_directories_of(storage: Storage) -> LogDirectoryAdmin:
+    """The log directories of a storage that has some."""
+    admin = storage.log_directories
+    assert admin is not None
+    return admin
 
 
 def evict_page(path: Path, page: int) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel import disk
-from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint
-from tidelog.plugins.storage_file.directories.clean_shutdown import put_clean_mark
-from tidelog.plugins.storage_file.directories.meta_properties import MetaProperties, write_meta_properties
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.quorum_state import write_quorum_state
+from tidelog.plugins.storage_file.directories.checkpoints import write_checkpoint
+from tidelog.plugins.storage_file.directories.clean_shutdown import write_clean_shutdown_file
+from tidelog.plugins.storage_file.directories.meta_properties import MetaProperties, write_meta_properties
 from tidelog.plugins.storage_file.log.side_files import SideFiles
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 
@@ -43,7 +43,7 @@ def meta_properties(place: Path, number: int) -> None:
 
 
 def clean_mark(place: Path, number: int) -> None:
-    put_clean_mark(place, number)
+    write_clean_shutdown_file(place, number)
 
 
 def quorum_state(place: Path, number: int) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as Place
 
 from tests.crash.core import Core
 from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, kafka_on
+from tests.plugins.storage_file.files import log_directories_of
 from tests.plugins.storage_file.test_moves import moved
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Partition
@@ -123,10 +124,10 @@ async def truncated(broker: Broker, partition: Partition) -> None:
 
 async def moved_to_another_directory(broker: Broker, partition: Partition) -> None:
     await with_producers(broker, partition)
-    views = await broker.storage.log_directories()
+    views = await log_directories_of(broker.storage).describe()
     places = Path(views[0].path).parent
     for directory in ("a", "b"):
-        await broker.storage.move_partition(partition.topic_partition, str(places / directory))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(places / directory))
         await moved(broker, places, directory)
 
 

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.storage_file.files import LogDirectoryScene
+from tests.plugins.storage_file.files import (
+    LogDirectoryScene,
+    log_directories_of,
+)
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.recovery import parallel_opening
 from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 
@@ -94,7 +97,7 @@ async def test_the_kernels_closing_runs_in_so_many_threads_of_each_directory(
 
     place_of = {
         each.topic_partition: view.path
-        for view in await scene.storage.log_directories()
+        for view in await log_directories_of(scene.storage).describe()
         for each in view.partitions
     }
     jobs: list[tuple[TopicPartition, Callable[[], None]]] = [

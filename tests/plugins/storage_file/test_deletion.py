@@ -12,11 +12,11 @@ import trio
 from trio.testing import MockClock
 
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
+from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 
@@ -103,7 +103,7 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(scene: LogDirecto
     stores = await scene.storage.open_partitions(specs)
     for store in stores:
         append(store)
-    metadata = scene.storage.metadata
+    metadata = scene.metadata
     await metadata.put_topic(TopicRecord("topic", scene.topic_ids["topic"], 2))
     await metadata.put_topic(TopicRecord("kept", scene.spec("kept").topic_id, 1))
     (kept,) = await scene.storage.open_partitions([scene.spec("kept")])

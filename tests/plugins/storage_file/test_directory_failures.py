@@ -12,7 +12,11 @@ import trio
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
-from tests.plugins.storage_file.files import CLEAN_MARK, eventually
+from tests.plugins.storage_file.files import (
+    CLEAN_MARK,
+    eventually,
+    log_directories_of,
+)
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import ConfigError, StorageError
 from tidelog.kernel.partition import Isolation, Partition
@@ -21,7 +25,7 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import read_all
 from tidelog.kernel.topics import NewTopic
-from tidelog.plugins.storage_file.directories.failures import FailureChannel
+from tidelog.plugins.storage_file.directories.failed_directories import FailureChannel
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.testing import FailingDisk
@@ -174,7 +178,7 @@ async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_d
 
 async def test_the_loss_is_noted_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
     async with two_directories(tmp_path) as broker:
-        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.image  # type: ignore[attr-defined]
         lost = in_directory(broker, tmp_path, "a")
         numbers = {each.topic_partition.partition for each in lost}
         assert len(image.brokers[1].log_dirs) == 2
@@ -185,7 +189,7 @@ async def test_the_loss_is_noted_in_the_metadata_log(tmp_path: Path, disk: Faili
         assert len(image.brokers[1].log_dirs) == 1
         disk.recover()
     async with two_directories(tmp_path) as broker:
-        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.image  # type: ignore[attr-defined]
         assert all(each.leader == 1 for each in image.find_topic("t").partitions.values())
         assert len(image.brokers[1].log_dirs) == 2
 
@@ -273,7 +277,7 @@ async def test_a_directory_that_is_gone_at_start_is_offline_and_back_after_the_n
             else:
                 assert len(read_all(partition.store)) > 0
                 append_to(partition)
-        views = {view.path: view for view in await broker.storage.log_directories()}
+        views = {view.path: view for view in await log_directories_of(broker.storage).describe()}
         assert "cannot be used" in (views[str(tmp_path / "a")].failure or "")
         assert views[str(tmp_path / "b")].failure is None
         await broker.topics.create(NewTopic("later", 2))

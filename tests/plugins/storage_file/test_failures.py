@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
-from tidelog.kernel import disk
 
 SETTINGS = {"segment_bytes": 20_000, "index_interval_bytes": 0}
 

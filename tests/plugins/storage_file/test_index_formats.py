@@ -13,6 +13,7 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.installed import with_installed_keys
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, read_bytes
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins import index_memory, storage_file
@@ -26,7 +27,7 @@ class FormatScene(LogDirectoryScene):
 
     def choose(self, index_format: str) -> None:
         """What `log.index.format` says from the next start on."""
-        keys = list(storage_file.tidelog_config_keys())
+        keys = with_installed_keys(storage_file.tidelog_config_keys())
         settings = {"log.dirs": str(self.log_dir), "log.index.format": index_format}
         self.config = Config.from_mapping(settings, keys)
         self.index_formats = {each.name: each for each in index_memory.tidelog_index_formats()}

@@ -16,11 +16,11 @@ from tests.plugins.storage_file.files import (
     offset_entries,
     time_entries,
 )
+from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append, append_many, read_bytes
-from tidelog.kernel import disk
 
 FIRST = "00000000000000000000"
 TEN_MEGABYTES = 10 * 1024 * 1024
@@ -109,7 +109,7 @@ async def test_the_log_directory_after_a_clean_stop(scene: LogDirectoryScene) ->
         r"node\.id=1\n"
         r"directory\.id=[\w-]{22}\n"
         r"version=1\n"
-        rf"cluster\.id={scene.storage.metadata.cluster_id}\n",
+        rf"cluster\.id={scene.metadata.cluster_id}\n",
         files["meta.properties"].read_text(),
     )
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import CLEAN_MARK, LogDirectoryScene
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.storage import TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.storage.scene import append, read_all
-from tidelog.kernel import disk
 
 META = (
     "#\n#Sat Nov 21 08:59:13 UTC 2026\n"
@@ -36,7 +36,7 @@ async def test_a_directory_of_apache_kafka_keeps_its_ids(tmp_path: Path, tasks: 
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
     (scene.log_dir / "meta.properties").write_text(content)
     await scene.storage.open()
-    assert scene.storage.metadata.cluster_id == CLUSTER
+    assert scene.metadata.cluster_id == CLUSTER
     await scene.close()
     assert (scene.log_dir / "meta.properties").read_text() == content
 
@@ -110,14 +110,14 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
     specs = [scene.spec("x", number) for number in range(4)]
     stores = await scene.storage.open_partitions(specs)
     contents = [append(store) for store in stores]
-    await scene.storage.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 4))
-    cluster_id = scene.storage.metadata.cluster_id
+    await scene.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 4))
+    cluster_id = scene.metadata.cluster_id
     await scene.close()
     # In another order: the metadata log is found all the same.
     other = scene_with(tmp_path, tasks, ["b", "a"])
     await other.storage.open()
-    assert other.storage.metadata.cluster_id == cluster_id
-    assert [topic.name for topic in other.storage.metadata.topics()] == ["x"]
+    assert other.metadata.cluster_id == cluster_id
+    assert [topic.name for topic in other.metadata.topics()] == ["x"]
     assert [read_all(store) for store in await other.storage.open_partitions(specs)] == contents
     await other.close()
 
@@ -146,7 +146,7 @@ async def test_unknown_partitions_are_renamed_as_strays_and_left_alone(
 ) -> None:
     content = append(await scene.open_store())
     await scene.reopen()
-    await scene.storage.set_strays_aside()
+    await scene.storage.quarantine_stray_partitions()
     assert "has partitions that the metadata log does not know (1)" in caplog.text
     assert "topic-0" in caplog.text
     (stray,) = scene.log_dir.glob("*-stray")
@@ -163,7 +163,7 @@ async def test_the_data_of_another_topic_of_the_same_name_is_renamed_as_stray(
 ) -> None:
     content = append(await scene.open_store())
     scene.forget_topic("topic")
-    await scene.storage.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))
+    await scene.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))
     await scene.reopen()
     assert (await scene.open_store()).log_end_offset == 0
     (stray,) = scene.log_dir.glob("*-stray")
@@ -177,7 +177,7 @@ async def test_of_two_directories_of_a_partition_that_counts_which_the_metadata_
     await scene.storage.open()
     (store,) = await scene.storage.open_partitions([scene.spec("x")])
     content = append(store)
-    await scene.storage.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 1))
+    await scene.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 1))
     await scene.reopen()
     await scene.close()
     shutil.copytree(tmp_path / "a/x-0", tmp_path / "b/x-0")
@@ -232,7 +232,7 @@ async def test_a_known_topics_partition_metadata_is_written_anew(
     scene: LogDirectoryScene, damage: str
 ) -> None:
     append(await scene.open_store())
-    await scene.storage.metadata.put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
+    await scene.metadata.put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
     path = scene.partition_dir / "partition.metadata"
     before = path.read_bytes()
     await scene.storage.close()
@@ -260,7 +260,7 @@ async def test_a_failed_opening_removes_what_it_created_and_nothing_else(scene: 
 async def test_a_missing_partition_of_a_known_topic_is_told(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await scene.storage.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))
+    await scene.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))
     await scene.reopen()
     await scene.open_store()
     assert "topic-0 is not there, though its topic is known; it is created empty" in caplog.text

@@ -16,7 +16,11 @@ import trio.lowlevel
 import trio.testing
 
 from tests.deadlines import DEADLINE_S
-from tests.plugins.storage_file.files import eventually
+from tests.plugins.storage_file.files import (
+    eventually,
+    log_directories_of,
+)
+from tidelog.kernel import disk as system
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.partition import Isolation, Partition
@@ -25,7 +29,6 @@ from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.kernel.topics import NewTopic
-from tidelog.kernel import disk as system
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
@@ -65,7 +68,7 @@ def append(partition: Partition, count: int, size: int = 100) -> None:
 
 
 async def views(broker: Broker) -> dict[str, LogDirectoryView]:
-    return {Path(view.path).name: view for view in await broker.storage.log_directories()}
+    return {Path(view.path).name: view for view in await log_directories_of(broker.storage).describe()}
 
 
 async def moved(broker: Broker, place: Path, name: str) -> None:
@@ -92,16 +95,16 @@ async def test_a_partition_moves_and_stays_what_it_is(tmp_path: Path) -> None:
         append(partition, 5000, 500)
         content = read_all(partition.store)
         assert (tmp_path / "a/t-0").exists()
-        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         # Asking again is no error.
-        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         await moved(broker, tmp_path, "b")
         assert read_all(partition.store) == content
         append(partition, 10)
         await partition.flush()
         assert partition.read(5005, 1000, Isolation.READ_UNCOMMITTED).size
         await eventually(lambda: not list((tmp_path / "a").glob("t-0*")))
-        image = broker.storage.metadata.image  # type: ignore[attr-defined]
+        image = broker.metadata.image  # type: ignore[attr-defined]
         assert len(set(image.brokers[1].log_dirs)) == 2
         content = read_all(partition.store)
     async with two_directories(tmp_path) as broker:
@@ -115,7 +118,7 @@ async def test_it_is_written_and_read_all_the_while(tmp_path: Path) -> None:
         partition = the_partition(broker)
         append(partition, 2000, 1000)
         for target in "bab":
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / target))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / target))
             while not (tmp_path / target / "t-0").exists():
                 append(partition, 20)
                 end = partition.log_end_offset
@@ -141,7 +144,7 @@ async def test_what_is_beside_the_log_comes_too(tmp_path: Path) -> None:
         )
         partition.append_marker(8, 0, 0, commit=False)
         partition.raise_log_start(2)
-        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         await moved(broker, tmp_path, "b")
         assert partition.log_start_offset == 2
         found = partition.read(2, 10_000, Isolation.READ_COMMITTED)
@@ -162,7 +165,7 @@ async def test_its_progress_is_told(tmp_path: Path, disk: FailingDisk) -> None:
         append(partition, 3)
         slow = Slow("t-0.")
         with slow.installed():
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
             await eventually(lambda: slow.reached)
             found = await views(broker)
             assert [(each.is_future, each.offset_lag) for each in found["b"].partitions] == [(True, 3)]
@@ -177,9 +180,9 @@ async def test_moving_it_back_gives_the_move_up(tmp_path: Path) -> None:
         append(partition, 3)
         slow = Slow("t-0.")
         with slow.installed():
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
             await eventually(lambda: slow.reached)
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "a"))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "a"))
             slow.go_on()
             await moved(broker, tmp_path, "a")
         await eventually(lambda: not list((tmp_path / "b").glob("t-0*")))
@@ -190,7 +193,9 @@ async def test_a_topic_that_is_deleted_takes_its_move_along(tmp_path: Path) -> N
         append(the_partition(broker), 3)
         slow = Slow("t-0.")
         with slow.installed():
-            await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+            await log_directories_of(broker.storage).move(
+                the_partition(broker).topic_partition, str(tmp_path / "b")
+            )
             await eventually(lambda: slow.reached)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(broker.topics.delete, "t")
@@ -204,17 +209,17 @@ async def test_where_it_cannot_go(tmp_path: Path, disk: FailingDisk) -> None:
         partition = the_partition(broker)
         append(partition, 3)
         with pytest.raises(LogDirNotFound):
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "c"))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "c"))
         await broker.topics.create(NewTopic("other", 1))
         disk.refuse(errno.EIO, ["pwrite"], paths=lambda path: path.startswith(f"{tmp_path}/b"))
-        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         # The target fails; the partition stays where it is and loses nothing.
         await eventually(lambda: len(broker.storage.failed_partitions) == 1)
         disk.recover()
         append(partition, 3)
         assert all_offsets(partition) == list(range(6))
         with pytest.raises(StorageError, match="is offline"):
-            await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+            await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
 
 
 async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None:
@@ -222,7 +227,9 @@ async def test_a_stop_leaves_the_copy_for_the_next_start(tmp_path: Path) -> None
     async with two_directories(tmp_path) as broker:
         append(the_partition(broker), 3000, 1000)
         with slow.installed():
-            await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+            await log_directories_of(broker.storage).move(
+                the_partition(broker).topic_partition, str(tmp_path / "b")
+            )
             await eventually(lambda: slow.reached)
             broker.storage._moves.cancel_in(broker.storage._directories.in_service[1])  # type: ignore[attr-defined]
             slow.go_on()
@@ -267,7 +274,7 @@ async def test_an_old_directory_that_cannot_be_renamed_hurts_nobody(
         append(partition, 10)
         old = f"{tmp_path}/a/t-0"
         disk.refuse(errno.EIO, ["rename"], paths=lambda path: path == old)
-        await broker.storage.move_partition(partition.topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
         await eventually(lambda: "its old directory is left" in caplog.text)
         await eventually(lambda: len(broker.storage._directories) == 1)  # type: ignore[attr-defined]
         disk.recover()
@@ -330,7 +337,9 @@ async def test_a_copy_that_wants_descriptors_closes_none_that_the_loop_appends_t
         append(other, 1)
         meeting = Meeting(segments=5)
         monkeypatch.setattr(system, "open_file", meeting.open_file)
-        await broker.storage.move_partition(the_partition(broker).topic_partition, str(tmp_path / "b"))
+        await log_directories_of(broker.storage).move(
+            the_partition(broker).topic_partition, str(tmp_path / "b")
+        )
         await eventually(meeting.copying.is_set)
         monkeypatch.setattr(system, "pwrite", meeting.pwrite)
         append(other, 1)

@@ -10,10 +10,10 @@ from unittest import mock
 import pytest
 
 from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidTopic
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing.storage.scene import append_many, read_all
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.names import (
     base_offset_of,
     delete_directory,
@@ -154,7 +154,7 @@ async def test_directories_are_set_aside_under_the_marks_of_apache_kafka(scene: 
     copy = scene.log_dir / "gone-4.0123456789abcdef0123456789abcdef-future"
     copy.mkdir()
     await scene.reopen()
-    await scene.storage.set_strays_aside()
+    await scene.storage.quarantine_stray_partitions()
     names = sorted(path.name.split(".")[0] + path.name[-6:] for path in scene.log_dir.glob("gone-*"))
     assert names == ["gone-3-stray", "gone-4-stray"]
     await scene.reopen()

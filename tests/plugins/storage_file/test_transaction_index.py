@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.storage_file.files import IdleTasks, LogDirectoryScene, append_to, cut, overwrite
+from tidelog.kernel import disk
 from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, WouldBlock
@@ -17,7 +18,6 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.kernel.topics import NewTopic
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex, TransactionIndex
 
 SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}

@@ -199,7 +199,7 @@ async def test_what_a_running_broker_cannot_change(
     result = await increment(client, change, kind=BROKER_RESOURCE, name="1")
     assert result.error_code == code
     assert change[0] in result.error_message
-    assert broker.storage.metadata.broker_config(1) == {}
+    assert broker.metadata.broker_config(1) == {}
 
 
 async def test_another_broker(client: Client) -> None:

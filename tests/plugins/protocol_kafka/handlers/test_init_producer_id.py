@@ -71,7 +71,7 @@ async def test_a_disk_that_refuses_is_told_by_its_code(client: Client, broker: B
     async def fail(count: int) -> range:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    store = broker.storage.metadata
+    store = broker.metadata
     allocate, store.allocate_producer_ids = store.allocate_producer_ids, fail  # type: ignore[method-assign]
     response = await client.ask(INIT_PRODUCER_ID, 4, request())
     assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)

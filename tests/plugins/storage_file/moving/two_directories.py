@@ -7,15 +7,16 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from tidelog.kernel import disk
 from tidelog.kernel.config import TopicConfig
-from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
-from tidelog.kernel import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
-from tidelog.plugins.storage_file.directories.failures import tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.strangers import KnownTopics, set_duplicates_aside
+from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, quarantine_duplicates
+from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
@@ -67,7 +68,7 @@ class TwoDirectories:
 
     def _disk_failed(self, directory: LogDirectory, error: OSError) -> None:
         # As a storage decides: a background job may look for files that a move has renamed since.
-        if tells_of_the_disk(error, directory.path):
+        if means_failed_directory(error, directory.path):
             self.errors.append(error)
 
     @property
@@ -90,7 +91,7 @@ class TwoDirectories:
         topics = {"t": TopicRecord("t", self.spec.topic_id, 1)}
         known = KnownTopics(topics, {}, self.assigned.get)
         resolve_copies(self.directories, known)
-        set_duplicates_aside(self.directories, known)
+        quarantine_duplicates(self.directories, known)
         remove_all([path for directory in self.directories for path in directory.leftovers])
         homes = [each for each in self.directories if PARTITION in each.folders]
         assert len(homes) < 2

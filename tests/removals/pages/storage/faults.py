@@ -159,7 +159,7 @@ _REFUSALS: Final = (
     ),
     Removal(
         _OTHERS,
-        f"{_FILE}/directories/failures.py",
+        f"{_FILE}/disk_errors.py",
         "        errno.EMFILE,\n",
         "        errno.EROFS,\n",
         f"{_FILE}/test_directory_failures.py",

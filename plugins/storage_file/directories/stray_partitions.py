@@ -1,6 +1,6 @@
-"""What is found in log directories beside what the metadata tells of, and what becomes of it.
+"""Partitions in log directories that the metadata does not know, or knows elsewhere or by another topic id.
 
-Source: seed 001, "Startup: validate, lock, recover, schedule", point 5.
+What a deletion or creation left half done is removed; the rest is renamed to `-stray`, for an administrator.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.kernel.seams.storage import TopicPartition, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.partition_metadata import decode_partition_metadata
-from tidelog.plugins.storage_file.names import PARTITION_METADATA, delete_directory, stray_directory
+from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 from tidelog.plugins.storage_file.segments.segment_files import was_never_written
 
 _log = logging.getLogger(__name__)
 
 NAMED = 10
-"""So many partitions of unknown topics are named in the log; their number is told anyway."""
+"""How many partitions of unknown topics are named in the log; their number is logged anyway."""
 
 
 class KnownTopics(NamedTuple):
-    """What the metadata tells: topics by name, names of deleted ones by id.
+    """What is in the metadata: topics by name, names of deleted ones by id.
 
-    `assigned(partition)` is the id of the log directory that it says a partition is in, None if it does not.
+    `assigned(partition)` returns the id of the log directory that a partition is assigned to, None without.
     """
 
     topics: Mapping[str, TopicRecord]
@@ -34,7 +34,7 @@ class KnownTopics(NamedTuple):
     assigned: Callable[[TopicPartition], bytes | None]
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether there is such a partition."""
+        """Return whether there is such a partition."""
         topic = self.topics.get(partition.topic)
         return topic is not None and partition.partition < topic.partitions
 
@@ -47,8 +47,8 @@ NOTHING_KNOWN: Final = KnownTopics({}, {}, _nowhere)
 """Before the metadata was read."""
 
 
-def set_aside(directory: LogDirectory, partition: TopicPartition, name: str) -> str:
-    """Blocking: rename a partition's directory so that its own name is free; the new path."""
+def move_aside(directory: LogDirectory, partition: TopicPartition, name: str) -> str:
+    """Blocking: rename a partition's directory so that its own name is free; return the new path."""
     target = f"{directory.path}/{name}"
     disk.rename(directory.partition_path(partition), target)
     directory.forget(partition)
@@ -56,13 +56,13 @@ def set_aside(directory: LogDirectory, partition: TopicPartition, name: str) -> 
 
 
 def finish_deletions(directory: LogDirectory, known: KnownTopics) -> None:
-    """Blocking: set aside what a crash left of a deletion, or of a creation that had only begun."""
+    """Blocking: move aside what a crash left of a deletion, or of a creation that had only begun."""
     for partition in sorted(directory.folders):
         if not known.has(partition) and _is_leftover(directory, partition, known.deleted):
-            directory.leftovers.append(set_aside(directory, partition, delete_directory(partition)))
+            directory.leftovers.append(move_aside(directory, partition, delete_directory(partition)))
 
 
-def set_impostors_aside(directory: LogDirectory, known: KnownTopics) -> None:
+def quarantine_mismatched_topic_ids(directory: LogDirectory, known: KnownTopics) -> None:
     """Blocking: rename as stray what has a topic's name and another one's id, unless it is empty."""
     for partition in sorted(directory.folders):
         if not known.has(partition):
@@ -74,7 +74,7 @@ def set_impostors_aside(directory: LogDirectory, known: KnownTopics) -> None:
             _rename_strays(directory, [partition])
 
 
-def set_duplicates_aside(directories: Sequence[LogDirectory], known: KnownTopics) -> None:
+def quarantine_duplicates(directories: Sequence[LogDirectory], known: KnownTopics) -> None:
     """Blocking: of a partition that is in several directories keep the one that the metadata names.
 
     A crash between the last two steps of a move leaves two. Where the metadata names neither, both stay, and
@@ -93,7 +93,7 @@ def set_duplicates_aside(directories: Sequence[LogDirectory], known: KnownTopics
                     _rename_strays(home, [partition])
 
 
-def set_strays_aside(directory: LogDirectory, known: KnownTopics) -> None:
+def quarantine_stray_partitions(directory: LogDirectory, known: KnownTopics) -> None:
     """Blocking: rename as stray what is of no topic; an admin has to look at it."""
     strays = [key for key in sorted(directory.folders) if not known.has(key) and key not in directory.stores]
     if strays:
@@ -102,7 +102,7 @@ def set_strays_aside(directory: LogDirectory, known: KnownTopics) -> None:
 
 def _rename_strays(directory: LogDirectory, strays: Sequence[TopicPartition]) -> None:
     for partition in strays:
-        set_aside(directory, partition, stray_directory(partition))
+        move_aside(directory, partition, stray_directory(partition))
     names = ", ".join(map(str, strays[:NAMED])) + (", ..." if len(strays) > NAMED else "")
     _log.warning(
         "%s has partitions that the metadata log does not know (%d); they are renamed to …-stray and left "
@@ -112,9 +112,9 @@ def _rename_strays(directory: LogDirectory, strays: Sequence[TopicPartition]) ->
 
 
 def _is_leftover(directory: LogDirectory, partition: TopicPartition, deleted: Mapping[UUID, str]) -> bool:
-    """Whether a crash left a partition that a deletion was to take away, or that a creation had only begun.
+    """Return whether a partition is left of an unfinished deletion, or of a creation that had only begun.
 
-    After a loss of power it may not tell its topic's id; then its name has to do.
+    After a loss of power its topic's id may be missing; then its name decides.
     """
     topic_id = _topic_id_of(directory, partition)
     if topic_id in deleted or (topic_id is None and partition.topic in deleted.values()):
@@ -123,8 +123,7 @@ def _is_leftover(directory: LogDirectory, partition: TopicPartition, deleted: Ma
 
 
 def _topic_id_of(directory: LogDirectory, partition: TopicPartition) -> UUID | None:
-    content = disk.read_file(f"{directory.partition_path(partition)}/{PARTITION_METADATA}")
     try:
-        return None if content is None else decode_partition_metadata(content)
+        return directory.topic_id_of(partition)
     except ValueError:
         return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.plugins.metadata_kraft.framing import FramedRecord, UnreadableRecord
-from tidelog.plugins.metadata_kraft.image.kept import KEPT_TYPES
-from tidelog.plugins.metadata_kraft.image.state import MetadataImage, TopicImage
+from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableRecord
+from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
 

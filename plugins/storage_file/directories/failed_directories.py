@@ -1,63 +1,85 @@
-"""Taking log directories that fail out of service while the broker runs.
+"""Log directories that fail while the broker runs are taken out of service.
 
-Source: seed 001, "Disk failure".
+Any thread that meets an error offers the directory to one task, which does what follows from it. Each
+directory is taken once, so the channel never fills up. Source: KIP-112, KIP-858.
 """
 
 from __future__ import annotations
 
 import errno
 import logging
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import trio
 
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import StorageContext, TopicPartition
 from tidelog.plugins.storage_file import keys
-from tidelog.plugins.storage_file.directories.failures import FailureChannel, tells_of_the_disk
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-
-if TYPE_CHECKING:
-    from tidelog.plugins.metadata_kraft.store import KraftMetadata
+from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 
 _log = logging.getLogger(__name__)
 
 
-class Losses:
-    """Whoever meets an error tells `disk_failed`; one task, `take_next`, does what follows from it.
+class FailureChannel:
+    """From any thread to the one task that takes directories out of service."""
 
-    `partitions`: those that were lost, and why.
+    def __init__(self, directories: int) -> None:
+        """For so many directories, made on the event loop."""
+        self._token = trio.lowlevel.current_trio_token()
+        self._sender, self._receiver = trio.open_memory_channel[tuple[LogDirectory, str]](directories)
+        self._offered: set[LogDirectory] = set()
+        self._offering = threading.Lock()
+
+    def offer(self, directory: LogDirectory, reason: str) -> None:
+        """Note that a directory failed; any thread may call this, however often."""
+        with self._offering:
+            if directory in self._offered:
+                return
+            self._offered.add(directory)
+        try:
+            self._token.run_sync_soon(self._sender.send_nowait, (directory, reason))
+        except trio.RunFinishedError:
+            return
+
+    async def take(self) -> tuple[LogDirectory, str]:
+        """Wait for the next directory that failed, and why."""
+        return await self._receiver.receive()
+
+
+class FailedDirectories:
+    """Errors are reported to `disk_failed`; one task, `take_next`, does what follows from them.
+
+    `partitions` are those of failed directories, and why they failed.
     """
 
     def __init__(
         self,
         context: StorageContext,
         directories: LogDirectories,
-        metadata: Callable[[], KraftMetadata],
         give_up_moves: Callable[[LogDirectory], None],
     ) -> None:
-        """For directories that are still to be opened, `metadata` and the moves are there once they are."""
+        """`give_up_moves` is called with a directory that failed, the directories are still to be opened."""
         self.partitions: dict[TopicPartition, str] = {}
         self._context = context
         self._directories = directories
-        self._metadata = metadata
         self._give_up_moves = give_up_moves
         self._channel: FailureChannel | None = None
         self._closing = False
 
     def listen(self, directories: int) -> None:
-        """Begin to take what is told, on the event loop, of so many directories."""
+        """Begin to accept reports, on the event loop, of at most so many directories."""
         self._channel = FailureChannel(directories)
 
     def stop_listening(self) -> None:
-        """What fails from now on concerns whoever closes it."""
+        """Ignore further reports: the storage closes, and sees itself what fails."""
         self._closing = True
 
     def disk_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Look, in any thread, at an error in a directory; if it is the disk's, the directory has failed."""
-        if self._channel is not None and not self._closing and tells_of_the_disk(error, directory.path):
+        """Take a directory out of service if an error in it is the disk's; any thread may call this."""
+        if self._channel is not None and not self._closing and means_failed_directory(error, directory.path):
             self._channel.offer(directory, str(error))
 
     async def take_next(self) -> None:
@@ -68,17 +90,17 @@ class Losses:
         if self._closing:
             return
         if directory in self._directories:
-            await self._lose(directory, reason)
-        if directory is self._directories.home:
+            await self._take_out(directory, reason)
+        if directory is self._directories.metadata_directory:
             self._context.halt(
                 f"the log directory {directory.path}, which has the metadata log, failed: {reason}"
             )
         elif not self._directories:
             self._context.halt(f"all log directories have failed, at last {directory.path}: {reason}")
         else:
-            await self._note(directory)
+            await self._record(directory)
 
-    async def _lose(self, directory: LogDirectory, reason: str) -> None:
+    async def _take_out(self, directory: LogDirectory, reason: str) -> None:
         lost = sorted(directory.stores)
         _log.error(
             "log directory %s failed and is offline until a restart, with %d partitions: %s",
@@ -95,13 +117,13 @@ class Losses:
         # The lock of a file system that hangs may take its time.
         await trio.to_thread.run_sync(directory.release)
 
-    async def _note(self, directory: LogDirectory) -> None:
-        """Write the loss into the metadata log; a broker that cannot do so in time must end."""
+    async def _record(self, directory: LogDirectory) -> None:
+        """Record the failure in the metadata; a broker that cannot do so in time must end."""
         timeout_ms = self._context.config[keys.LOG_DIR_FAILURE_TIMEOUT_MS]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._halt_after, timeout_ms, directory)
             try:
-                await self._metadata().lose_directory(directory.id_bytes, sorted(directory.stores))
+                await self._context.metadata.fail_directory(directory.id_bytes, sorted(directory.stores))
             except (OSError, StorageError) as error:
                 self._context.halt(f"the failure of {directory.path} cannot be noted: {error}")
             nursery.cancel_scope.cancel()

@@ -1,0 +1,50 @@
+"""A metadata store of one backend below the storage that it is used with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from tidelog.kernel.config import Config
+from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, MetadataStore
+from tidelog.kernel.seams.storage import Storage, StorageContext
+from tidelog.kernel.tasks import BackgroundTasks
+from tidelog.kernel.testing.clock import FakeClock
+from tidelog.kernel.testing.installed import installed_plugins, with_installed_keys
+
+
+class MetadataScene:
+    """A metadata store that can be closed and opened again on the same data.
+
+    A durable one is opened by the installed storage `file` in `place`, others by `memory`. `settings` are
+    configuration keys to set beside `log.dirs`.
+    """
+
+    def __init__(
+        self, plugin: ModuleType, place: Path, tasks: BackgroundTasks, settings: dict[str, object]
+    ) -> None:
+        own_keys = list(plugin.tidelog_config_keys()) if hasattr(plugin, "tidelog_config_keys") else []
+        self.backend: MetadataBackend = next(iter(plugin.tidelog_metadata_stores()))
+        name = "file" if self.backend.durable else "memory"
+        where = {"log.dirs": str(place / "data")} if self.backend.durable else {}
+        self.config = Config.from_mapping(
+            {"storage": name, **where, **settings}, with_installed_keys(own_keys)
+        )
+        self.clock = FakeClock()
+        self.tasks = tasks
+        self._storages = installed_plugins().storage_backend(name)
+        self.store, self.storage = self.new_store()
+
+    def new_store(self) -> tuple[MetadataStore, Storage]:
+        """Return a store that is not open yet, and the storage that opens and closes it."""
+        node_id = 1
+        store = self.backend.create(MetadataContext(self.config, node_id, self.tasks, self.clock))
+        context = StorageContext(self.config, node_id, self.tasks, self.clock, store)
+        return store, self._storages.create(context)
+
+    async def reopen(self) -> None:
+        """Close a durable store and open a new one on the same data; one that is not durable stays open."""
+        if self.backend.durable:
+            await self.storage.close()
+            self.store, self.storage = self.new_store()
+            await self.storage.open()

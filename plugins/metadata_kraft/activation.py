@@ -1,0 +1,74 @@
+"""What this node writes when it becomes the active controller, before it takes any change.
+
+A new epoch begins with a `LeaderChange`. A log that nothing was written to then gets its bootstrap records:
+feature levels, and the topics that were adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tidelog.kernel import disk
+from tidelog.kernel.errors import BrokerError, ConfigError
+from tidelog.plugins.metadata_kraft.changes import Change
+from tidelog.plugins.metadata_kraft.encoding import frame
+from tidelog.plugins.metadata_kraft.formatting import BOOTSTRAP_CHECKPOINT, FORMAT_LEVELS
+from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
+from tidelog.plugins.metadata_kraft.reading import MetadataReplay
+from tidelog.plugins.metadata_kraft.records.control import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+)
+from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE, ConfigRecord
+from tidelog.plugins.metadata_kraft.snapshots import read_snapshot
+
+_MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+
+def leader_change(node_id: int, replay: MetadataReplay) -> list[object]:
+    """Return a new leader's first control records; Kafka requires the voters in the log itself, once."""
+    voter = LeaderChangeVoter(voter_id=node_id)
+    messages: list[object] = [LeaderChangeMessage(leader_id=node_id, voters=[voter], granting_voters=[voter])]
+    if replay.kraft_version and replay.voters is not None and not replay.voters_in_log:
+        messages += [KRaftVersionRecord(kraft_version=replay.kraft_version), replay.voters]
+    return messages
+
+
+def bootstrap_image(root: Path) -> MetadataImage:
+    """Blocking: return the image that a new log in the log directory `root` begins with.
+
+    Raises:
+        ConfigError: `bootstrap.checkpoint` is damaged.
+    """
+    path = root / BOOTSTRAP_CHECKPOINT
+    if disk.read_file(path) is None:
+        return MetadataImage(features=dict(FORMAT_LEVELS))
+    replay = MetadataReplay()
+    try:
+        for header, batch in read_snapshot(path):
+            replay.feed(header, batch, from_snapshot=True)
+    except BrokerError as error:
+        raise ConfigError(f"{path} cannot be used: {error}; restore it from a backup") from error
+    return replay.image
+
+
+def bootstrap_values(image: MetadataImage, adopted: Iterable[Change]) -> list[bytes]:
+    """Return a log's first records, framed: those of an image, and the changes that adopt topics.
+
+    They are a transaction, so that a crash leaves none or all of them.
+    """
+    values = [frame(BeginTransactionRecord(name="Bootstrap records")), *image_records(image)]
+    if image.has_elr:
+        values.append(
+            frame(
+                ConfigRecord(
+                    resource_type=BROKER_RESOURCE, resource_name="", name=_MIN_INSYNC_REPLICAS, value="1"
+                )
+            )
+        )
+    values += [frame(message, version) for message, version in adopted]
+    return [*values, frame(EndTransactionRecord())]

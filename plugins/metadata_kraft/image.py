@@ -1,0 +1,181 @@
+"""The state of the cluster that the metadata log adds up to, and the records that rebuild it.
+
+Records that this broker has no use for (access control entries, credentials, tokens, quotas, and types that
+it does not know) are kept as they are and go into every snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from tidelog.plugins.metadata_kraft.encoding import frame
+from tidelog.plugins.metadata_kraft.records.cluster import FeatureLevelRecord, ProducerIdsRecord
+from tidelog.plugins.metadata_kraft.records.control import ZkMigrationStateRecord
+from tidelog.plugins.metadata_kraft.records.settings import (
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from tidelog.plugins.metadata_kraft.records.topics import TopicRecord
+from tidelog.plugins.metadata_kraft.records.types import partition_version, registration_version
+
+if TYPE_CHECKING:
+    from tidelog.plugins.metadata_kraft.encoding import FramedRecord
+    from tidelog.plugins.metadata_kraft.records.cluster import (
+        RegisterBrokerRecord,
+        RegisterControllerRecord,
+    )
+    from tidelog.plugins.metadata_kraft.records.topics import PartitionRecord
+    from tidelog.plugins.protocol_kafka.codecs.types import Uuid
+
+
+def _entry(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> Hashable:
+    return ("acl", record.id)
+
+
+def _credential(record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> Hashable:
+    return ("scram", record.name, record.mechanism)
+
+
+def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Hashable:
+    return ("token", record.token_id)
+
+
+def _quota(record: ClientQuotaRecord) -> Hashable:
+    entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+    return ("quota", entity, record.key)
+
+
+def _migration(record: ZkMigrationStateRecord) -> Hashable:
+    return ("migration",)
+
+
+_SUBJECT_OF: dict[type[Any], Callable[[Any], Hashable]] = {
+    AccessControlEntryRecord: _entry,
+    RemoveAccessControlEntryRecord: _entry,
+    UserScramCredentialRecord: _credential,
+    RemoveUserScramCredentialRecord: _credential,
+    DelegationTokenRecord: _token,
+    RemoveDelegationTokenRecord: _token,
+    ClientQuotaRecord: _quota,
+    ZkMigrationStateRecord: _migration,
+}
+_REMOVALS = (RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
+
+KEPT_TYPES = frozenset(_SUBJECT_OF)
+
+
+@attrs.define(eq=True)
+class KeptRecords:
+    """The kept records' values, framed as they lay in the log, by what they are about."""
+
+    _values: dict[Hashable, bytes] = attrs.field(factory=dict[Hashable, bytes])
+    _unknown: int = 0
+
+    def values(self) -> Iterator[bytes]:
+        """All of them, in an order in which they can be read again."""
+        return iter(self._values.values())
+
+    def keep(self, record: FramedRecord) -> None:
+        """Take a record in; it may replace or remove one that was kept."""
+        message = record.message
+        if message is None:
+            self._values["unknown", self._unknown] = record.value
+            self._unknown += 1
+            return
+        subject = _SUBJECT_OF[type(message)](message)
+        self._values.pop(subject, None)
+        gone = isinstance(message, _REMOVALS) or (isinstance(message, ClientQuotaRecord) and message.remove)
+        if not gone:
+            self._values[subject] = record.value
+
+
+Resource: TypeAlias = tuple[int, str]
+"""What a configuration is for: its type (2 topic, 4 broker) and its name."""
+
+METADATA_VERSION = "metadata.version"
+ELR_VERSION = "eligible.leader.replicas.version"
+
+
+@attrs.define(eq=True)
+class TopicImage:
+    """A topic; `partitions` by number, each with its whole state."""
+
+    name: str
+    topic_id: Uuid
+    partitions: dict[int, PartitionRecord] = attrs.field(factory=dict[int, "PartitionRecord"])
+
+
+@attrs.define(eq=True)
+class MetadataImage:
+    """Topics by id, configuration by resource, and everything else that the log tells.
+
+    `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
+    for but never loses. `removed_topics` are the ids and names of topics that were
+    removed since the last snapshot.
+    """
+
+    topics: dict[Uuid, TopicImage] = attrs.field(factory=dict[bytes, TopicImage])
+    topic_ids: dict[str, Uuid] = attrs.field(factory=dict[str, bytes])
+    configs: dict[Resource, dict[str, str]] = attrs.field(factory=dict[Resource, dict[str, str]])
+    features: dict[str, int] = attrs.field(factory=dict[str, int])
+    brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict[int, "RegisterBrokerRecord"])
+    controllers: dict[int, RegisterControllerRecord] = attrs.field(
+        factory=dict[int, "RegisterControllerRecord"]
+    )
+    next_producer_id: int = 0
+    kept: KeptRecords = attrs.field(factory=KeptRecords)
+    removed_topics: dict[Uuid, str] = attrs.field(factory=dict[bytes, str], eq=False)
+
+    @property
+    def metadata_version(self) -> int:
+        """The level of `metadata.version`, 0 in an image that nothing was ever told."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether replicas that left the in-sync set cleanly are remembered (KIP-966)."""
+        return self.features.get(ELR_VERSION, 0) > 0
+
+    def find_topic(self, name: str) -> TopicImage | None:
+        """The topic of that name."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+
+NO_BROKER = -1
+
+
+def image_records(image: MetadataImage) -> Iterator[bytes]:
+    """Framed records which, applied to an empty image, give this one; in Kafka's order."""
+    yield from _features(image)
+    for broker in image.brokers.values():
+        yield frame(broker, registration_version(image.metadata_version))
+    for controller in image.controllers.values():
+        yield frame(controller)
+    version = partition_version(image.metadata_version)
+    for topic in image.topics.values():
+        yield frame(TopicRecord(name=topic.name, topic_id=topic.topic_id))
+        for partition in topic.partitions.values():
+            yield frame(partition, version)
+    for (kind, resource), values in image.configs.items():
+        for name, value in values.items():
+            yield frame(ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value))
+    if image.next_producer_id:
+        yield frame(ProducerIdsRecord(broker_id=NO_BROKER, next_producer_id=image.next_producer_id))
+    yield from image.kept.values()
+
+
+def _features(image: MetadataImage) -> Iterator[bytes]:
+    """Feature levels; the version of the metadata comes first, since readers need it for all the rest."""
+    names = sorted(image.features, key=lambda name: name != METADATA_VERSION)
+    for name in names:
+        yield frame(FeatureLevelRecord(name=name, feature_level=image.features[name]))

@@ -1,0 +1,70 @@
+"""Topics, configuration and producer ids for as long as the process lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidelog.kernel.ids import new_id
+from tidelog.kernel.seams.metadata import (
+    BrokerRegistration,
+    DataDirectories,
+    MetadataContext,
+    MetadataStore,
+    MetadataStoreBase,
+    TopicRecord,
+)
+
+
+class MemoryMetadata(MetadataStoreBase):
+    """`MetadataStore` in dictionaries; the cluster id is the storage's where that has one."""
+
+    def __init__(self) -> None:
+        self.cluster_id = new_id()
+        self._topics: dict[str, TopicRecord] = {}
+        self._broker_configs: dict[int | None, Mapping[str, str]] = {}
+        self._next_producer_id = 0
+
+    def open(self, directories: DataDirectories | None) -> None:
+        """Take over the cluster id of the storage's directories."""
+        if directories is not None:
+            self.cluster_id = directories.cluster_id
+
+    def topics(self) -> Sequence[TopicRecord]:
+        """Return all topics."""
+        return list(self._topics.values())
+
+    async def put_topic(self, record: TopicRecord) -> None:
+        """Add or replace a topic."""
+        self._topics[record.name] = record
+
+    async def remove_topic(self, name: str) -> None:
+        """Remove a topic, if there is one."""
+        self._topics.pop(name, None)
+
+    def broker_config(self, node_id: int | None) -> Mapping[str, str]:
+        """Return the dynamic configuration of a broker, or of all."""
+        return self._broker_configs.get(node_id, {})
+
+    async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
+        """Replace it."""
+        self._broker_configs[node_id] = dict(config)
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        """Return producer ids that were never returned before."""
+        first = self._next_producer_id
+        self._next_producer_id += count
+        return range(first, first + count)
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """Do nothing: no other broker ever reads this."""
+
+
+class MemoryMetadataBackend:
+    """Metadata in the memory of this process; each store that it creates begins empty."""
+
+    name = "memory"
+    durable = False
+
+    def create(self, context: MetadataContext) -> MetadataStore:
+        """Return a store without any topic."""
+        return MemoryMetadata()

@@ -1,0 +1,9 @@
+"""The metadata log keeps the contract of the metadata seam."""
+
+from __future__ import annotations
+
+from tidelog.kernel.testing.metadata import MetadataConformance
+from tidelog.plugins import metadata_kraft
+
+
+class TestKraftMetadata(MetadataConformance, plugin=metadata_kraft): ...
