@@ -30,7 +30,7 @@ from tidelog.kernel.seams.coordination.offsets import (
 )
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
-from tidelog.kernel.testing.broker import broker_in_thread, running_broker
+from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
@@ -71,6 +71,31 @@ async def test_tidelog_storage_backends(example: Example) -> None:
     async with running_broker(settings) as broker:
         await broker.topics.ensure("t")
         assert len(broker.topics) == 1
+
+
+async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None:
+    settings = {
+        "plugins": example("tidelog_metadata_stores"),
+        "metadata": "json",
+        "storage": "file",
+        "log.dirs": str(tmp_path / "data"),
+    }
+    async with running_broker(settings) as broker:
+        topic = await broker.topics.ensure("t")
+        topic.partitions[0].append(make_batch([b"kept"]))
+    assert not (tmp_path / "data/__cluster_metadata-0").exists()
+    async with running_broker(settings) as broker:
+        (topic,) = broker.topics
+        assert topic.partitions[0].log_end_offset == 1
+
+
+async def test_a_metadata_store_that_forgets_is_refused_below_a_durable_storage(tmp_path: Path) -> None:
+    settings = {"metadata": "memory", "storage": "file", "log.dirs": str(tmp_path / "data")}
+    with pytest.raises(ConfigError, match="metadata = memory loses all topics"):
+        new_broker(settings)
+    with pytest.raises(ConfigError, match="needs a storage with log directories"):
+        async with running_broker({"metadata": "kraft", "storage": "memory"}):
+            pass
 
 
 async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:

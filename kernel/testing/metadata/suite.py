@@ -129,7 +129,6 @@ class MetadataConformance:
 
     async def test_broker_config_of_a_broker_and_of_all(self, scene: MetadataScene) -> None:
         assert not scene.store.broker_config(1)
-        assert not scene.store.broker_config(None)
         await scene.store.put_broker_config(1, {"a": "1", "b": ""})
         await scene.store.put_broker_config(None, {"a": "2"})
         await scene.store.put_broker_config(1, {"b": "", "c": "3"})
@@ -183,7 +182,7 @@ class MetadataConformance:
     async def test_any_sequence_of_changes_is_what_a_dictionary_has(
         self, scene: MetadataScene, seed: int
     ) -> None:
-        choose, model = random.Random(seed), _Model()
+        choose, model = random.Random(seed), _Model(scene)
         for _ in range(WALK_STEPS):
             if choose.random() < 0.05:
                 await scene.reopen()
@@ -193,11 +192,11 @@ class MetadataConformance:
 
 
 class _Model:
-    """What a store should have after some changes."""
+    """What a store should have after some changes; a new one may set something for all brokers."""
 
-    def __init__(self) -> None:
+    def __init__(self, scene: MetadataScene) -> None:
         self._topics: dict[str, TopicRecord] = {}
-        self._configs: dict[int | None, Mapping[str, str]] = {}
+        self._configs: dict[int | None, Mapping[str, str]] = {None: dict(scene.store.broker_config(None))}
 
     async def step(self, scene: MetadataScene, choose: random.Random) -> None:
         """Make a change at random."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plugins.metadata_kraft.vectors import Vector, read_vectors
 from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord, frame, unframe
-from tidelog.plugins.metadata_kraft.records import cluster, settings, topics, transactions
+from tidelog.plugins.metadata_kraft.records import cluster, control, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE, RECORD_TYPES
 from tidelog.plugins.protocol_kafka.codecs import encode
@@ -50,7 +50,7 @@ TOLD: list[tuple[str, int, object]] = [
     ("0104000401146d696e2e696e73796e632e7265706c69636173023100", 0,
      settings.ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1")),
     ("01170001001212426f6f747374726170207265636f726473", 0,
-     transactions.BeginTransactionRecord(name="Bootstrap records")),
+     control.BeginTransactionRecord(name="Bootstrap records")),
 ]  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_every_type_that_this_broker_writes_was_compared_with_kafkas() -> None:
         cluster.FeatureLevelRecord, cluster.RegisterBrokerRecord, cluster.BrokerRegistrationChangeRecord,
         cluster.RegisterControllerRecord, cluster.ProducerIdsRecord, topics.TopicRecord,
         topics.RemoveTopicRecord, topics.PartitionRecord, topics.PartitionChangeRecord, settings.ConfigRecord,
-        transactions.BeginTransactionRecord, transactions.EndTransactionRecord,
+        control.BeginTransactionRecord, control.EndTransactionRecord,
     }  # fmt: skip
     assert {BY_MESSAGE[message].name for message in written} <= seen
 

@@ -21,7 +21,7 @@ from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
 from tidelog.plugins.metadata_kraft.image import MetadataImage
-from tidelog.plugins.metadata_kraft.records import cluster, topics, transactions
+from tidelog.plugins.metadata_kraft.records import cluster, control, topics
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.takeover import foreign_settings
 
@@ -75,7 +75,7 @@ async def test_broker_keys_of_kafkas_are_kept_with_a_warning(
 
 async def test_an_open_transaction_is_aborted(scene: LogDirectoryScene) -> None:
     begun = [
-        frame(transactions.BeginTransactionRecord(name="x")),
+        frame(control.BeginTransactionRecord(name="x")),
         frame(topics.TopicRecord(name="t", topic_id=TOPIC)),
     ]
     await reopen_with(scene, begun)
