@@ -94,8 +94,7 @@ async def test_a_metadata_store_that_forgets_is_refused_below_a_durable_storage(
     with pytest.raises(ConfigError, match="metadata = memory loses all topics"):
         new_broker(settings)
     with pytest.raises(ConfigError, match="needs a storage with log directories"):
-        async with running_broker({"metadata": "kraft", "storage": "memory"}):
-            pass
+        await new_broker({"metadata": "kraft", "storage": "memory"}).storage.open()
 
 
 async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
