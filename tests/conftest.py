@@ -7,7 +7,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tomllib
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
@@ -17,6 +19,7 @@ from hypothesis import Phase, settings
 
 from tests.in_memory import memory_folder
 from tests.peers import PeerUnavailableError
+from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -52,6 +55,20 @@ def skipping_without_peer() -> Generator[None]:
         if os.environ.get("CI") or not isinstance(cause, PeerUnavailableError):
             raise
         pytest.skip(str(cause))
+
+
+def pytest_configure() -> None:
+    """Refuse an editable installation that was made before pyproject.toml got the plugins that it has now."""
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    announced: dict[str, str] = project["entry-points"][ENTRY_POINT_GROUP]
+    installed = {each.name: each.value for each in entry_points(group=ENTRY_POINT_GROUP)}
+    if announced.items() - installed.items():
+        pytest.exit(
+            "the installed tidelog lacks plugins of pyproject.toml: "
+            f"{', '.join(sorted(announced.keys() - installed.keys()))}. Install it again: {sys.executable} "
+            "-m pip install --no-deps --no-build-isolation --editable .",
+            returncode=4,
+        )
 
 
 def pytest_collection_finish() -> None:
