@@ -23,8 +23,9 @@ from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import decode_uuid, encode_uuid
 from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
-from tidelog.kernel.seams.metadata import DataDirectory, TopicRecord
+from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage.metadata import DataDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -15,14 +15,9 @@ from uuid import UUID, uuid4
 import trio
 
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.metadata import (
-    NO_BROKER_EPOCH,
-    BrokerRegistration,
-    DataDirectories,
-    MetadataContext,
-    TopicRecord,
-)
+from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext, TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.activation import bootstrap_image, bootstrap_values, leader_change

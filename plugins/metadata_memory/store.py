@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from tidelog.kernel.ids import new_id
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
-    DataDirectories,
     MetadataContext,
     MetadataStore,
     MetadataStoreBase,
     TopicRecord,
 )
+from tidelog.kernel.seams.storage.metadata import DataDirectories
 
 
 class MemoryMetadata(MetadataStoreBase):

@@ -14,8 +14,8 @@ import trio
 from tidelog.kernel.errors import StorageError
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.metadata import MetadataStore
     from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.kernel.seams.storage.metadata import StorageMetadata
     from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
@@ -59,7 +59,7 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
     return sorted(errors)
 
 
-async def close_metadata(metadata: MetadataStore, *, clean: bool) -> list[str]:
+async def close_metadata(metadata: StorageMetadata, *, clean: bool) -> list[str]:
     """Close the metadata store; what failed."""
     try:
         await metadata.close(clean=clean)

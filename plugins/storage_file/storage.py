@@ -25,7 +25,6 @@ from tidelog.plugins.storage_file.closing import close_metadata, close_stores, m
 from tidelog.plugins.storage_file.directories.failed_directories import FailedDirectories
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.directories.log_directory_admin import FileLogDirectoryAdmin
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
 from tidelog.plugins.storage_file.directories.placing import Placing, configured_paths
 from tidelog.plugins.storage_file.directories.stray_partitions import (
@@ -38,6 +37,7 @@ from tidelog.plugins.storage_file.directories.stray_partitions import (
     quarantine_stray_partitions,
 )
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
+from tidelog.plugins.storage_file.log_directory_admin import FileLogDirectoryAdmin
 from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.moving.moves import Moves
@@ -45,6 +45,7 @@ from tidelog.plugins.storage_file.names import delete_directory
 from tidelog.plugins.storage_file.recovery.opening import Placement
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.services import Services
+from tidelog.plugins.storage_file.shared_directories import SharedDirectories
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class FileStorage:
             directory.services = self._services_for(directory)
         directories.identify(self._context.node_id, self._context.now_ms())
         # Before the clean shutdown file is consumed: a directory that is refused stays as it was.
-        self._metadata.open(directories)
+        self._metadata.open(SharedDirectories(directories))
         self._load_directories()
 
     def abandon(self) -> None:

@@ -10,7 +10,8 @@ read that would have to raises `WouldBlock` and is repeated with `wait=True` in 
 then the kernel calls them in a thread.
 
 From the whole to its parts: `backend` (a kind of storage, and one that is opened), `context` (what the kernel
-lends it), `partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over).
+lends it), `metadata` (what it asks of the metadata store), `partition_store` (the bytes of one partition),
+`segments`, `regions` (bytes that are handed over).
 """
 
 from tidelog.kernel.seams.storage.backend import (

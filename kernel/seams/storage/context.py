@@ -13,7 +13,7 @@ from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.indexes import IndexFormat
-    from tidelog.kernel.seams.metadata import MetadataStore
+    from tidelog.kernel.seams.storage.metadata import StorageMetadata
     from tidelog.kernel.seams.tasks import Tasks
 
 
@@ -50,7 +50,7 @@ class StorageContext:
     node_id: int
     tasks: Tasks
     now_ms: Callable[[], int]
-    metadata: MetadataStore
+    metadata: StorageMetadata
     index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
     progress: LogLoadProgress = attrs.Factory(LogLoadProgress)
     partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _no_partitions_failed

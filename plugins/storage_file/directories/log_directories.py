@@ -5,18 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from uuid import UUID
 
-from tidelog.kernel import disk
-from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.ids import new_id
-from tidelog.kernel.seams.metadata import MetadataStore
-from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage.metadata import StorageMetadata
 from tidelog.plugins.storage_file.directories.log_directory import DirectoryUnusable, LogDirectory
-from tidelog.plugins.storage_file.names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
-from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +98,7 @@ class LogDirectories:
         """The one in which a partition is open."""
         return next((each for each in self.in_service if partition in each.stores), None)
 
-    def choose_metadata_directory(self, metadata: MetadataStore) -> None:
+    def choose_metadata_directory(self, metadata: StorageMetadata) -> None:
         """Blocking: have the metadata store choose its directory, and lock that if it is none of these.
 
         Raises:
@@ -148,29 +142,6 @@ class LogDirectories:
     def all(self) -> list[LogDirectory]:
         """Return those in service, and that of the metadata store."""
         return [*self.in_service, *self._apart]
-
-    def open_metadata_log(
-        self, partition: TopicPartition, topic_id: UUID, config: TopicConfig
-    ) -> FilePartitionStore:
-        """See `DataDirectories.open_metadata_log`."""
-        spec = PartitionSpec(partition, topic_id, config)
-        return open_partition(Placement(spec, self._metadata_directory, exists=True), registered=True)
-
-    def empty_metadata_log(self, partition: TopicPartition, start_offset: int) -> None:
-        """See `DataDirectories.empty_metadata_log`."""
-        path = self._metadata_directory.partition_path(partition)
-        with disk.scandir(path) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith(SEGMENT_SUFFIXES)]
-        for name in sorted(names, reverse=True):
-            disk.remove_if_there(f"{path}/{name}")
-        disk.write_file(f"{path}/{segment_file(start_offset, LOG_SUFFIX)}", b"", durable=True)
-        disk.sync_directory(path)
-
-    @property
-    def _metadata_directory(self) -> LogDirectory:
-        if self.metadata_directory is None:
-            raise RuntimeError("the metadata store chose no directory")
-        return self.metadata_directory
 
     def release(self) -> None:
         """Release all as they are, as the end of the process would."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.storage.metadata import KnownTopic
 from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory
@@ -29,7 +29,7 @@ class KnownTopics(NamedTuple):
     `assigned(partition)` returns the id of the log directory that a partition is assigned to, None without.
     """
 
-    topics: Mapping[str, TopicRecord]
+    topics: Mapping[str, KnownTopic]
     deleted: Mapping[UUID, str]
     assigned: Callable[[TopicPartition], bytes | None]
 

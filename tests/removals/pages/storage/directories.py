@@ -293,14 +293,14 @@ _MOVING: Final = (
     ),
     Removal(
         _TOLD,
-        f"{_DIRECTORIES}/log_directory_admin.py",
+        f"{_FILE}/log_directory_admin.py",
         "max(move.offset_lag, 0)",
         "0",
         f"{_FILE}/test_moves.py",
     ),
     Removal(
         _TOLD,
-        f"{_DIRECTORIES}/log_directory_admin.py",
+        f"{_FILE}/log_directory_admin.py",
         "return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail",
         "return -1, -1",
         "plugins/protocol_kafka/handlers/test_log_dirs.py::test_every_version_tells_what_lies_where",

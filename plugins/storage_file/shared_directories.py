@@ -1,0 +1,66 @@
+"""The log directories, as the storage shares them with the metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from tidelog.kernel import disk
+from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
+from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
+from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
+from tidelog.plugins.storage_file.partition_store import FilePartitionStore
+from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+
+
+class SharedDirectories:
+    """`DataDirectories`: all log directories once they are identified, and the metadata store's own log."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
+
+    @property
+    def cluster_id(self) -> str:
+        """See `DataDirectories.cluster_id`."""
+        return self._directories.cluster_id
+
+    @property
+    def metadata_directory(self) -> LogDirectory | None:
+        """See `DataDirectories.metadata_directory`."""
+        return self._directories.metadata_directory
+
+    @property
+    def in_service(self) -> Sequence[LogDirectory]:
+        """See `DataDirectories.in_service`."""
+        return self._directories.in_service
+
+    @property
+    def offline(self) -> Mapping[Path, str]:
+        """See `DataDirectories.offline`."""
+        return self._directories.offline
+
+    def open_metadata_log(
+        self, partition: TopicPartition, topic_id: UUID, config: TopicConfig
+    ) -> FilePartitionStore:
+        """See `DataDirectories.open_metadata_log`."""
+        spec = PartitionSpec(partition, topic_id, config)
+        return open_partition(Placement(spec, self._own_directory(), exists=True), registered=True)
+
+    def empty_metadata_log(self, partition: TopicPartition, start_offset: int) -> None:
+        """See `DataDirectories.empty_metadata_log`."""
+        path = self._own_directory().partition_path(partition)
+        with disk.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(SEGMENT_SUFFIXES)]
+        for name in sorted(names, reverse=True):
+            disk.remove_if_there(f"{path}/{name}")
+        disk.write_file(f"{path}/{segment_file(start_offset, LOG_SUFFIX)}", b"", durable=True)
+        disk.sync_directory(path)
+
+    def _own_directory(self) -> LogDirectory:
+        found = self._directories.metadata_directory
+        if found is None:
+            raise RuntimeError("the metadata store chose no directory")
+        return found
