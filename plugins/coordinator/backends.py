@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class ClassicBackend:
-    """Keeps its state in internal topics, as Apache Kafka does."""
+    """The backend `classic`: state is in internal topics, as in Apache Kafka."""
 
     name = "classic"
 
     def create(self, broker: CoordinatorContext) -> Coordinator:
-        """A coordinator that is not open yet."""
+        """Return a coordinator that is not open yet."""
         from tidelog.plugins.coordinator.log.topics import group_log, has_state, transaction_log
 
         groups, transactions = group_log(broker), transaction_log(broker)
@@ -33,12 +33,12 @@ class ClassicBackend:
 
 
 class MemoryBackend:
-    """Keeps its state in memory: everything is forgotten when the broker stops."""
+    """The backend `memory`: state is lost when the broker stops."""
 
     name = "memory"
 
     def create(self, broker: CoordinatorContext) -> Coordinator:
-        """A coordinator that is not open yet."""
+        """Return a coordinator that is not open yet."""
 
         def make() -> CoordinatorService:
             from tidelog.plugins.coordinator.log.state_log import NullStateLog
@@ -51,5 +51,5 @@ class MemoryBackend:
 
 
 def _check(broker: CoordinatorContext) -> None:
-    """Refuse a contradiction at the start and not when somebody first asks; raises ConfigError."""
+    """Check the configuration at the start, not at the first request; raises ConfigError."""
     consumer_group_keys.check(broker.config, broker.partition_assignors)

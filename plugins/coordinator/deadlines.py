@@ -1,4 +1,4 @@
-"""Deadlines of all coordinators: one task, one heap, however many members send heartbeats.
+"""Deadlines of the coordinator: one task and one heap for the timers of all members.
 
 A deadline that is put off costs a store into a dict: the heap keeps its old place, and only when that comes
 up is the key put where it belongs. The task sleeps until the earliest place.
@@ -20,9 +20,9 @@ from tidelog.kernel.seams.tasks import Lifespan
 _log = logging.getLogger(__name__)
 
 CALLBACKS_BEFORE_YIELD = 64
-"""Deadlines that are served in a row: after a long pause of the process thousands may have passed."""
+"""Deadlines served without a checkpoint: after a long pause of the process thousands may have passed."""
 SPARE_PLACES = 64
-"""Places that nobody needs any more are cleared away once they outnumber the keys by this."""
+"""Unused places in the heap are removed once they outnumber the keys by this."""
 
 
 @attrs.define
@@ -33,7 +33,7 @@ class _Deadline:
 
 
 class Deadlines:
-    """Callbacks by key, each called once when its time has come; times are `now_ms` and later."""
+    """Callbacks by key, each called once at its time; times are those of `now_ms`."""
 
     def __init__(self) -> None:
         self._deadlines: dict[Hashable, _Deadline] = {}
@@ -54,7 +54,7 @@ class Deadlines:
         return len(self._deadlines)
 
     def schedule(self, key: Hashable, at_ms: int, callback: Callable[[], None]) -> None:
-        """Call `callback` at `at_ms`; it takes the place of what the key had."""
+        """Call `callback` at `at_ms`; this replaces the deadline of the key."""
         deadline = self._deadlines.get(key)
         if deadline is not None and deadline.place_ms <= at_ms:
             deadline.at_ms = at_ms
@@ -70,7 +70,7 @@ class Deadlines:
             self.schedule(key, at_ms, callback)
 
     def cancel(self, key: Hashable) -> None:
-        """Forget the key's deadline, if it has one."""
+        """Cancel the deadline of the key, if it has one."""
         self._deadlines.pop(key, None)
 
     async def run_for(self, lifespan: Lifespan) -> None:
@@ -93,7 +93,7 @@ class Deadlines:
                 await trio.lowlevel.checkpoint()
 
     def _serve_due(self) -> bool:
-        """Serve some of what is due; whether anything may be left."""
+        """Serve some deadlines that have passed; return whether there may be more."""
         for _ in range(CALLBACKS_BEFORE_YIELD):
             if not self._heap or self._heap[0][0] > self.now_ms():
                 return False

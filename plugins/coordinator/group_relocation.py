@@ -1,13 +1,13 @@
-"""What goes over when the state of a group lies in the wrong partition of `__consumer_offsets`.
+"""Relocation of a group whose state is in the wrong partition of `__consumer_offsets`.
 
-Both partitions may have something of one group, since a directory that changed hands was written by brokers
-that look in different places. Of two the newer one stays, by the timestamp of the record:
+Both partitions may have state of one group, since earlier versions and Apache Kafka use different ones in the
+same directory. Of two the newer one stays, by the timestamp of the record:
 
 - each committed offset for itself;
 - what makes up a group (its members, epochs and assignments) as a whole, since its records belong together.
 
-An offset of a transaction goes over into the same transaction while that is open, and counts or goes when it
-was decided. What no transaction holds any more can never be committed, and goes.
+An offset of a transaction is copied into the same transaction while that is open, and committed or dropped if
+it was decided. What belongs to no transaction any more can never be committed, and is dropped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ REMOVAL_ORDER: Final = (
     EpochChange.key_type,
     GenerationChange.key_type,
 )
-"""Apache Kafka fails to load a group whose members go before what refers to them."""
+"""Apache Kafka fails to load a group whose members are removed before what refers to them."""
 
 
 class GroupRelocation:
@@ -62,11 +62,11 @@ class GroupRelocation:
         self._transactions = transactions
 
     def partition_for(self, name: str) -> int:
-        """See `RelocationPolicy`."""
+        """Return the partition of a group's state."""
         return self._partition_for(name)
 
     async def plan(self, source: int, found: LogImage, target: int, there: LogImage) -> Move:
-        """See `RelocationPolicy`; open transactions include `target` afterwards."""
+        """Return what to copy and what to remove; open transactions include `target` afterwards."""
         removed = {key for key, _, _ in found.live()}
         copies = [*_groups(found, there), *_offsets(found, there)]
         staying: set[bytes] = set()
@@ -98,10 +98,10 @@ def _time_of(copies: Copies) -> int:
 
 
 def _groups(found: LogImage, there: LogImage) -> Iterator[Copies]:
-    """Each group whose records are not older than what is there, and first what it takes the place of.
+    """Return the records of each group that is not older than what is there, after tombstones of the latter.
 
-    With the timestamps it is told how far an earlier run came: what is removed has that of the older group,
-    so that copies have begun only if nothing of it is left.
+    The timestamps show how far an earlier run came: tombstones have that of the older group, so that copies
+    have begun only if nothing of it is left.
     """
     groups, others = _by_group(found), _by_group(there)
     for head, records in groups.items():
@@ -130,7 +130,7 @@ def _keys_of(image: LogImage, head: bytes) -> Iterator[bytes]:
 
 
 def _offsets(found: LogImage, there: LogImage) -> Iterator[Copies]:
-    """Committed offsets that are not older than what is there, those of one time together."""
+    """Return the committed offsets that are not older than what is there, by their timestamps."""
     by_time: dict[int, list[StateRecord]] = {}
     for key, entry, value in found.live():
         if _kind(key) in OFFSET_KEY_TYPES and _newest_other_ms(key, found, there) <= entry.timestamp_ms:
@@ -139,7 +139,7 @@ def _offsets(found: LogImage, there: LogImage) -> Iterator[Copies]:
 
 
 def _newest_other_ms(key: bytes, found: LogImage, there: LogImage) -> int:
-    """The newest of what is there, without what an earlier run has copied of a transaction."""
+    """Return the newest timestamp there, without what an earlier run has copied of a transaction."""
     pending = (
         held[key].timestamp_ms
         for producer_id, held in there.pending.items()
@@ -151,7 +151,7 @@ def _newest_other_ms(key: bytes, found: LogImage, there: LogImage) -> int:
 def _pending(
     producer_id: int, held: dict[bytes, PendingEntry], there: LogImage, *, committed: bool
 ) -> Sequence[Copies]:
-    """Offsets of one transaction that nothing newer is there for; plain ones if it was committed."""
+    """Return offsets of a transaction that are not older than what is there; plain ones if it committed."""
     copies: dict[tuple[int, int], list[StateRecord]] = {}
     for key, entry in held.items():
         if there.newest_ms(key) <= entry.timestamp_ms:

@@ -1,4 +1,4 @@
-"""Which partition a group's or a transactional id's state is in, as Kafka computes it.
+"""The partition of a group's or a transactional id's state, as Kafka computes it.
 
 Source: Apache Kafka 4.3's `GroupCoordinatorService.partitionFor`, `TransactionStateManager.partitionFor` and
 `Utils.abs`.
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
-"""What the cached names may take with all that is kept beside them: tens of thousands of usual length."""
+"""Bound of the memory of cached names: tens of thousands of usual length."""
 BYTES_PER_ENTRY: Final = 150
-"""What an entry takes beside its name: a place in the dictionary, the number, the head of the string."""
+"""Memory of an entry beside its name: a place in the dictionary, the number, the head of the string."""
 _UTF_16: Final = f"utf-16-{'le' if sys.byteorder == 'little' else 'be'}"
 """Code units as this machine lays out integers of two bytes."""
 _MODULUS: Final = 2**32

@@ -1,4 +1,4 @@
-"""A coordinator that costs a start nothing: made when there is something to bring back, or somebody asks."""
+"""A coordinator that is created on demand, or at the start if there is state to load."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SERVICE = "tidelog.plugins.coordinator.service"
 
 
 class LazyCoordinator:
-    """Stands for the service that `make` makes. See `Coordinator` for what the methods do."""
+    """A `Coordinator` that creates the service with `make` when it is first used."""
 
     def __init__(self, make: Callable[[], CoordinatorService], remembers: Callable[[], bool]) -> None:
-        """`remembers()` tells, once topics are loaded, whether there is something to bring back."""
+        """`remembers()` returns, once topics are loaded, whether there is state to load."""
         self._make = make
         self._remembers = remembers
         self._released = False
@@ -44,68 +44,68 @@ class LazyCoordinator:
 
     @cached_property
     def groups(self) -> GroupService:
-        """See `Coordinator`."""
+        """The service of classic groups, and of tools for all groups."""
         return self._service.groups
 
     @cached_property
     def consumer_groups(self) -> ConsumerGroupService:
-        """See `Coordinator`."""
+        """The service of consumer groups."""
         return self._service.consumer_groups
 
     @cached_property
     def offsets(self) -> OffsetService:
-        """See `Coordinator`."""
+        """The service of committed offsets."""
         return self._service.offsets
 
     @cached_property
     def transactions(self) -> TransactionService:
-        """See `Coordinator`."""
+        """The service of transactions."""
         return self._service.transactions
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
-        """See `Coordinator`."""
+        """How far state has been loaded."""
         return self._service.loading
 
     async def open(self) -> None:
-        """See `Coordinator`."""
+        """Begin to load state, if there is any."""
         if self._remembers():
             _ = self._service
 
     def release_waiters(self) -> None:
-        """See `Coordinator`."""
+        """Answer every request that waits: the broker stops."""
         self._released = True
         if self._made is not None:
             self._made.release_waiters()
 
     async def close(self) -> None:
-        """See `Coordinator`."""
+        """Stop writing."""
         if self._made is not None:
             await self._made.close()
 
     async def expire(self) -> None:
-        """See `Coordinator`."""
+        """Remove what has expired."""
         await self._service.expire()
 
     async def prepare_groups(self) -> None:
-        """See `Coordinator`."""
+        """Create what groups need before their first request."""
         await self._import()
         await self._service.prepare_groups()
 
     async def prepare_transactions(self) -> None:
-        """See `Coordinator`."""
+        """Create what transactions need before their first request."""
         await self._import()
         await self._service.prepare_transactions()
 
     async def _import(self) -> None:
-        """In a thread: what all services need takes some hundredths of a second to import."""
+        """Import the service in a thread: that takes some hundredths of a second."""
         if self._made is None:
             await trio.to_thread.run_sync(partial(importlib.import_module, SERVICE))
 
     def partition_for_group(self, group_id: str) -> int:
-        """See `Coordinator`."""
+        """Return the partition of a group's state."""
         return self._service.partition_for_group(group_id)
 
     def partition_for_transactional_id(self, transactional_id: str) -> int:
-        """See `Coordinator`."""
+        """Return the partition of a transactional id's state."""
         return self._service.partition_for_transactional_id(transactional_id)

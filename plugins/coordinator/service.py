@@ -1,4 +1,4 @@
-"""The coordinator, put together: which services there are and what they share. Nothing is decided here."""
+"""Composition of the coordinator: its services and what they share. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class CoordinatorService:
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
-        """See `Coordinator`."""
+        """How far state has been loaded."""
         return {"groups": self.group_log.progress, "transactions": self.transaction_log.progress}
 
     def begin(self) -> None:
-        """Begin to read back what is remembered, and the work that is done now and then."""
+        """Begin to load state, and start background tasks."""
         self._broker.tasks.start(LifespanTask("group-deadlines", self._deadlines.run_for))
         relocation = GroupRelocation(self.partition_for_group, self.transactions.superseded)
         self.group_log.open(self.replay, relocation)
@@ -111,34 +111,34 @@ class CoordinatorService:
         self._broker.events.subscribe(self._on_event)
 
     def release_waiters(self) -> None:
-        """See `Coordinator`."""
+        """Answer every request that waits: the broker stops."""
         self._registry.close()
 
     async def close(self) -> None:
-        """See `Coordinator`."""
+        """Stop writing."""
         self.transaction_log.close()
         self.group_log.close()
 
     async def expire(self) -> None:
-        """See `Coordinator`."""
+        """Remove what has expired."""
         await self._expiry.expire()
         await self.transactions.timeouts.abort_overdue()
         await self.transactions.timeouts.remove_expired()
 
     async def prepare_groups(self) -> None:
-        """See `Coordinator`."""
+        """Create what groups need before their first request."""
         await self.group_log.ensure()
 
     async def prepare_transactions(self) -> None:
-        """See `Coordinator`."""
+        """Create what transactions need before their first request."""
         await self.transaction_log.ensure()
 
     def partition_for_group(self, group_id: str) -> int:
-        """See `Coordinator`."""
+        """Return the partition of a group's state."""
         return self._hash(group_id) % self.group_log.partition_count
 
     def partition_for_transactional_id(self, transactional_id: str) -> int:
-        """See `Coordinator`."""
+        """Return the partition of a transactional id's state."""
         return self._hash(transactional_id) % self.transaction_log.partition_count
 
     def _has_offsets(self, group_id: str) -> bool:

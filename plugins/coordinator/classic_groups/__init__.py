@@ -1,5 +1,6 @@
 """Groups of the classic protocol.
 
-The state machine is `group` (what is known), `states` (what follows what), `rebalance`, `joining`, `syncing`,
-`leaving` and `sessions` (what happens); it knows no socket, no clock and no log. `service` drives it.
+The state machine is `group` and `member` (state), `states` (what may follow what), `joining`, `syncing`,
+`rebalance` and `sessions`; it knows no socket, no clock and no log. `live` is a group in the registry, which
+drives it; `changes` is its record; `manager` creates and restores groups.
 """

@@ -1,4 +1,4 @@
-"""A classic group: what is known of it, and what holds in every state. No socket, no clock, no log.
+"""State of a classic group, and what holds in each of its states. No socket, no clock, no log.
 
 What it does when it is asked is in `joining`, `syncing`, `leaving` and `sessions`; how a generation comes
 about is in `rebalance`. Times are milliseconds of one clock that never goes back, given by the caller.
@@ -29,8 +29,13 @@ from tidelog.plugins.coordinator.groups.replies import Durable
 
 @attrs.define
 class InitialDelay:
-    """The wait before a group's first generation: how long this stretch of it is, what may be added to it,
-    and whether somebody new came in this stretch."""
+    """The delay before a group's first generation (KIP-134).
+
+    Attributes:
+        stretch_ms: how long the present part of it is
+        remaining_ms: what may still be added
+        new_member_joined: whether a member joined in the present part
+    """
 
     stretch_ms: int
     remaining_ms: int
@@ -38,14 +43,14 @@ class InitialDelay:
 
 
 class ClassicGroup:
-    """One group.
+    """State of one group.
 
     Attributes:
         members: in the order in which they came
         static_members: member id by instance id
         pending: ids given to members that have yet to join with them, and until when they may
-        pending_sync: members of this generation that have yet to ask for their share
-        alarm_ms: nothing happens by itself before this time
+        pending_sync: members of this generation that have not sent SyncGroup yet
+        timer_ms: the earliest time at which a deadline may pass
     """
 
     def __init__(self, group_id: str, settings: GroupSettings) -> None:
@@ -63,27 +68,27 @@ class ClassicGroup:
         self.initial: InitialDelay | None = None
         self.join_deadline_ms: int | None = None
         self.sync_deadline_ms: int | None = None
-        self.alarm_ms: float = math.inf
+        self.timer_ms: float = math.inf
         self.awaiting_joins = 0
         self._supporters: Counter[str] = Counter()
 
     def become(self, state: GroupState) -> None:
-        """Change the state."""
+        """Change the state to one that may follow the present one."""
         if state not in FOLLOWING[self.state]:
             raise AssertionError(f"group {self.group_id!r} cannot go from {self.state} to {state}")
         self.state = state
 
-    def wake_by(self, at_ms: int) -> int:
+    def fire_by(self, at_ms: int) -> int:
         """Have the group's timer fire at that time at the latest; return the time."""
-        if at_ms < self.alarm_ms:
-            self.alarm_ms = at_ms
+        if at_ms < self.timer_ms:
+            self.timer_ms = at_ms
         return at_ms
 
-    def begin_session(self, member: Member, now_ms: int) -> None:
+    def extend_session(self, member: Member, now_ms: int) -> None:
         """Extend a member's session: it ends its session timeout after `now_ms`."""
         deadline_ms = member.deadline_ms = now_ms + member.session_timeout_ms
-        if deadline_ms < self.alarm_ms:
-            self.alarm_ms = deadline_ms
+        if deadline_ms < self.timer_ms:
+            self.timer_ms = deadline_ms
 
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int) -> None:
         """Extend a member's session.
@@ -97,7 +102,7 @@ class ClassicGroup:
         member = self.check_member(member_id, group_instance_id, generation)
         if state is GroupState.EMPTY:
             raise UnknownMemberId(f"group {self.group_id!r} has no members")
-        self.begin_session(member, now_ms)
+        self.extend_session(member, now_ms)
         if state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgress(f"group {self.group_id!r} begins another generation")
 
@@ -129,22 +134,22 @@ class ClassicGroup:
         return member
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member of this kind fits in: it shares a protocol with everybody who is there."""
+        """Return whether a member with these protocols may join: it shares one with all members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
-        everybody = len(self.members)
+        all_members = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self._supporters[name] == everybody for name in names
+            self._supporters[name] == all_members for name in names
         )
 
     def select_protocol(self) -> str:
-        """The protocol that most members vote for, out of those that all support; there is a member."""
+        """Return the protocol that most members prefer, out of those that all support; there is a member."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Take a member in; the first one says what type the group is of, and leads it."""
+        """Add a member; the first one sets the protocol type, and is the leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -168,7 +173,7 @@ class ClassicGroup:
             self.leader = leader
 
     def remove(self, member: Member) -> None:
-        """Let a member go; who waits for it is told UnknownMemberId."""
+        """Remove a member; its requests that wait are answered with UnknownMemberId."""
         gone = UnknownMemberId(f"member {member.member_id!r} is not part of group {self.group_id!r} any more")
         self.answer_join(member, gone)
         self.answer_sync(member, gone)
@@ -181,7 +186,7 @@ class ClassicGroup:
         self.pending_sync.discard(member.member_id)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member another id, and with it to another process."""
+        """Replace the member id of a static member, whose instance is another process now."""
         old_id = member.member_id
         del self.members[old_id]
         member.member_id = member_id
@@ -195,7 +200,7 @@ class ClassicGroup:
             self.pending_sync.add(member_id)
 
     def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
-        """A member knows other protocols now, or says other things about itself."""
+        """Replace the protocols of a member, and its metadata in them."""
         self._forget_protocols(member)
         member.protocols = protocols
         self._supporters.update(protocols.keys())
@@ -209,7 +214,7 @@ class ClassicGroup:
     def answer_join(
         self, member: Member, outcome: Joined | BrokerError, durable: Durable | None = None
     ) -> None:
-        """Answer a member that waits for the next generation; nothing if it does not."""
+        """Answer the JoinGroup request of a member, if one waits."""
         reply, member.awaiting_join = member.awaiting_join, None
         if reply is not None:
             self.awaiting_joins -= 1
@@ -218,7 +223,7 @@ class ClassicGroup:
     def answer_sync(
         self, member: Member, outcome: Synced | BrokerError, durable: Durable | None = None
     ) -> bool:
-        """Answer a member that waits for its share; whether it did."""
+        """Answer the SyncGroup request of a member, if one waits; return whether one did."""
         reply, member.awaiting_sync = member.awaiting_sync, None
         if reply is None:
             return False
@@ -226,17 +231,17 @@ class ClassicGroup:
         return True
 
     @property
-    def everybody_joined(self) -> bool:
-        """Whether the next generation need not wait for anybody."""
+    def all_joined(self) -> bool:
+        """Whether all members have joined, and none is expected."""
         return self.awaiting_joins == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to join again: what the most patient one says."""
+        """How long members may take to rejoin: the longest of their rebalance timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
-        """What a member is told of the current generation; the leader is told who is in it."""
+        """Return the answer to a member's JoinGroup; the one to the leader lists the members."""
         leads = member.member_id == self.leader
         return Joined(
             member.member_id,
@@ -249,22 +254,22 @@ class ClassicGroup:
         )
 
     def synced(self, member: Member) -> Synced:
-        """What a member is told of its share."""
+        """Return the answer to a member's SyncGroup."""
         return Synced(self.protocol_type, self.protocol_name, member.assignment)
 
     def member_list(self) -> list[JoinedMember]:
-        """The members, for their leader."""
+        """Return the members as the leader gets them."""
         return [
             JoinedMember(member.member_id, member.group_instance_id, self.metadata_of(member))
             for member in self.members.values()
         ]
 
     def metadata_of(self, member: Member) -> bytes:
-        """What a member says about itself in the group's protocol."""
+        """Return a member's metadata in the group's protocol, empty without one."""
         return member.protocols.get(self.protocol_name or "", b"")
 
     def deadlines(self) -> Iterable[int]:
-        """All times at which something is to happen by itself."""
+        """Return all times at which the timer has to fire."""
         for member in self.members.values():
             if member.deadline_ms is not None:
                 yield member.deadline_ms

@@ -1,6 +1,6 @@
 """JoinGroup in a classic group, as a table over its states.
 
-Source: seed 003, "Join Group Request"; KIP-345 (static members), KIP-394 (ids for new members), KIP-814.
+Source: KIP-345 (static members), KIP-394 (ids for new members), KIP-814.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange,
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    complete_if_everybody_joined,
+    complete_if_all_joined,
     complete_if_possible,
     prepare,
     prepare_or_complete,
@@ -34,11 +34,11 @@ from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""How long a new member may wait for its first generation. It sends no heartbeats, and a client that gave up
+"""How long a new member may wait for its first generation. It sends no heartbeats, and a client that gives up
 would otherwise leave a member behind at each attempt."""
 
 MAX_PENDING: Final = 100_000
-"""Ids that a group gives out without hearing from their members again."""
+"""How many member ids a group assigns whose members have not joined yet."""
 
 
 @attrs.frozen
@@ -51,15 +51,15 @@ class _Join:
 
 
 def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms: int) -> Write | None:
-    """Take a member in, or in again. `reply` is set when the generation begins, unless this raises.
+    """Add a member, or let one rejoin. `reply` is set when the generation begins, unless this raises.
 
     Raises:
         BrokerError: see `GroupService.join`.
     """
     if group.state is GroupState.DEAD:
         raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
-    if not _has_room(group, request.member_id):
-        _turn_away(group, request.member_id, now_ms)
+    if not _accepts(group, request.member_id):
+        _reject_member(group, request.member_id, now_ms)
     asked = _Join(group, request, reply, now_ms, by_name(request.protocols))
     if not group.supports(request.protocol_type, asked.protocols):
         raise InconsistentGroupProtocol(
@@ -74,8 +74,8 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms
     return _REJOIN[group.state](asked, member)
 
 
-def _has_room(group: ClassicGroup, member_id: str) -> bool:
-    """Whether the group may have this member: while members join only those count that have."""
+def _accepts(group: ClassicGroup, member_id: str) -> bool:
+    """Return whether the group may have this member; in a rebalance only members that joined count."""
     max_size = group.settings.max_size
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -84,12 +84,12 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
     return group.state is GroupState.EMPTY or member is not None or len(group.members) < max_size
 
 
-def _turn_away(group: ClassicGroup, member_id: str, now_ms: int) -> None:
+def _reject_member(group: ClassicGroup, member_id: str, now_ms: int) -> None:
     group.pending.pop(member_id, None)
     member = group.members.get(member_id)
     if member is not None:
         group.remove(member)
-        complete_if_everybody_joined(group, now_ms)
+        complete_if_all_joined(group, now_ms)
     raise GroupMaxSizeReached(f"group {group.group_id!r} may have {group.settings.max_size} members")
 
 
@@ -106,7 +106,7 @@ def _join_new(asked: _Join) -> Write | None:
         return _add(asked, member_id)
     if len(group.pending) >= MAX_PENDING:
         raise GroupMaxSizeReached(f"group {group.group_id!r} waits for {MAX_PENDING} new members already")
-    group.pending[member_id] = group.wake_by(asked.now_ms + request.session_timeout_ms)
+    group.pending[member_id] = group.fire_by(asked.now_ms + request.session_timeout_ms)
     raise MemberIdRequired(member_id)
 
 
@@ -121,7 +121,7 @@ def _add(asked: _Join, member_id: str) -> Write | None:
         request.rebalance_timeout_ms,
         asked.protocols,
         is_new=True,
-        deadline_ms=group.wake_by(asked.now_ms + NEW_MEMBER_TIMEOUT_MS),
+        deadline_ms=group.fire_by(asked.now_ms + NEW_MEMBER_TIMEOUT_MS),
         awaiting_join=asked.reply,
     )
     if group.initial is not None:
@@ -132,7 +132,7 @@ def _add(asked: _Join, member_id: str) -> Write | None:
 
 
 def _update(asked: _Join, member: Member) -> None:
-    """A member joins again; a request of its that waits already has lost its connection."""
+    """Update a member that rejoins; a request of its that still waits has lost its connection."""
     group, request = asked.group, asked.request
     group.answer_join(member, RebalanceInProgress(f"member {member.member_id!r} joins once more"))
     group.set_protocols(member, asked.protocols)
@@ -148,7 +148,7 @@ def _rejoin(asked: _Join, member: Member) -> Write | None:
 
 
 def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
-    """A member that says nothing new has missed the last answer: it gets it again."""
+    """Repeat the last answer to a member whose protocols are the same: it has missed it."""
     if list(member.protocols.items()) != list(asked.protocols.items()):
         return _rejoin(asked, member)
     asked.reply.set(asked.group.joined(member))
@@ -156,18 +156,18 @@ def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
 
 
 def _rejoin_stable(asked: _Join, member: Member) -> Write | None:
-    """A leader joins when what it assigns has changed, though it itself has not."""
+    """Let a leader begin a rebalance with the same protocols: what it assigns has changed."""
     if member.member_id == asked.group.leader:
         return _rejoin(asked, member)
     return _rejoin_if_changed(asked, member)
 
 
-def _not_there(asked: _Join, member: Member) -> Write | None:
+def _refuse_rejoin(asked: _Join, member: Member) -> Write | None:
     raise UnknownMemberId(f"group {asked.group.group_id!r} has no members")
 
 
 _REJOIN: Final[Mapping[GroupState, Callable[[_Join, Member], Write | None]]] = {
-    GroupState.EMPTY: _not_there,
+    GroupState.EMPTY: _refuse_rejoin,
     GroupState.PREPARING_REBALANCE: _rejoin,
     GroupState.COMPLETING_REBALANCE: _rejoin_if_changed,
     GroupState.STABLE: _rejoin_stable,
@@ -175,10 +175,10 @@ _REJOIN: Final[Mapping[GroupState, Callable[[_Join, Member], Write | None]]] = {
 
 
 def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
-    """A static member came back as another process: the old one is fenced, its place is kept.
+    """Replace a static member whose instance is another process now; the old one is fenced.
 
-    Only a generation that has its assignment can go on with it; one whose assignment is being made does not
-    know the new id.
+    Only a generation that has its assignment continues: the leader of one that has none yet does not know
+    the new member id.
     """
     group = asked.group
     before = attrs.evolve(member, awaiting_join=None, awaiting_sync=None)
@@ -187,7 +187,7 @@ def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
     group.answer_join(member, fenced)
     group.answer_sync(member, fenced)
     group.rename(member, member_id)
-    group.begin_session(member, asked.now_ms)
+    group.extend_session(member, asked.now_ms)
     _update(asked, member)
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         return _keep_generation(asked, member, before, leader_before)
@@ -200,7 +200,7 @@ def _keep_generation(asked: _Join, member: Member, before: Member, leader_before
     group = asked.group
 
     def written(durable: Durable | None) -> None:
-        group.answer_join(member, _told(asked, member, leader_before), durable)
+        group.answer_join(member, _rejoined(asked, member, leader_before), durable)
 
     def failed(error: BrokerError) -> None:
         group.answer_join(member, error)
@@ -208,14 +208,17 @@ def _keep_generation(asked: _Join, member: Member, before: Member, leader_before
         group.set_protocols(member, before.protocols)
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
-        group.begin_session(member, asked.now_ms)
+        group.extend_session(member, asked.now_ms)
 
     return Write(GenerationChange.of(group), written, failed)
 
 
-def _told(asked: _Join, member: Member, leader_before: str) -> Joined:
-    """An old client that learned that it leads would assign, and its assignment would go nowhere: it is told
-    its old id as the leader's."""
+def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
+    """Return the answer to a static member that rejoined a stable group.
+
+    A client without KIP-814 that learns that it is the leader sends an assignment, which is not used: it gets
+    its old member id as the leader's.
+    """
     group = asked.group
     if asked.request.knows_skip_assignment:
         return group.joined(member, skip_assignment=member.member_id == group.leader)

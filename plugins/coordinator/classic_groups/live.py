@@ -40,10 +40,10 @@ from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.joining import join
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.sessions import (
-    begin_sessions,
+    end_group,
+    handle_deadlines,
     leave,
-    retire,
-    time_passed,
+    start_sessions,
 )
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
@@ -132,11 +132,11 @@ class LiveClassicGroup:
     def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None) -> None:
         """Extend a member's session."""
         group = self.group
-        alarm_ms = group.alarm_ms
+        timer_ms = group.timer_ms
         try:
             group.heartbeat(member_id, generation, group_instance_id, self._now_ms())
         finally:
-            if group.alarm_ms < alarm_ms:
+            if group.timer_ms < timer_ms:
                 self._update_timer()
 
     async def leave(self, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
@@ -186,9 +186,9 @@ class LiveClassicGroup:
         member = group.check_member(commit.member_id, commit.group_instance_id, commit.generation)
         if group.state is GroupState.COMPLETING_REBALANCE and not commit.is_transactional:
             raise RebalanceInProgress(f"group {group.group_id!r} is beginning a generation")
-        alarm_ms = group.alarm_ms
-        group.begin_session(member, self._now_ms())
-        if group.alarm_ms < alarm_ms:
+        timer_ms = group.timer_ms
+        group.extend_session(member, self._now_ms())
+        if group.timer_ms < timer_ms:
             self._update_timer()
 
     def check_fetch(self, fetch: OffsetFetch) -> None:
@@ -242,12 +242,12 @@ class LiveClassicGroup:
         A group that is in the log stays even without members and offsets, until it expires: only then is
         its tombstone written.
         """
-        self._carry_out(begin_sessions(self.group, self._now_ms(), rebalance=rebalance))
+        self._carry_out(start_sessions(self.group, self._now_ms(), rebalance=rebalance))
         self._schedule()
 
     def close(self, reason: BrokerError) -> None:
         """Cancel the timer, and answer every request that waits with `reason`."""
-        retire(self.group, reason)
+        end_group(self.group, reason)
         self._context.deadlines.cancel(self._timer_key)
 
     def _carry_out(self, write: Write | None) -> Durable | None:
@@ -271,7 +271,7 @@ class LiveClassicGroup:
         """Schedule the timer; remove a group that never had a generation and now has nothing at all."""
         self._schedule()
         if (
-            self.group.alarm_ms == math.inf
+            self.group.timer_ms == math.inf
             and not self.group.generation
             and self.is_idle()
             and not self._context.has_offsets(self.group_id)
@@ -279,9 +279,9 @@ class LiveClassicGroup:
             self._context.registry.remove(self, UnknownMemberId(f"there is no group {self.group_id!r}"))
 
     def _schedule(self) -> None:
-        alarm_ms = self.group.alarm_ms
-        if alarm_ms != math.inf:
-            self._context.deadlines.schedule_by(self._timer_key, int(alarm_ms), self._fire)
+        timer_ms = self.group.timer_ms
+        if timer_ms != math.inf:
+            self._context.deadlines.schedule_by(self._timer_key, int(timer_ms), self._fire)
 
     @property
     def _timer_key(self) -> tuple[str, str]:
@@ -298,7 +298,7 @@ class LiveClassicGroup:
             # No heartbeat can be received yet, and nothing be written.
             context.deadlines.schedule(self._timer_key, self._now_ms() + LOADING_RETRY_MS, self._fire)
             return
-        self._carry_out(time_passed(self.group, self._now_ms()))
+        self._carry_out(handle_deadlines(self.group, self._now_ms()))
         self._update_timer()
 
     def _subscribed_topics(self) -> frozenset[str] | None:

@@ -1,4 +1,4 @@
-"""Classic groups come into being: for a member that joins, for offsets without members, out of the log."""
+"""Creation of classic groups: for a member that joins, for offsets without members, from the log."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ NO_ASSIGNMENT = b""
 
 @attrs.define(eq=False)
 class Member:
-    """Who it is, what it knows, what it was given, and what it waits for.
+    """A member: its identity, protocols, assignment, and the requests of it that wait.
 
     `protocols` maps a protocol's name to the member's metadata in it, in the member's order of preference.
     `deadline_ms` is when its session ends, None while it cannot. A member is new until its first generation
-    begins: it may not have been told its id yet and cannot send heartbeats.
+    begins: it may not know its id yet and cannot send heartbeats.
     """
 
     member_id: str
@@ -36,20 +36,20 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place over a restart."""
+        """Whether it has an instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best; it supports one of them."""
+        """Return the candidate that it prefers; it supports one of them."""
         return next(name for name in self.protocols if name in candidates)
 
-    def outlives_its_session(self) -> bool:
-        """Whether it is excused from heartbeats: it waits for the group, as one that the group knows."""
+    def is_excused(self) -> bool:
+        """Return whether it need not send heartbeats: it is not new, and a request of it waits."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
 
 def by_name(protocols: Sequence[GroupProtocol]) -> dict[str, bytes]:
-    """Metadata by protocol, in order of preference; of a name that comes twice the first counts."""
+    """Return metadata by protocol, in order of preference; of duplicate names the first counts."""
     found: dict[str, bytes] = {}
     for protocol in protocols:
         found.setdefault(protocol.name, protocol.metadata)

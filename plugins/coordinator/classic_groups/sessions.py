@@ -1,4 +1,4 @@
-"""How members of a classic group go: by LeaveGroup, or because a deadline passes without them.
+"""Members of a classic group leave: by LeaveGroup, or because a deadline passes.
 
 Source: KIP-345 (leaving in batches, and by instance id).
 """
@@ -14,7 +14,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    complete_if_everybody_joined,
+    complete_if_all_joined,
     complete_if_possible,
     join_deadline_passed,
     prepare,
@@ -26,7 +26,7 @@ from tidelog.plugins.coordinator.classic_groups.states import GroupState
 def leave(
     group: ClassicGroup, leaving: Sequence[LeavingMember], now_ms: int
 ) -> tuple[list[LeaveOutcome], Write | None]:
-    """Let members go, with one rebalance for all of them.
+    """Remove members, with one rebalance for all of them.
 
     Raises:
         CoordinatorNotAvailable: the group is gone.
@@ -37,7 +37,7 @@ def leave(
     outcomes = [_leave_one(group, member) for member in leaving]
     if len(group.members) < members:
         return outcomes, prepare_or_complete(group, now_ms)
-    # Who had not joined yet may still have been waited for.
+    # A member that had not joined yet may have been the only one that was waited for.
     return outcomes, complete_if_possible(group, now_ms)
 
 
@@ -46,7 +46,7 @@ def _leave_one(group: ClassicGroup, leaving: LeavingMember) -> LeaveOutcome:
     if group.pending.pop(member_id, None) is not None:
         return LeaveOutcome(leaving)
     if member_id == NO_MEMBER_ID and leaving.group_instance_id is not None:
-        # An operator names the instance alone and means whoever has its place.
+        # A tool names the instance alone, and means its present member.
         member_id = group.static_members.get(leaving.group_instance_id, NO_MEMBER_ID)
     try:
         group.remove(group.check_member(member_id, leaving.group_instance_id))
@@ -55,22 +55,22 @@ def _leave_one(group: ClassicGroup, leaving: LeavingMember) -> LeaveOutcome:
     return LeaveOutcome(leaving)
 
 
-def time_passed(group: ClassicGroup, now_ms: int) -> Write | None:
-    """Do what is due, and set the next alarm.
+def handle_deadlines(group: ClassicGroup, now_ms: int) -> Write | None:
+    """Handle all deadlines that have passed, and compute the next one.
 
-    There is never more than one thing to write: that the last member has gone.
+    There is never more than one change to write: the last member was removed.
     """
     write: Write | None = None
     for member_id in [member_id for member_id, until in group.pending.items() if until <= now_ms]:
         del group.pending[member_id]
-        write = complete_if_everybody_joined(group, now_ms) or write
+        write = complete_if_all_joined(group, now_ms) or write
     for member in [member for member in group.members.values() if _is_over(member, now_ms)]:
         write = _session_over(group, member, now_ms) or write
     if group.join_deadline_ms is not None and group.join_deadline_ms <= now_ms:
         write = join_deadline_passed(group, now_ms) or write
     if group.sync_deadline_ms is not None and group.sync_deadline_ms <= now_ms:
         write = _sync_deadline_passed(group, now_ms) or write
-    group.alarm_ms = min(group.deadlines(), default=math.inf)
+    group.timer_ms = min(group.deadlines(), default=math.inf)
     return write
 
 
@@ -80,19 +80,19 @@ def _is_over(member: Member, now_ms: int) -> bool:
 
 def _session_over(group: ClassicGroup, member: Member, now_ms: int) -> Write | None:
     if group.members.get(member.member_id) is not member or not _is_over(member, now_ms):
-        # The end of another member's session has changed this one's.
+        # Handling another member's deadline has changed this one's.
         return None
-    if member.outlives_its_session():
+    if member.is_excused():
         member.deadline_ms = None
         return None
     group.remove(member)
     if group.state is GroupState.PREPARING_REBALANCE:
-        return complete_if_everybody_joined(group, now_ms)
+        return complete_if_all_joined(group, now_ms)
     return prepare_or_complete(group, now_ms)
 
 
 def _sync_deadline_passed(group: ClassicGroup, now_ms: int) -> Write | None:
-    """Members that heard of the generation and never asked for their share are taken for gone."""
+    """Remove the members that joined the generation and sent no SyncGroup."""
     group.sync_deadline_ms = None
     missing = [group.members[member_id] for member_id in group.pending_sync if member_id in group.members]
     for member in missing:
@@ -100,20 +100,20 @@ def _sync_deadline_passed(group: ClassicGroup, now_ms: int) -> Write | None:
     return prepare(group, now_ms) if missing else None
 
 
-def begin_sessions(group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Write | None:
-    """A group was taken over with its members: each has a session to show that it is alive.
+def start_sessions(group: ClassicGroup, now_ms: int, *, rebalance: bool) -> Write | None:
+    """Start the sessions of all members of a group that was loaded or changed its protocol.
 
-    One that is too large rebalances in any case: its members can commit before some are turned away.
+    One that is too large rebalances in any case: its members can commit before some are rejected.
     """
     for member in group.members.values():
-        group.begin_session(member, now_ms)
+        group.extend_session(member, now_ms)
     if group.members and (rebalance or len(group.members) > group.settings.max_size):
         return prepare(group, now_ms)
     return None
 
 
-def retire(group: ClassicGroup, reason: BrokerError) -> None:
-    """The group is not looked after any more: whoever waits is told why. It stays dead."""
+def end_group(group: ClassicGroup, reason: BrokerError) -> None:
+    """End a group: every request that waits is answered with `reason`."""
     if group.state is GroupState.DEAD:
         return
     group.become(GroupState.DEAD)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class GroupSettings:
-    """What the configuration says about classic groups; times in milliseconds.
+    """Configuration of classic groups; times in milliseconds.
 
-    `new_member_id` makes a unique id that begins with what it is given.
+    `new_member_id` returns a unique id with the given prefix.
     """
 
     new_member_id: Callable[[str], str]
@@ -41,7 +41,7 @@ def group_settings(config: Config) -> GroupSettings:
 
 
 def new_member_id(prefix: str) -> str:
-    """Return a unique id that begins with a client's or an instance's, cut to what a string may be long."""
+    """Return a unique id that begins with a client id or an instance id, cut to the bound of a string."""
     suffix = f"-{uuid.uuid4()}"
     encoded = prefix.encode()
     if len(encoded) + len(suffix) > MAX_STRING_BYTES:

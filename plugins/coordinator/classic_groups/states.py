@@ -1,12 +1,12 @@
-"""The states of a classic group, and which follows which.
+"""The states of a classic group, and which may follow which.
 
     Empty                no members; only offsets, or nothing yet
     PreparingRebalance   members are being collected for the next generation
-    CompletingRebalance  the generation has begun, the leader is to tell its assignment
-    Stable               everybody knows its share
-    Dead                 gone: deleted, or the broker stops
+    CompletingRebalance  the generation has begun, the leader has not sent the assignment
+    Stable               all members can get their assignments
+    Dead                 removed, or the broker stops
 
-Source: seed 003, "Group Membership API"; Kafka's client-side assignment proposal.
+Source: Kafka's proposal of client-side assignment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """A state, by the name that tools show."""
+    """A state; the value is the name that tools show."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -37,4 +37,4 @@ FOLLOWING: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
-"""What a state may turn into; anything else is a mistake in this package."""
+"""The states that may follow a state; any other change is a bug of this package."""

@@ -1,4 +1,4 @@
-"""SyncGroup in a classic group. Source: seed 003, "SyncGroup Request"; KIP-559 (protocol type and name)."""
+"""SyncGroup in a classic group. Source: KIP-559 (protocol type and name)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange,
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.rebalance import (
+    clear_assignments,
     prepare_or_complete,
     stabilize,
-    take_assignments_back,
 )
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
 
 def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms: int) -> Write | None:
-    """Tell a member its share when it is known; take the assignment from the leader.
+    """Answer a member with its assignment once it is known; the leader's request brings it.
 
     Raises:
         BrokerError: see `GroupService.sync`.
@@ -58,8 +58,8 @@ def _check(group: ClassicGroup, request: SyncRequest) -> Member:
     return member
 
 
-def _differs(told: str | None, known: str | None) -> bool:
-    return told is not None and known is not None and told != known
+def _differs(sent: str | None, known: str | None) -> bool:
+    return sent is not None and known is not None and sent != known
 
 
 def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
@@ -69,7 +69,7 @@ def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
         stabilize(group, assignments, durable, now_ms)
 
     def failed(error: BrokerError) -> None:
-        take_assignments_back(group, error, now_ms)
+        clear_assignments(group, error, now_ms)
         prepare_or_complete(group, now_ms)
 
     return Write(GenerationChange.of(group, assignments), written, failed)

@@ -1,4 +1,4 @@
-"""Computing the target assignment of a group."""
+"""Computation of the target assignment of a consumer group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def may_assign(group: ConsumerGroup, context: Context) -> bool:
-    """Whether the epoch asks for a target assignment and the last one is long enough ago (KIP-1263)."""
+    """Return whether a target assignment is due, and the last one was long enough ago (KIP-1263)."""
     if group.assignment_epoch >= group.epoch:
         return False
     computed, interval = group.assignment_timestamp_ms, context.settings.assignment_interval_ms
@@ -66,7 +66,7 @@ def _spec(group: ConsumerGroup, context: Context) -> GroupSpec:
 
 
 def _check(assignor: str, spec: GroupSpec, assigned: Mapping[str, PartitionsByTopic]) -> None:
-    """An assignor may come from anywhere; what it says decides who reads what."""
+    """Validate what an assignor returned: any plugin may offer one."""
     taken: set[tuple[bytes, int]] = set()
     for member_id, topics in assigned.items():
         member = spec.members.get(member_id)

@@ -38,7 +38,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 
 def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -> None:
-    """What can be said of a request without looking at its group.
+    """Check a request without its group.
 
     Raises:
         InvalidRequest: it lacks something, or contradicts itself.
@@ -57,7 +57,7 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
     if epoch == JOIN_EPOCH:
         _check_join(request)
     elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        raise InvalidRequest("only a member with an instance id can leave for a while (epoch -2)")
+        raise InvalidRequest("only a member with an instance id can leave temporarily (epoch -2)")
     elif epoch < LEAVE_STATIC_EPOCH:
         raise InvalidRequest(f"{epoch} is no member epoch")
     if request.server_assignor is not None and request.server_assignor not in assignors:
@@ -68,15 +68,15 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
 
 def _check_join(request: ConsumerGroupHeartbeat) -> None:
     if request.rebalance_timeout_ms is None:
-        raise InvalidRequest("who joins has to say its rebalance timeout")
+        raise InvalidRequest("a member that joins has to send its rebalance timeout")
     if request.owned is None or request.owned:
-        raise InvalidRequest("who joins owns no partitions, and has to say so")
+        raise InvalidRequest("a member that joins owns no partitions, and has to say so")
     if request.topic_names is None and request.topic_regex is None:
-        raise InvalidRequest("who joins has to say what it subscribes to")
+        raise InvalidRequest("a member that joins has to send its subscription")
 
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
-    """Room for one more, unless the member is there already or takes the place of a static one.
+    """Check that the group has less than its maximum of members, unless this is one or replaces a static one.
 
     Raises:
         GroupMaxSizeReached
@@ -87,7 +87,7 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
 
 
 def check_epoch(member: Member, epoch: int, reported: PartitionsByTopic | None) -> None:
-    """An epoch is the member's, or the one before if it missed an answer and has nothing that it should not.
+    """Check the epoch of a heartbeat: the member's, or the one before if it owns nothing but its assignment.
 
     Raises:
         FencedMemberEpoch
@@ -110,7 +110,7 @@ def _is_part_of(reported: PartitionsByTopic | None, assigned: OwnedPartitions) -
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> Member:
-    """The member of that id.
+    """Return the member of that id.
 
     Raises:
         UnknownMemberId
@@ -122,22 +122,22 @@ def known_member(group: ConsumerGroup, member_id: str) -> Member:
 
 
 def known_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Member:
-    """The member that holds an instance id, and its id is the one given.
+    """Return the member that holds an instance id, whose member id has to be the given one.
 
     Raises:
-        UnknownMemberId: nobody holds it.
+        UnknownMemberId: no member holds it.
         FencedInstanceId: another member does.
     """
     member = group.static_member(instance_id)
     if member is None:
-        raise UnknownMemberId(f"nobody in group {group.group_id} has the instance id {instance_id!r}")
+        raise UnknownMemberId(f"no member of group {group.group_id} has the instance id {instance_id!r}")
     if member.member_id != member_id:
         raise FencedInstanceId(f"the instance id {instance_id!r} belongs to member {member.member_id}")
     return member
 
 
 def check_released(member: Member, instance_id: str) -> None:
-    """An instance id is free once its member left for a while.
+    """Check that an instance id is free: its member has left temporarily.
 
     Raises:
         UnreleasedInstanceId
@@ -160,7 +160,7 @@ def leaving_member(group: ConsumerGroup, identity: LeavingMember) -> Member:
 
 
 def check_commit(group: ConsumerGroup, commit: OffsetCommit, topics: TopicCatalogue) -> None:
-    """Anybody may while the group is empty; else its members may, for what is theirs.
+    """Check a commit: any client may while the group is empty, else its members, for their partitions.
 
     Raises:
         UnknownMemberId: it is no member.
@@ -170,7 +170,7 @@ def check_commit(group: ConsumerGroup, commit: OffsetCommit, topics: TopicCatalo
     if commit.generation < 0 and not group.members:
         return
     if commit.is_transactional and commit.generation < 0 and not commit.member_id:
-        # Old clients do not tell who they are when they commit in a transaction.
+        # Clients older than KIP-447 do not send their member id when they commit in a transaction.
         return
     member = known_member(group, commit.member_id)
     if not member.is_classic and not commit.knows_epochs:
@@ -190,7 +190,7 @@ def check_commit(group: ConsumerGroup, commit: OffsetCommit, topics: TopicCatalo
 
 
 def check_fetch(group: ConsumerGroup, fetch: OffsetFetch) -> None:
-    """Anybody may who does not say that it is a member.
+    """Check a fetch: any client may that does not claim to be a member.
 
     Raises:
         UnknownMemberId, StaleMemberEpoch, IllegalGeneration

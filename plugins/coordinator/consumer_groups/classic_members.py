@@ -1,7 +1,7 @@
-"""Members that speak the classic protocol inside a consumer group: they join, sync, send heartbeats as ever.
+"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat.
 
-The group's epoch is their generation, nobody leads, and each is told to rejoin only when something changes
-for itself. Source: KIP-848, "Migration path".
+The group's epoch is their generation, there is no leader, and a member has to rejoin only when its own
+assignment changes. Source: KIP-848, "Migration path".
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
     MemberMetadata,
     MemberState,
 )
-from tidelog.plugins.coordinator.consumer_groups.membership import reconcile, take_place, update_member
+from tidelog.plugins.coordinator.consumer_groups.membership import (
+    reconcile,
+    replace_static_member,
+    update_member,
+)
 from tidelog.plugins.coordinator.consumer_groups.migration import encoded_assignment
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
@@ -42,14 +46,14 @@ from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
 
 class JoinDecision(NamedTuple):
-    """The answer, once what the draft changed is in the log."""
+    """A draft, and the answer for when its changes are in the log."""
 
     answer: Joined
     draft: Draft
 
 
 def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> JoinDecision:
-    """Join, or join again.
+    """Decide about a JoinGroup request.
 
     Raises:
         InconsistentGroupProtocol, GroupMaxSizeReached, MemberIdRequired, UnknownMemberId, FencedInstanceId
@@ -74,7 +78,7 @@ def join(group: ConsumerGroup, request: JoinRequest, context: Context) -> JoinDe
 
 
 def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> Synced:
-    """The member's partitions, as its assignor would have told them.
+    """Return the member's partitions, encoded as an assignment of its assignor.
 
     Raises:
         UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol, RebalanceInProgress
@@ -93,7 +97,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: TopicCatalogue) -> 
 
 
 def check_settled(group: ConsumerGroup, member: Member) -> None:
-    """A member that is alive is told to rejoin if there is something to give up or to get.
+    """Check that a member need not rejoin, to revoke partitions or to get some.
 
     Raises:
         RebalanceInProgress
@@ -108,7 +112,7 @@ def check_settled(group: ConsumerGroup, member: Member) -> None:
 
 
 def check_generation(member: Member, generation: int) -> None:
-    """A member's generation is its epoch.
+    """Check that a generation is the member's epoch.
 
     Raises:
         IllegalGeneration
@@ -120,7 +124,7 @@ def check_generation(member: Member, generation: int) -> None:
 def classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[Member, ClassicProtocol]:
-    """A member that speaks the classic protocol.
+    """Return a member that speaks the classic protocol, and what it sent when it joined.
 
     Raises:
         UnknownMemberId: there is none of that id, or it speaks the consumer protocol.
@@ -144,7 +148,7 @@ def _check_migration(group: ConsumerGroup, context: Context) -> None:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
-    """A protocol that all classic members of the group know."""
+    """Check that there is a protocol that all classic members of the group support."""
     common = {protocol.name for protocol in request.protocols}
     for member in group.members.values():
         if member.metadata.classic is not None and member.member_id != request.member_id:
@@ -167,7 +171,7 @@ def _member(draft: Draft, request: JoinRequest) -> Member:
         return checks.known_static_member(group, instance_id, request.member_id)
     member_id = request.member_id or str(uuid4())
     if instance_id is not None and (holder := group.static_member(instance_id)):
-        return take_place(draft, holder, member_id)
+        return replace_static_member(draft, holder, member_id)
     return group.members.get(member_id) or Member(member_id)
 
 
@@ -197,7 +201,7 @@ def _is_revoking(member: Member) -> bool:
 
 
 def _waits_for_others(group: ConsumerGroup, member: Member) -> bool:
-    """Whether somebody else still holds a partition that the member shall have."""
+    """Return whether another member still owns a partition of this one's target assignment."""
     return any(
         group.owners.get((topic_id, partition), member.member_id) != member.member_id
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()

@@ -1,4 +1,4 @@
-"""A group of the consumer protocol: what its records tell."""
+"""State of a consumer group, as its records describe it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ResolvedRegex:
 
 
 class ConsumerGroupState(StrEnum):
-    """The state that clients are told."""
+    """A state of a group; the value is the name that clients get."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -46,9 +46,9 @@ class ConsumerGroup:
     Attributes:
         epoch: raised whenever what there is to assign changes
         assignment_epoch: the epoch that the target assignment was computed for
-        targets: what each member shall have in the end
-        owners: who has a partition now, including one who still has to give it up
-        topics_version: the version of the topic catalogue that was looked at last; not in any record
+        targets: the target assignment of each member
+        owners: the member that owns a partition, including one that still has to revoke it
+        topics_version: the version of the topic catalogue at the last check; not in any record
     """
 
     group_id: str
@@ -66,7 +66,7 @@ class ConsumerGroup:
     topics_version: int | None = None
 
     def copy(self) -> ConsumerGroup:
-        """A group that can be changed without this one noticing."""
+        """Return a copy that can be changed independently."""
         return attrs.evolve(
             self,
             members=dict(self.members),
@@ -78,7 +78,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group is from owning what was assigned last."""
+        """The state of the group."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -88,24 +88,24 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def static_member(self, instance_id: str) -> Member | None:
-        """The member that holds an instance id."""
+        """Return the member that holds an instance id, None without one."""
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def regex_subscribers(self) -> Counter[str]:
-        """How many members subscribe to each regular expression."""
+        """Return how many members subscribe to each regular expression."""
         return Counter(
             member.metadata.topic_regex for member in self.members.values() if member.metadata.topic_regex
         )
 
     def subscribed_names(self, member: Member) -> frozenset[str]:
-        """The topics that a member wants, by name and by what its regular expression means so far."""
+        """Return the names that a member subscribes to, also by its regular expression as last resolved."""
         names, regex = member.metadata.topic_names, member.metadata.topic_regex
         resolved = self.regexes.get(regex) if regex else None
         return names | resolved.topics if resolved else names
 
     def preferred_assignor(self, default: str, offered: Container[str]) -> str:
-        """The assignor that most members ask for, `default` without any; ties go to the first by name."""
+        """Return the assignor that most members ask for, the first by name of several; `default` for none."""
         asked = Counter(
             name
             for member in self.members.values()
@@ -160,7 +160,7 @@ class ConsumerGroup:
                         del self.owners[topic_id, partition]
 
     def only_classic_members(self, without: Iterable[str] = ()) -> bool:
-        """Whether all members but those `without` speak the classic protocol."""
+        """Return whether all members but those `without` speak the classic protocol."""
         left_out = frozenset(without)
         return all(
             member.is_classic for member_id, member in self.members.items() if member_id not in left_out

@@ -1,4 +1,4 @@
-"""Deciding about a heartbeat: what the member is told, and what that changes about its group."""
+"""Decisions about ConsumerGroupHeartbeat: the answer, and the changes of the group."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tidelog.plugins.coordinator.consumer_groups.member import (
 )
 from tidelog.plugins.coordinator.consumer_groups.membership import (
     depart,
-    leave_for_a_while,
+    leave_temporarily,
     reconcile,
-    take_place,
+    replace_static_member,
     update_member,
 )
 from tidelog.plugins.coordinator.consumer_groups.settings import Context
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """The answer, once what the draft changed is in the log; without a draft nothing changes."""
+    """The answer, for when the changes of the draft are in the log; without a draft nothing changes."""
 
     answer: HeartbeatAnswer
     draft: Draft | None = None
 
 
 def heartbeat(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Context) -> Decision:
-    """Join a group, or stay in it.
+    """Decide about the heartbeat of a member that joins or stays.
 
     Raises:
         GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch, FencedInstanceId, UnreleasedInstanceId,
@@ -77,7 +77,7 @@ def leave(group: ConsumerGroup, request: ConsumerGroupHeartbeat, context: Contex
     if request.member_epoch != LEAVE_STATIC_EPOCH:
         return Decision(answer, depart(group, [member.member_id], context))
     draft = Draft(group)
-    leave_for_a_while(draft, member)
+    leave_temporarily(draft, member)
     return Decision(answer, draft)
 
 
@@ -98,14 +98,14 @@ def _member(draft: Draft, request: ConsumerGroupHeartbeat) -> Member:
     if request.instance_id is not None and (holder := group.static_member(request.instance_id)):
         if not holder.is_classic:
             checks.check_released(holder, request.instance_id)
-        return take_place(draft, holder, member_id)
+        return replace_static_member(draft, holder, member_id)
     return group.members.get(member_id) or Member(member_id)
 
 
 def _has_work(
     group: ConsumerGroup, member: Member, request: ConsumerGroupHeartbeat, context: Context
 ) -> bool:
-    """Whether a heartbeat can change anything; nearly all of them cannot."""
+    """Return whether a heartbeat can change anything; nearly all of them cannot."""
     return (
         not member.current.is_reconciled_to(group.assignment_epoch)
         or group.topics_version != context.topics.version
@@ -116,7 +116,7 @@ def _has_work(
 
 
 def _metadata(before: MemberMetadata, request: ConsumerGroupHeartbeat) -> MemberMetadata:
-    """What the member wants now: what the request leaves out stays, and it speaks the consumer protocol."""
+    """Return the member's subscription; fields that the request leaves out stay as they are."""
     return attrs.evolve(
         before,
         client_id=request.client_id,

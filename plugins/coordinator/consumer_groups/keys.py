@@ -101,7 +101,7 @@ REGEX_REFRESH_INTERVAL_MS = ConfigKey(
 
 
 def check(config: Config, offered: Mapping[str, PartitionAssignor]) -> None:
-    """Refuse what contradicts itself, on a broker whose plugins offer these assignors.
+    """Check the keys against each other, on a broker whose plugins offer these assignors.
 
     Raises:
         ConfigError: keys contradict each other, or name an assignor that no plugin offers.

@@ -1,4 +1,4 @@
-"""A member of a group of the consumer protocol: what it asked for, and how far it has come."""
+"""A member of a consumer group: its subscription and its current assignment."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
 OwnedPartitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
-"""Topic id → partition → the epoch in which the member was given it; no topic without a partition."""
+"""Topic id → partition → the epoch in which it was assigned to the member; no topic without a partition."""
 
 
 class MemberState(IntEnum):
-    """How far a member has come towards its target; the numbers are those of Kafka's records."""
+    """How far a member has reconciled its target assignment; the numbers are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -27,7 +27,7 @@ class MemberState(IntEnum):
 
 @attrs.frozen
 class ClassicProtocol:
-    """What a member that speaks the classic protocol said when it joined; protocols in its order."""
+    """What a member of the classic protocol sent when it joined; protocols in its order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -35,7 +35,7 @@ class ClassicProtocol:
 
 @attrs.frozen
 class MemberMetadata:
-    """What a member wants. `rebalance_timeout_ms` is the time it has to give partitions up.
+    """A member's subscription and identity; it has `rebalance_timeout_ms` to revoke partitions.
 
     `classic` is there for a member that speaks the classic protocol.
     """
@@ -53,7 +53,7 @@ class MemberMetadata:
 
 @attrs.frozen
 class CurrentAssignment:
-    """What a member owns, and what of it it still has to give up.
+    """The partitions that a member owns, and those that it still has to revoke.
 
     `previous_epoch` is accepted once more from a member that missed the answer with its new one.
     """
@@ -65,13 +65,13 @@ class CurrentAssignment:
     revoking: OwnedPartitions = attrs.field(factory=dict[bytes, dict[int, int]])
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether the member has everything that the assignment of that epoch gives it, and nothing else."""
+        """Return whether the member owns exactly its target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 @attrs.frozen
 class Member:
-    """A member by its id."""
+    """A member."""
 
     member_id: str
     metadata: MemberMetadata = MemberMetadata()
@@ -84,5 +84,5 @@ class Member:
 
 
 def partition_epoch(owned: OwnedPartitions, topic_id: bytes, partition: int) -> int | None:
-    """The epoch in which a partition was given to its owner, None if it is not among `owned`."""
+    """Return the epoch in which a partition was assigned to its owner, None if it is not in `owned`."""
     return owned.get(topic_id, {}).get(partition)

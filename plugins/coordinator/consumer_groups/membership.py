@@ -1,4 +1,4 @@
-"""Members come, change what they want, take the place of another, and go."""
+"""Changes of membership in a draft: members join, change their subscriptions, are replaced, leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tidelog.plugins.coordinator.consumer_groups.topics import (
 
 
 def update_member(draft: Draft, context: Context, member: Member, metadata: MemberMetadata) -> bool:
-    """Take over what a member wants now, and raise the group's epoch if that asks for a new assignment.
+    """Add or update a member, and raise the group's epoch if another assignment is needed for that.
 
     Returns:
         Whether the member subscribes to something else than before.
@@ -62,7 +62,7 @@ def update_member(draft: Draft, context: Context, member: Member, metadata: Memb
 
 
 def update_regexes(draft: Draft, context: Context) -> bool:
-    """Take over what was resolved, forget what nobody asks for; whether the group now means other topics."""
+    """Set resolved expressions, remove unused ones; return whether the group now matches other topics."""
     group = draft.group
     asked = group.regex_subscribers()
     for regex in [regex for regex in group.regexes if not asked[regex]]:
@@ -78,7 +78,7 @@ def update_regexes(draft: Draft, context: Context) -> bool:
 
 
 def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> None:
-    """Raise the group's epoch if `must_raise`, or if its topics are not those of its last epoch any more."""
+    """Raise the group's epoch if `must_raise`, or if its topics are not those of its last epoch."""
     group = draft.group
     new_hash = metadata_hash(subscribed_topics(group, context.topics))
     group.topics_version = context.topics.version
@@ -88,8 +88,8 @@ def update_metadata(draft: Draft, context: Context, *, must_raise: bool) -> None
             draft.apply(PartitionMetadataChange(group.group_id, is_present=False))
 
 
-def take_place(draft: Draft, old: Member, member_id: str) -> Member:
-    """A static member that came back under another id gets what it had; it starts again at epoch 0."""
+def replace_static_member(draft: Draft, old: Member, member_id: str) -> Member:
+    """Replace a static member by one with another id, which gets its assignment and begins at epoch 0."""
     new = Member(
         member_id,
         old.metadata,
@@ -112,7 +112,7 @@ def reconcile(
     *,
     subscription_changed: bool,
 ) -> Member:
-    """Move a member one step towards its target; gives the member afterwards."""
+    """Move a member one step towards its target assignment; return the member afterwards."""
     group = draft.group
     member = group.members[member_id]
     current = Reconciliation(
@@ -128,8 +128,8 @@ def reconcile(
     return group.members[member_id]
 
 
-def leave_for_a_while(draft: Draft, member: Member) -> None:
-    """A static member stops and keeps its partitions; what it still had to give up, it has given up."""
+def leave_temporarily(draft: Draft, member: Member) -> None:
+    """Keep the partitions of a static member that will come back; those that it had to revoke are free."""
     assigned = {
         topic_id: dict.fromkeys(partitions, JOIN_EPOCH)
         for topic_id, partitions in member.current.assigned.items()
@@ -139,13 +139,13 @@ def leave_for_a_while(draft: Draft, member: Member) -> None:
 
 
 def remove_members(draft: Draft, context: Context, member_ids: Iterable[str]) -> None:
-    """Members are gone; what they had is free, and the group's epoch goes up."""
+    """Remove members, which frees their partitions, and raise the group's epoch."""
     for member_id in member_ids:
         _remove(draft, member_id)
     update_regexes(draft, attrs.evolve(context, resolved={}))
     update_metadata(draft, context, must_raise=True)
     if not draft.group.members:
-        # An empty group has nothing to assign; whoever comes next need not wait for the interval.
+        # An empty group has nothing to assign; the next member need not wait for the interval.
         draft.apply(TargetEpochChange(draft.group.group_id, draft.group.epoch))
 
 

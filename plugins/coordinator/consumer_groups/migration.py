@@ -1,8 +1,8 @@
-"""A group changes its protocol while its members work: classic to consumer, and back.
+"""Migration of a group between the classic and the consumer protocol, while its members work.
 
 Upgrade: a member of the consumer protocol joins a classic group of consumers. The classic members stay, with
 the partitions that their leader gave them, and rejoin one by one when theirs change. Downgrade: the last
-member of the consumer protocol goes, and the classic members go on with a leader among them.
+member of the consumer protocol leaves, and the classic members continue with a leader among them.
 
 Source: KIP-848, "Migration path".
 """
@@ -118,7 +118,7 @@ def _owned(
     topics: TopicCatalogue,
     taken: set[tuple[bytes, int]],
 ) -> OwnedPartitions:
-    """What a leader gave to a member, without what is not there or has been given to another (`taken`)."""
+    """Return the existing partitions that a leader assigned to a member and to no other before (`taken`)."""
     owned: dict[bytes, dict[int, int]] = {}
     for given in assignment.assigned_partitions:
         entry = topics.by_name(given.topic)
@@ -179,7 +179,7 @@ def _downgraded(
 def encoded_assignment(
     partitions: Mapping[bytes, Collection[int]], version: int, topics: TopicCatalogue
 ) -> bytes:
-    """An assignment as members of the classic protocol read it; topics that are gone are left out."""
+    """Return an assignment as classic members read it; topics that do not exist are left out."""
     named = {
         entry.name: sorted(numbers)
         for topic_id, numbers in partitions.items()

@@ -1,9 +1,9 @@
-"""How a member gets from what it has to what it shall have, never sharing a partition with another.
+"""Reconciliation of a member with its target assignment; no partition ever has two owners.
 
-    STABLE ──target changed──► UNREVOKED_PARTITIONS ──all given up──► next epoch
+    STABLE ──target changed──► UNREVOKED_PARTITIONS ──all revoked──► next epoch
     next epoch: UNRELEASED_PARTITIONS while others still hold some of the target, STABLE when it has all of it
 
-A member first gives up what is not its own any more, in its old epoch, and only then moves to the new one and
+A member first revokes what is not in its target, in its old epoch, and only then moves to the new one and
 gets what is free. Source: KIP-848, "Reconciliation of the group".
 """
 
@@ -32,11 +32,11 @@ class Reconciliation:
 
     Attributes:
         target_epoch: the epoch of the target assignment
-        target: what the member shall have in the end
+        target: the member's target assignment
         topic_ids: the topics that it subscribes to now
-        subscription_changed: whether it subscribed to something else in this very request
-        reported: what it says that it owns, None if it does not say
-        owners: who has which partition
+        subscription_changed: whether this request changed its subscription
+        reported: the partitions that it reports to own, None if it reports none or any
+        owners: the owner of each partition
     """
 
     target_epoch: int
@@ -47,7 +47,7 @@ class Reconciliation:
     owners: Mapping[tuple[bytes, int], str]
 
     def next_assignment(self, member: Member) -> CurrentAssignment:
-        """What the member has from now on.
+        """Return the next assignment of a member.
 
         Raises:
             FencedMemberEpoch: it is in a state that this broker does not know; it has to join again.
@@ -84,7 +84,7 @@ class Reconciliation:
         return _moved(current, self.target_epoch, state, kept, {})
 
     def _take_free(self, member: Member, kept: dict[bytes, dict[int, int]]) -> bool:
-        """Add to `kept` what of the target nobody else has; whether that is all of it."""
+        """Add to `kept` what of the target no other member owns; return whether that is all of it."""
         complete = True
         for topic_id in self.target.keys() & set(self.topic_ids):
             for number in self.target[topic_id] - kept.get(topic_id, {}).keys():
@@ -95,7 +95,7 @@ class Reconciliation:
         return complete
 
     def _without_unsubscribed(self, current: CurrentAssignment) -> CurrentAssignment:
-        """Topics that the member gave up of its own accord are taken from it before the next assignment."""
+        """Return the assignment without topics that the member unsubscribed from."""
         dropped = {topic: owned for topic, owned in current.assigned.items() if topic not in self.topic_ids}
         if not dropped:
             return current
@@ -108,7 +108,7 @@ class Reconciliation:
         return _moved(current, current.epoch, current.state, kept, current.revoking)
 
     def _holds(self, leaving: OwnedPartitions) -> bool:
-        """Whether the member still has some of what it is to give up; if it does not say, it has."""
+        """Return whether the member still owns what it has to revoke; without a report it does."""
         if self.reported is None:
             return True
         return any(

@@ -18,7 +18,7 @@ from tidelog.plugins.coordinator.consumer_groups.settings import Context
 _log = logging.getLogger(__name__)
 
 MAX_REGEX_LENGTH = 4096
-"""Characters of an expression: far above what names topics, far below what is slow to compile."""
+"""Bound of an expression, in characters: far above what names topics, far below what is slow to compile."""
 
 MAX_REGEX_MEMORY = 1 << 20
 """Bytes that a compiled expression may take while it matches; RE2 refuses what needs more."""
@@ -31,15 +31,15 @@ class TopicRegex(Protocol):
     """A compiled expression."""
 
     def fullmatch(self, text: str, /) -> object | None:
-        """Something if the expression matches all of the text."""
+        """Return a match if the expression matches all of the text, else None."""
         ...
 
 
 def compile_regex(regex: str) -> TopicRegex:
-    """An expression, ready to match.
+    """Return a compiled expression.
 
     Raises:
-        InvalidRegularExpression: it is none in RE2's syntax, or larger than this broker evaluates.
+        InvalidRegularExpression: it is malformed in RE2's syntax, or larger than this broker evaluates.
     """
     # Only a broker whose clients subscribe this way pays for the library.
     re2: Any = import_module("re2")
@@ -67,7 +67,7 @@ def _reason(error: Exception) -> str:
 
 
 def matching_topics(regexes: Iterable[str], names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The topics that each expression means: none for one that cannot be read, as other brokers may leave."""
+    """Return the topics that each expression matches; none for a malformed one of another broker."""
     topics = list(names)
     found: dict[str, frozenset[str]] = {}
     for regex in regexes:
@@ -82,7 +82,7 @@ def matching_topics(regexes: Iterable[str], names: Iterable[str]) -> dict[str, f
 
 
 def regexes_to_resolve(group: ConsumerGroup, regex: str | None, context: Context) -> frozenset[str]:
-    """The expressions of a group that have to be looked up before a heartbeat that brings `regex`.
+    """Return the expressions of a group that have to be resolved before a heartbeat with `regex`.
 
     That is one that is new to the group; and all of them when topics have changed since the last time, but
     not too often, or when that was long ago.

@@ -1,6 +1,6 @@
 """What consumers put into the opaque fields of the classic protocol: their subscriptions and assignments.
 
-Both begin with a version (int16), and whoever reads a newer one than it knows reads what it knows of it.
+Both begin with a version (int16); a reader of an older version reads the fields that it knows.
 Source: the schemas ConsumerProtocolSubscription and ConsumerProtocolAssignment of Apache Kafka; KIP-429
 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 """
@@ -39,7 +39,7 @@ class TopicPartitions:
 
 @struct(_VERSIONS)
 class ConsumerProtocolSubscription:
-    """What a consumer wants, and from version 1 on what it has."""
+    """A subscription, and from version 1 on the partitions that the consumer owns."""
 
     topics: list[str] = array(STRING)
     user_data: bytes | None = byte_string(nullable="0+", default=None)

@@ -83,7 +83,8 @@ HISTORIES: Final[dict[str, Sequence[Step]]] = {
         ("commit", None, 5), ("remove", None, 0), ("group gone", None, 0), ("commit", None, 6)
     ],
     "pending-after-the-group-is-gone": [
-        ("group", None, 0), ("commit", None, 5), ("group gone", None, 0), ("commit", A, 6), ("committed", A, 0)
+        ("group", None, 0), ("commit", None, 5), ("group gone", None, 0), ("commit", A, 6),
+        ("committed", A, 0),
     ],
     "simple-group-gone": [("commit", None, 5), ("remove", None, 0), ("group gone", None, 0)],
     "group-in-an-aborted-transaction": [("group", A, 0), ("commit", None, 3), ("aborted", A, 0)],

@@ -69,7 +69,7 @@ REMOVALS: Final = (
     Removal(
         "A new member is sent back for its id, and not waited for beyond its session",
         f"{_COORDINATOR}/classic_groups/sessions.py",
-        "        write = complete_if_everybody_joined(group, now_ms) or write\n",
+        "        write = complete_if_all_joined(group, now_ms) or write\n",
         "        pass\n",
         f"{_COORDINATOR}/classic_groups/test_rebalances.py",
     ),
@@ -97,7 +97,7 @@ REMOVALS: Final = (
     Removal(
         "A member that is silent for its session timeout goes; a broken connection changes nothing",
         f"{_COORDINATOR}/classic_groups/sessions.py",
-        "if member.outlives_its_session():",
+        "if member.is_excused():",
         "if member:",
         f"{_COORDINATOR}/classic_groups/test_rebalances.py::TestSessions::test_a_member_that_is_silent_goes",
     ),
@@ -154,7 +154,7 @@ REMOVALS: Final = (
         "Groups and offsets are there after a kill; members have a whole session timeout to come back",
         f"{_COORDINATOR}/classic_groups/sessions.py",
         "    for member in group.members.values():\n"
-        "        group.begin_session(member, now_ms)\n"
+        "        group.extend_session(member, now_ms)\n"
         "    if group.members and",
         "    if group.members and",
         f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_a_restart_finds_the_group_as_it_was",
@@ -190,7 +190,7 @@ REMOVALS: Final = (
     Removal(
         "A commit of another generation is refused, and one of a member keeps its session alive",
         f"{_COORDINATOR}/classic_groups/live.py",
-        "        group.begin_session(member, self._now_ms())\n",
+        "        group.extend_session(member, self._now_ms())\n",
         "",
         f"{_COORDINATOR}/groups/test_group.py::test_commits_keep_a_session_alive",
     ),

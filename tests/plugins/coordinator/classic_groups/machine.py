@@ -20,7 +20,7 @@ from tidelog.kernel.seams.coordination.groups import (
 from tidelog.plugins.coordinator.classic_groups.changes import GroupMetadataValue, Write
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.sessions import leave, time_passed
+from tidelog.plugins.coordinator.classic_groups.sessions import handle_deadlines, leave
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
 from tidelog.plugins.coordinator.groups.replies import Durable
@@ -163,9 +163,9 @@ class Machine:
     def pass_time(self, by_ms: int) -> None:
         """Time passes, and the group wakes whenever it wants to."""
         until_ms = self.now_ms + by_ms
-        while self.group.alarm_ms <= until_ms:
-            self.now_ms = max(self.now_ms, int(self.group.alarm_ms))
-            self._carry_out(time_passed(self.group, self.now_ms))
+        while self.group.timer_ms <= until_ms:
+            self.now_ms = max(self.now_ms, int(self.group.timer_ms))
+            self._carry_out(handle_deadlines(self.group, self.now_ms))
         self.now_ms = until_ms
 
     def _carry_out(self, write: Write | None) -> None:

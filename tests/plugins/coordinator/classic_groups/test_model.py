@@ -202,7 +202,7 @@ class GroupModel(RuleBasedStateMachine):
 
     @invariant()
     def somebody_wakes_the_group(self) -> None:
-        assert self.group.alarm_ms <= min(self.group.deadlines(), default=float("inf"))
+        assert self.group.timer_ms <= min(self.group.deadlines(), default=float("inf"))
 
     @invariant()
     def members_wait_only_where_they_can_be_answered(self) -> None:
@@ -212,7 +212,7 @@ class GroupModel(RuleBasedStateMachine):
                 assert group.state is GroupState.PREPARING_REBALANCE
             if member.awaiting_sync is not None:
                 assert group.state is GroupState.COMPLETING_REBALANCE
-            assert member.deadline_ms is not None or member.outlives_its_session()
+            assert member.deadline_ms is not None or member.is_excused()
 
     def teardown(self) -> None:
         """Nobody does anything any more: everybody is answered, and nobody stays."""

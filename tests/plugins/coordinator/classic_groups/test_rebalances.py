@@ -21,7 +21,7 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
 from tidelog.plugins.coordinator.classic_groups.joining import NEW_MEMBER_TIMEOUT_MS
-from tidelog.plugins.coordinator.classic_groups.sessions import begin_sessions, retire
+from tidelog.plugins.coordinator.classic_groups.sessions import end_group, start_sessions
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
@@ -437,9 +437,9 @@ def test_a_group_that_is_larger_than_it_may_be_rebalances_when_it_is_taken_over(
     smaller = Machine(settings(max_size=2))
     smaller.group.members = machine.group.members
     smaller.group.state = GroupState.STABLE
-    assert begin_sessions(machine.group, machine.now_ms, rebalance=False) is None
+    assert start_sessions(machine.group, machine.now_ms, rebalance=False) is None
     assert machine.group.state is GroupState.STABLE
-    begin_sessions(smaller.group, machine.now_ms, rebalance=False)
+    start_sessions(smaller.group, machine.now_ms, rebalance=False)
     assert smaller.group.state is GroupState.PREPARING_REBALANCE
 
 
@@ -452,6 +452,6 @@ def test_whoever_waits_is_told_that_it_is_over(assigning: bool) -> None:
     if assigning:
         machine.pass_time(2 * INITIAL_DELAY_MS)
         syncing = machine.sync(answer.value)
-    retire(machine.group, NotCoordinator("the broker stops"))
+    end_group(machine.group, NotCoordinator("the broker stops"))
     assert isinstance((syncing or answer).outcome, NotCoordinator)
-    retire(machine.group, NotCoordinator("again"))
+    end_group(machine.group, NotCoordinator("again"))

@@ -27,7 +27,7 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember
-from tidelog.plugins.coordinator.classic_groups.sessions import retire
+from tidelog.plugins.coordinator.classic_groups.sessions import end_group
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 STATES = (
@@ -55,7 +55,7 @@ def machine_in(state: GroupState) -> Machine:
         for member in (group.members[FOLLOWER], group.members[LEADER]):
             machine.sync(group.joined(member))
     elif state is GroupState.DEAD:
-        retire(group, NotCoordinator("over"))
+        end_group(group, NotCoordinator("over"))
     assert group.state is state
     return machine
 
