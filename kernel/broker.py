@@ -87,6 +87,7 @@ class Broker:
                 partition_moved=self._partition_moved,
                 halt=self.halt,
                 high_watermarks=self._high_watermarks,
+                backend=plugins.storage_backend,
             )
         )
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)

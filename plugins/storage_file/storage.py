@@ -104,7 +104,7 @@ class FileStorage:
         """See `Storage.open`."""
         paths = configured_paths(self._context.config)
         self._failed.listen(len(paths) + 1)
-        self._moves = Moves(self._metadata.assign_directory)
+        self._moves = Moves(self._metadata.assign_directory, self._context.partition_moved)
         try:
             await trio.to_thread.run_sync(self._open, paths)
             await self._metadata.activate()

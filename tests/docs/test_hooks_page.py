@@ -24,6 +24,7 @@ SPECS = {
 }
 HOOKS = list(SPECS)
 LINES = {
+    "tidelog_storage_backends": 40,
     "tidelog_index_formats": 100,
     "tidelog_background_tasks": 15,
     "tidelog_event_listeners": 20,

@@ -28,6 +28,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
+from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
@@ -67,10 +68,14 @@ def test_tidelog_config_keys(example: Example) -> None:
 
 
 async def test_tidelog_storage_backends(example: Example) -> None:
-    settings = {"plugins": example("tidelog_storage_backends"), "storage": "forgetful"}
-    async with running_broker(settings) as broker:
-        await broker.topics.ensure("t")
-        assert len(broker.topics) == 1
+    plugin = example("tidelog_storage_backends")
+    async with running_broker({"plugins": plugin, "storage": "counting"}) as broker:
+        (partition,) = (await broker.topics.ensure("t")).partitions
+        batch = make_batch([b"counted"])
+        partition.append_nowait(batch)
+        assert sys.modules[plugin].appended_bytes == {partition.topic_partition: len(batch)}
+        assert partition.read(0, 10_000, Isolation.READ_UNCOMMITTED).size == len(batch)
+        await broker.topics.delete("t")
 
 
 async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None:

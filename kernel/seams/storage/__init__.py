@@ -9,20 +9,14 @@ read that would have to raises `WouldBlock` and is repeated with `wait=True` in 
 `async` may take its time. All other synchronous methods are cheap unless their docstring says "blocking",
 then the kernel calls them in a thread.
 
-From the whole to its parts: `backend` (a kind of storage, and one that is opened), `context` (what the kernel
-lends it), `metadata` (what it asks of the metadata store), `partition_store` (the bytes of one partition),
-`segments`, `regions` (bytes that are handed over).
+From the whole to its parts: `backend` (a kind of storage, and what the kernel lends it),
+`storage` (one that is opened), `metadata` (what it asks of the metadata store),
+`partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over).
+`forwarding` has base classes for a storage that wraps another.
 """
 
-from tidelog.kernel.seams.storage.backend import (
-    LogDirectoryAdmin,
-    LogDirectoryView,
-    PartitionSpec,
-    Storage,
-    StorageBackend,
-    StoredPartition,
-)
-from tidelog.kernel.seams.storage.context import StorageContext
+from tidelog.kernel.seams.storage.backend import StorageBackend, StorageContext
+from tidelog.kernel.seams.storage.forwarding import ForwardingStorage, ForwardingStore
 from tidelog.kernel.seams.storage.partition_store import PartitionStore
 from tidelog.kernel.seams.storage.regions import (
     EMPTY_SLICE,
@@ -34,12 +28,21 @@ from tidelog.kernel.seams.storage.regions import (
     region_bytes,
 )
 from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView, StaleDraft
+from tidelog.kernel.seams.storage.storage import (
+    LogDirectoryAdmin,
+    LogDirectoryView,
+    PartitionSpec,
+    Storage,
+    StoredPartition,
+)
 from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 __all__ = [
     "EMPTY_SLICE",
     "AbortedTransaction",
     "FileRegion",
+    "ForwardingStorage",
+    "ForwardingStore",
     "LogDirectoryAdmin",
     "LogDirectoryView",
     "LogSlice",

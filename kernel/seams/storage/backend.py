@@ -1,144 +1,69 @@
-"""A kind of storage, and one that is opened: all partitions of one broker."""
+"""A kind of storage, as a plugin offers it, and what the kernel lends it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Protocol
 
-from tidelog.kernel.seams.storage.context import StorageContext
-from tidelog.kernel.seams.storage.partition_store import PartitionStore
+import attrs
+
+from tidelog.kernel.errors import PluginError
+from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
+from tidelog.kernel.seams.storage.storage import Storage
 from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage.metadata import StorageMetadata
+    from tidelog.kernel.seams.tasks import Tasks
 
 
-class PartitionSpec(NamedTuple):
-    """A partition to open."""
-
-    topic_partition: TopicPartition
-    topic_id: UUID
-    config: TopicConfig
+def _no_partitions_failed(partitions: Sequence[TopicPartition], reason: str) -> None:
+    """Do nothing."""
 
 
-class StoredPartition(NamedTuple):
-    """A partition in a log directory; `offset_lag` is how far a copy that is to replace it is behind it."""
-
-    topic_partition: TopicPartition
-    size_bytes: int
-    offset_lag: int = 0
-    is_future: bool = False
+def _no_partition_moved(partition: TopicPartition, path: str) -> None:
+    """Do nothing."""
 
 
-class LogDirectoryView(NamedTuple):
-    """A log directory; sizes are those of its file system, in bytes, -1 when unknown.
+def _no_high_watermarks() -> Mapping[TopicPartition, int]:
+    """Return none."""
+    return {}
 
-    `failure` says why it is offline, None: it is not.
+
+def _halt_nothing(reason: str) -> None:
+    """Do nothing."""
+
+
+def _no_backend(name: str) -> StorageBackend:
+    raise PluginError(f"there is no storage named {name!r}")
+
+
+@attrs.frozen
+class StorageContext:
+    """What the kernel lends a backend; `tasks` are running when `open` is called.
+
+    `metadata` is the metadata store, which the storage opens and closes.
+    `index_formats` are those that plugins offer, by name. `progress` counts what is still to be opened.
+    On the event loop, a storage reports with `partitions_failed(partitions, reason)` that their log directory
+    failed, with `partition_moved(partition, path)` that one lies in another log directory now, and with
+    `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
+    after they were closed. `backend(name)` is another kind of storage, for one that wraps it (`forwarding`).
     """
 
-    path: str
-    partitions: Sequence[StoredPartition]
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    failure: str | None = None
-
-
-class LogDirectoryAdmin(Protocol):
-    """What a storage with several log directories offers to an administrator (KIP-113)."""
-
-    async def describe(self) -> Sequence[LogDirectoryView]:
-        """Return all log directories, offline ones too, sorted by path."""
-        ...
-
-    async def move(self, partition: TopicPartition, path: str) -> None:
-        """Begin to move an open partition to another log directory, while it is used.
-
-        Asking again is no error. The move runs in the background; moving the partition back to where it is
-        cancels it.
-
-        Raises:
-            LogDirNotFound: `path` is no log directory.
-            StorageError: that log directory, or the partition, is offline.
-            OSError: the disk refused.
-        """
-        ...
-
-
-class Storage(Protocol):
-    """One opened storage: all partitions of one broker.
-
-    It opens and closes the metadata store that its context has, see `tidelog.kernel.seams.metadata`.
-    """
-
-    @property
-    def log_directories(self) -> LogDirectoryAdmin | None:
-        """The log directories, None for a storage without any."""
-        ...
-
-    @property
-    def clean_start(self) -> bool:
-        """Whether the last user closed it properly (True for a new one), known after `open`."""
-        ...
-
-    @property
-    def failed_partitions(self) -> Mapping[TopicPartition, str]:
-        """Partitions that cannot be served since the place of their data failed, and why.
-
-        `open_partitions` gives stores for them, which are empty and refuse everything.
-        """
-        ...
-
-    async def open(self) -> None:
-        """Lock it, and open and activate the metadata store of its context.
-
-        Raises:
-            ConfigError: its place cannot be used; the message says why and what to do.
-        """
-        ...
-
-    def check_topic(self, config: TopicConfig) -> None:
-        """Make sure that a topic can be kept as `config` asks for, before it is created or changed.
-
-        For a change, `config` has the settings that are new, over the broker's defaults.
-
-        Raises:
-            InvalidTopicConfig: it cannot.
-        """
-        ...
-
-    async def open_partitions(
-        self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
-    ) -> Sequence[PartitionStore]:
-        """Open partitions, creating those that are not there, recovering those that need it.
-
-        `progress` is called on the event loop with the number of partitions that are done. When one fails,
-        none is open, and none was created.
-
-        Raises:
-            StorageError: a partition is open already, or its place belongs to something else.
-            OSError: the disk refused.
-        """
-        ...
-
-    async def quarantine_stray_partitions(self) -> None:
-        """Move aside, and keep, partitions of no topic: all partitions of all topics are open by now."""
-        ...
-
-    async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
-        """Take open partitions away for good; readers that hold regions are not disturbed."""
-        ...
-
-    async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
-        """Run the blocking jobs that close open partitions, as many at once as is good for their places.
-
-        No job raises. All are done on return.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Close every store, then the metadata store; make all durable, record the clean stop, unlock."""
-        ...
+    config: Config
+    node_id: int
+    tasks: Tasks
+    now_ms: Callable[[], int]
+    metadata: StorageMetadata
+    index_formats: Mapping[str, IndexFormat] = attrs.field(factory=dict[str, "IndexFormat"])
+    progress: LogLoadProgress = attrs.Factory(LogLoadProgress)
+    partitions_failed: Callable[[Sequence[TopicPartition], str], None] = _no_partitions_failed
+    partition_moved: Callable[[TopicPartition, str], None] = _no_partition_moved
+    halt: Callable[[str], None] = _halt_nothing
+    high_watermarks: Callable[[], Mapping[TopicPartition, int]] = _no_high_watermarks
+    backend: Callable[[str], StorageBackend] = _no_backend
 
 
 class StorageBackend(Protocol):
@@ -155,5 +80,5 @@ class StorageBackend(Protocol):
         ...
 
     def create(self, context: StorageContext) -> Storage:
-        """A storage that is not open yet."""
+        """Return a storage that is not open yet."""
         ...

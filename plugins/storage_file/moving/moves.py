@@ -46,9 +46,17 @@ class MoveStatistics:
 class Moves:
     """All moves of one storage, by partition."""
 
-    def __init__(self, assign: Callable[[TopicPartition, bytes], Awaitable[None]]) -> None:
-        """`assign(partition, directory_id)` records durably in which directory a partition is."""
+    def __init__(
+        self,
+        assign: Callable[[TopicPartition, bytes], Awaitable[None]],
+        moved: Callable[[TopicPartition, str], None],
+    ) -> None:
+        """`assign(partition, directory_id)` records durably in which directory a partition is.
+
+        `moved(partition, path)` is called when it is served from there.
+        """
         self._assign = assign
+        self._moved = moved
         self._sender, self._receiver = trio.open_memory_channel[Move](math.inf)
         self._moves: dict[TopicPartition, Move] = {}
         self._performing: Move | None = None
@@ -144,6 +152,7 @@ class Moves:
                 if not swapped:
                     await self._assign(move.partition, move.source.id_bytes)
             if swapped:
+                self._moved(move.partition, str(move.target.path))
                 await trio.to_thread.run_sync(move.remove_source)
             return swapped
         finally:

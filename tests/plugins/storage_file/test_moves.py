@@ -24,6 +24,7 @@ from tidelog.kernel import disk as system
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import LogDirNotFound, StorageError
 from tidelog.kernel.partition import Isolation, Partition
+from tidelog.kernel.seams.events import Event, PartitionMoved
 from tidelog.kernel.seams.storage import LogDirectoryView
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -87,6 +88,17 @@ async def moved(broker: Broker, place: Path, name: str) -> None:
 
 def all_offsets(partition: Partition) -> list[int]:
     return [header.base_offset for header in headers_of(read_all(partition.store))]
+
+
+async def test_a_move_publishes_an_event_when_the_partition_is_served_from_there(tmp_path: Path) -> None:
+    async with two_directories(tmp_path) as broker:
+        partition, events = the_partition(broker), list[Event]()
+        broker.events.subscribe(events.append)
+        await log_directories_of(broker.storage).move(partition.topic_partition, str(tmp_path / "b"))
+        await eventually(lambda: bool(events))
+        assert events == [PartitionMoved(partition, str(tmp_path / "b"))]
+        await moved(broker, tmp_path, "b")
+    assert len(events) == 1
 
 
 async def test_a_partition_moves_and_stays_what_it_is(tmp_path: Path) -> None:
