@@ -25,7 +25,7 @@ records = st.lists(
 @given(
     records, st.integers(0, 4), st.none() | st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 )
-def test_what_is_written_is_read_back(
+def test_decode_batches_reads_what_encode_batch_wrote(
     written: list[StateRecord], codec: int, producer: tuple[int, int] | None
 ) -> None:
     batch = encode_batch(written, NOW_MS, producer=producer, codec=codec)
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_back(
     assert found == LoadedBatch(0, written, producer_id, epoch, producer is not None, timestamp_ms=NOW_MS)
 
 
-def test_other_batches_are_read_too() -> None:
+def test_decode_batches_of_other_writers() -> None:
     """With timestamps, without keys, after compaction, markers."""
     values = [b"v" * 300, None, b"lost"]
     mixed = make_batch(values, keys=[b"k" * 200, b"", None], timestamps=[NOW_MS, NOW_MS + 9999, 0])
@@ -55,7 +55,7 @@ def test_other_batches_are_read_too() -> None:
     ]
 
 
-def test_records_of_a_compacted_batch_keep_their_offsets() -> None:
+def test_decode_batches_keeps_offsets_of_a_compacted_batch() -> None:
     records = bytearray()
     for offset in (11, 14, 17):
         encode_record(records, Record(offset, NOW_MS, b"k", b"v"), 10, NOW_MS)
@@ -66,7 +66,7 @@ def test_records_of_a_compacted_batch_keep_their_offsets() -> None:
     assert [whole.offset_of(index) for index in range(3)] == [10, 11, 12]
 
 
-def test_only_whole_batches_that_reach_the_offset_are_read() -> None:
+def test_decode_batches_reads_whole_batches_that_reach_the_offset() -> None:
     data = bytearray()
     for offset in range(0, 30, 10):
         data += make_batch([b"v"] * 10, offset, keys=[b"%d" % offset] * 10)
@@ -78,7 +78,7 @@ def test_only_whole_batches_that_reach_the_offset_are_read() -> None:
 
 
 @given(st.data())
-def test_damage_is_told(data: st.DataObject) -> None:
+def test_decode_batches_reports_damage(data: st.DataObject) -> None:
     batch = encode_batch([StateRecord(b"key", b"value"), StateRecord(b"k", None)], NOW_MS)
     body = bytearray(batch[HEADER_BYTES:])
     place = data.draw(st.integers(0, len(body) - 1))
@@ -91,7 +91,7 @@ def test_damage_is_told(data: st.DataObject) -> None:
     assert sum(len(batch.records) for batch in batches) <= 2
 
 
-def test_a_record_that_is_cut_off_is_told() -> None:
+def test_decode_batches_reports_a_record_that_is_cut_off() -> None:
     batch = encode_batch([StateRecord(b"key", b"value")], NOW_MS)
     for size in range(1, len(batch) - HEADER_BYTES):
         with pytest.raises(CorruptBatch):

@@ -76,7 +76,7 @@ def longest_step(seen: list[int], end: int) -> int:
     return max(after - before for before, after in zip(seen, [*seen[1:], end], strict=True))
 
 
-async def test_the_topic_is_made_when_it_is_needed(broker: Broker) -> None:
+async def test_ensure_creates_the_topic(broker: Broker) -> None:
     log, reader = new_log(broker)
     assert log.partition_count == 3
     with pytest.raises(NotCoordinator):
@@ -90,14 +90,14 @@ async def test_the_topic_is_made_when_it_is_needed(broker: Broker) -> None:
     assert (result.base_offset, result.last_offset) == (0, 1)
 
 
-async def test_an_existing_topic_says_how_many_partitions_there_are(broker: Broker) -> None:
+async def test_partition_count_of_an_existing_topic(broker: Broker) -> None:
     await broker.topics.create(NewTopic("__state", 5))
     log, reader = new_log(broker)
     assert log.partition_count == 5
     assert reader.is_loaded == [0, 1, 2, 3, 4]
 
 
-async def test_what_was_appended_is_read_back_in_order(broker: Broker) -> None:
+async def test_open_loads_what_was_appended_in_order(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     for number in range(300):
@@ -122,7 +122,7 @@ async def test_what_was_appended_is_read_back_in_order(broker: Broker) -> None:
     later.append(0, [record(1000)])
 
 
-async def test_reading_back_lets_others_go_on(broker: Broker) -> None:
+async def test_loading_lets_other_tasks_run(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     for _ in range(20):
@@ -135,7 +135,7 @@ async def test_reading_back_lets_others_go_on(broker: Broker) -> None:
     assert longest_step(seen, 20) <= 4
 
 
-async def test_settling_lets_others_go_on_and_requests_wait_for_its_end(broker: Broker) -> None:
+async def test_settle_lets_other_tasks_run_and_the_partition_is_active_after_it(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
@@ -151,7 +151,7 @@ async def test_settling_lets_others_go_on_and_requests_wait_for_its_end(broker: 
     later.check_active(0)
 
 
-async def test_a_partition_that_goes_while_it_settles_is_not_active(broker: Broker) -> None:
+async def test_a_partition_deleted_while_it_settles_is_not_active(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
@@ -167,7 +167,7 @@ async def test_a_partition_that_goes_while_it_settles_is_not_active(broker: Brok
         later.check_active(0)
 
 
-async def test_a_topic_that_goes_while_it_is_read_is_read_no_further(broker: Broker) -> None:
+async def test_loading_stops_when_the_topic_is_deleted(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     for _ in range(20):
@@ -182,7 +182,7 @@ async def test_a_topic_that_goes_while_it_is_read_is_read_no_further(broker: Bro
     assert (len(reader.replayed), reader.steps_done) == (seen, 0)
 
 
-async def test_who_is_told_that_a_partition_goes_still_sees_how_many_there_were(broker: Broker) -> None:
+async def test_forget_is_called_while_partition_count_is_still_that_of_the_topic(broker: Broker) -> None:
     await broker.topics.create(NewTopic("__state", 5))
     log, reader = new_log(broker)
     counts: list[int] = []
@@ -192,7 +192,7 @@ async def test_who_is_told_that_a_partition_goes_still_sees_how_many_there_were(
     assert log.partition_count == SPEC.partitions
 
 
-async def test_the_log_goes_with_its_topic_and_comes_again(broker: Broker) -> None:
+async def test_ensure_creates_the_topic_again_after_its_deletion(broker: Broker) -> None:
     log, reader = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
@@ -204,7 +204,7 @@ async def test_the_log_goes_with_its_topic_and_comes_again(broker: Broker) -> No
     assert log.append(0, [record(0)]).base_offset == 0
 
 
-async def test_a_partition_that_cannot_be_read_is_nobodys(broker: Broker) -> None:
+async def test_check_active_refuses_a_partition_that_cannot_be_read(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])
@@ -218,7 +218,7 @@ async def test_a_partition_that_cannot_be_read_is_nobodys(broker: Broker) -> Non
     assert [batch.records for _, batch in reader.replayed] == [[record(1)]]
 
 
-async def test_nothing_is_written_after_it_was_closed(broker: Broker) -> None:
+async def test_append_is_refused_after_close(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     log.close()

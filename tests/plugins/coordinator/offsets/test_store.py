@@ -1,0 +1,96 @@
+"""`OffsetStore`: the offsets of all partitions of the log, loaded and removed by partition and by group."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelog.kernel.seams.coordination.offsets import CommittedOffset
+from tidelog.plugins.coordinator.log import StateRecord
+from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange
+from tidelog.plugins.coordinator.offsets.store import OffsetStore
+
+PLACE = ("t", 0)
+
+
+class Loaded:
+    """A store, and the groups that it began."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.store = OffsetStore(lambda group_id: int(group_id[1:]), self.begun.append)
+
+    def replay(self, group_id: str, offset: int | None, producer_id: int | None = None) -> None:
+        """Load the record of an offset, in a transaction if there is a producer."""
+        committed = None if offset is None else CommittedOffset(offset)
+        partition, (key, value) = int(group_id[1:]), OffsetChange(group_id, PLACE, committed).to_record()
+        if producer_id is None or value is None:
+            self.store.replay(partition, key, value)
+        else:
+            self.store.replay_transactional(partition, producer_id, 0, key, value)
+
+    def offset(self, group_id: str) -> int | None:
+        """What the group has committed."""
+        found = self.store.table(int(group_id[1:])).committed(group_id).get(PLACE)
+        return None if found is None else found.offset
+
+
+@pytest.fixture
+def loaded() -> Loaded:
+    """A store with offsets in two partitions."""
+    loaded = Loaded()
+    loaded.replay("g0", 5)
+    loaded.replay("g0", 6)
+    loaded.replay("g1", 7)
+    for partition in (0, 1):
+        loaded.store.loaded(partition)
+    return loaded
+
+
+def test_replay_begins_each_group_once(loaded: Loaded) -> None:
+    assert loaded.begun == ["g0", "g1"]
+    assert (loaded.offset("g0"), loaded.offset("g1")) == (6, 7)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        StateRecord(b"\0\1\0\1g", None),
+        StateRecord(b"\0\1\0\1\xff\0\1t\0\0\0\0", None),
+        StateRecord(b"\0\1\0\1g\0\1\xff\0\0\0\0", None),
+        StateRecord(OffsetChange("g", PLACE, None).to_record().key, b"\0\7"),
+    ],
+)
+def test_replay_refuses_what_cannot_be_read(loaded: Loaded, record: StateRecord) -> None:
+    with pytest.raises(UnreadableRecord):
+        loaded.store.replay(0, *record)
+
+
+@pytest.mark.parametrize(("commit", "offset"), [(True, 9), (False, 6)])
+def test_complete_transaction_ends_it_in_one_partition(loaded: Loaded, commit: bool, offset: int) -> None:
+    loaded.replay("g0", 9, producer_id=3)
+    loaded.replay("g1", 9, producer_id=3)
+    assert loaded.offset("g0") == 6
+    loaded.store.complete_transaction(0, 3, commit)
+    assert (loaded.offset("g0"), loaded.offset("g1")) == (offset, 7)
+    assert list(loaded.store.table(1).pending.places("g1")) == [PLACE]
+
+
+def test_forget_partition_drops_committed_and_pending_offsets(loaded: Loaded) -> None:
+    loaded.replay("g0", 9, producer_id=3)
+    loaded.store.forget_partition(0)
+    assert not loaded.store.holds("g0")
+    assert loaded.offset("g1") == 7
+    loaded.store.complete_transaction(0, 3, commit=True)
+    assert not loaded.store.holds("g0")
+
+
+def test_tombstones_and_forget_remove_all_offsets_of_a_group(loaded: Loaded) -> None:
+    loaded.replay("g1", 9, producer_id=3)
+    tombstones = loaded.store.tombstones("g1")
+    assert tombstones == [OffsetChange("g1", PLACE, None).to_record()]
+    loaded.store.forget("g1")
+    assert not loaded.store.holds("g1")
+    loaded.store.complete_transaction(1, 3, commit=True)
+    assert not loaded.store.holds("g1")
+    assert loaded.store.holds("g0")
