@@ -16,7 +16,7 @@ from tidelog.kernel.errors import InvalidConfig, InvalidRequest
 
 
 class AlterOperation(enum.IntEnum):
-    """What is done with a key (the wire's numbers)."""
+    """The operation on a key, by its number in the protocol."""
 
     SET = 0
     DELETE = 1
@@ -26,7 +26,7 @@ class AlterOperation(enum.IntEnum):
 
 @attrs.frozen
 class Alteration:
-    """One key and what is to be done with it; `value` does not count for DELETE."""
+    """One key and the operation on it; `value` is ignored for DELETE."""
 
     name: str
     operation: AlterOperation
@@ -38,7 +38,7 @@ Alter = Callable[[Mapping[str, str]], dict[str, str]]
 
 
 def replaced_by(settings: Sequence[tuple[str, str | None]]) -> Alter:
-    """What is there goes, `settings` come.
+    """Return the change that replaces all that is set by `settings`.
 
     Raises:
         InvalidRequest: a key is there twice or has no value.
@@ -54,10 +54,10 @@ def altered_by(
     find_key: Callable[[str], ConfigKey[object] | None],
     in_force: Callable[[str], str],
 ) -> Alter:
-    """Each alteration is applied to what is there; other keys stay.
+    """Return the change that applies each alteration to what is set; other keys stay.
 
     Args:
-        alterations: what is to be done
+        alterations: the changes of single keys
         find_key: the key of a name, None for an unknown one
         in_force: the value that a key has without a setting, which lists are added to and taken from
 

@@ -1,4 +1,4 @@
-"""What must hold between several keys, and what one of them takes the effect from."""
+"""Checks between several keys: what contradicts itself, and what has no effect because of another key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def problems(values: Mapping[str, object]) -> list[str]:
-    """Sentences about broker keys that contradict one another; `values` are valid each by itself."""
+    """Return sentences about broker keys that contradict one another; `values` are valid each by itself."""
     served = served_listeners(values)
     if not served:
         return ["listeners: all of them are in controller.listener.names, so none is left for clients."]
@@ -40,7 +40,7 @@ def problems(values: Mapping[str, object]) -> list[str]:
 
 
 def warnings(values: Mapping[str, object]) -> list[str]:
-    """Sentences about settings that do nothing because of others."""
+    """Return sentences about settings that do nothing because of others."""
     served = served_listeners(values)
     return [
         f"listeners: {listener} is not opened, since controller.listener.names reserves it for Kafka's "
@@ -51,7 +51,7 @@ def warnings(values: Mapping[str, object]) -> list[str]:
 
 
 def served_listeners(values: Mapping[str, object]) -> tuple[Listener, ...]:
-    """The listeners that are opened."""
+    """Return the listeners that are opened."""
     reserved = _value(values, keys.CONTROLLER_LISTENER_NAMES)
     return tuple(listener for listener in _value(values, keys.LISTENERS) if listener.name not in reserved)
 

@@ -30,7 +30,7 @@ DEFAULT_CODEC = "kafka"
 class Config:
     """All broker keys with a valid value each: `config[keys.NUM_PARTITIONS]`.
 
-    Only `set_dynamic` changes it, and only keys that are `dynamic`: whoever reads another one may keep it.
+    Only `set_dynamic` changes it, and only keys that are `dynamic`: the value of any other may be kept.
 
     `warnings` are sentences for the user about settings that were accepted but do nothing.
     """
@@ -41,20 +41,24 @@ class Config:
         Raises:
             ConfigError: lists every unknown key and every bad value.
         """
-        resolved = resolve(sources, known)
-        topic_defaults = resolve_topic_defaults(resolved, known)
-        refuse(resolved.problems + topic_defaults.problems)
         self.keys = known
+        self._static_sources = sources
+        self._use(sources)
+
+    def _use(self, sources: Sources) -> None:
+        resolved = resolve(sources, self.keys)
+        topic_defaults = resolve_topic_defaults(resolved, self.keys)
+        refuse(resolved.problems + topic_defaults.problems)
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
         self.topic_defaults = topic_defaults.by_name
         self.default_topic_config = topic_defaults.config
         self._values = resolved.values
         self._origins = resolved.origins
-        self._sources = self._static_sources = sources
+        self._sources = sources
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:
-        """The kernel's keys and `added` ones, set by `values`: for a program that embeds a broker.
+        """Set the kernel's keys and `added` ones by `values`: for a program that embeds a broker.
 
         Values may be text in Kafka's notation or Python's own (numbers, booleans, lists); nested mappings
         stand for dotted names.
@@ -65,7 +69,7 @@ class Config:
         return cls(Sources().over(settings_from_mapping(values)), ConfigKeys(added))
 
     def with_overrides(self, values: Mapping[str, object]) -> Config:
-        """The same with some keys set anew, stronger than all that was set before.
+        """Return the same with other values for some keys, stronger than all that was set before.
 
         Raises:
             ConfigError: lists every unknown key and every bad value.
@@ -73,26 +77,21 @@ class Config:
         return Config(self._sources.over(settings_from_mapping(values)), self.keys)
 
     def set_dynamic(self, of_broker: Mapping[str, str], of_cluster: Mapping[str, str]) -> None:
-        """Put what was set while the broker runs over all else; what was so set before goes.
+        """Replace what was set while the broker runs, which is stronger than all else.
 
         Raises:
             ConfigError: lists every unknown key and every bad value; nothing has changed.
         """
-        static = self._static_sources
-        sources = static.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER)).over(
-            _layer(of_broker, OriginKind.DYNAMIC_BROKER)
-        )
-        changed = Config(sources, self.keys)
-        changed._static_sources = static
-        self.__dict__.update(changed.__dict__)
+        for_all = self._static_sources.over(_layer(of_cluster, OriginKind.DYNAMIC_CLUSTER))
+        self._use(for_all.over(_layer(of_broker, OriginKind.DYNAMIC_BROKER)))
 
     def text(self, name: str) -> str:
-        """The value of the broker key `name` in Kafka's notation, empty for an unknown key."""
+        """Return the value of the broker key `name` in Kafka's notation, empty for an unknown key."""
         key = self.keys.find(name, "broker")
         return "" if key is None else key.type.format(self[key])
 
     def topic_default_text(self, name: str) -> str:
-        """What a topic has that does not set `name`, in Kafka's notation, empty for an unknown key."""
+        """Return the value for topics that do not set `name`, as `text` does for broker keys."""
         default = self.topic_defaults.get(name)
         return "" if default is None else default.key.type.format(default.value)
 
@@ -100,11 +99,11 @@ class Config:
         return cast("T", self._values[key.name])
 
     def origin(self, key: ConfigKey[object]) -> Origin:
-        """Where the value of a broker key comes from."""
+        """Return where the value of a broker key comes from."""
         return self._origins[key.name]
 
     def is_set(self, key: ConfigKey[object]) -> bool:
-        """Whether some source sets the key, be it to its default."""
+        """Return whether some source sets the key, be it to its default."""
         return self._origins[key.name] is not DEFAULT_ORIGIN
 
     def has_effect(self, key: ConfigKey[object]) -> bool:
@@ -112,7 +111,7 @@ class Config:
         return has_effect(key, self._values)
 
     def served_listeners(self) -> tuple[ServedListener, ...]:
-        """The listeners to open, each with its codec and the address to tell clients."""
+        """Return the listeners to open, each with its codec and the address to advertise."""
         advertised = {listener.name: listener for listener in self[keys.ADVERTISED_LISTENERS] or ()}
         codecs = self[keys.LISTENER_CODEC_MAP]
         return tuple(

@@ -65,7 +65,7 @@ ENVIRONMENT_PREFIX = "TIDELOG_"
 
 
 def environment_variable(name: str) -> str:
-    """The environment variable that sets the key `name`."""
+    """Return the environment variable that sets the key `name`."""
     return ENVIRONMENT_PREFIX + name.upper().translate(_TO_VARIABLE)
 
 

@@ -11,7 +11,7 @@ MAX_PORT = 65535
 
 @attrs.frozen
 class Listener:
-    """A place to listen at, or an address to tell clients; an empty host means all interfaces.
+    """An address to listen at, or to advertise to clients; an empty host means all interfaces.
 
     Port 0 lets the system pick a free one. An IPv6 host is kept without its brackets.
     """
@@ -31,9 +31,9 @@ class Listener:
 
 @attrs.frozen
 class ServedListener(Listener):
-    """A listener that the broker opens: the codec its connections speak, and the address to tell clients.
+    """A listener that the broker opens: the codec of its connections, and the address to advertise.
 
-    Without `advertised` clients are told the address that is bound. Its port may be 0: then the bound port.
+    Without `advertised` the bound address is advertised. The port 0 in it stands for the bound port.
     """
 
     codec: str
@@ -41,12 +41,12 @@ class ServedListener(Listener):
 
 
 def format_address(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 host."""
+    """Return `host:port`, with brackets around an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_listeners(text: str) -> tuple[Listener, ...]:
-    """The listeners in `text`, between commas, each name once and each fixed port once.
+    """Parse the listeners between the commas of `text`, each name once and each fixed port once.
 
     One port may be used twice if one host is IPv4 and the other IPv6, as in Kafka.
 
@@ -63,7 +63,7 @@ def parse_listeners(text: str) -> tuple[Listener, ...]:
 
 
 def parse_advertised_listeners(text: str) -> tuple[Listener, ...]:
-    """The addresses to tell clients; several may share a port, and port 0 stands for the bound one.
+    """Parse the addresses to advertise; several may share a port, and port 0 stands for the bound one.
 
     Raises:
         ValueError: a part of the text is no listener, has no host that clients can reach, or a name comes
@@ -115,7 +115,7 @@ def _different_families(one: str, other: str) -> bool:
 
 
 def listeners() -> ValueType[tuple[Listener, ...]]:
-    """The type of the key `listeners`."""
+    """Return the type of the key `listeners`."""
     return ValueType(
         "list",
         "NAME://host:port between commas, each name and each port once",
@@ -125,7 +125,7 @@ def listeners() -> ValueType[tuple[Listener, ...]]:
 
 
 def advertised_listeners() -> ValueType[tuple[Listener, ...]]:
-    """The type of the key `advertised.listeners`."""
+    """Return the type of the key `advertised.listeners`."""
     return ValueType(
         "list",
         "NAME://host:port between commas, each name once, no host like 0.0.0.0",
@@ -135,7 +135,7 @@ def advertised_listeners() -> ValueType[tuple[Listener, ...]]:
 
 
 def listener_names() -> ValueType[tuple[str, ...]]:
-    """Names of listeners, upper case in any case."""
+    """Return the type of lists of listener names, which are made upper case."""
     return ValueType("list", "", lambda text: split_list(text.upper()), ",".join)
 
 

@@ -1,4 +1,4 @@
-"""The set of keys that may be set: the kernel's and those that plugins add, found by name or alias."""
+"""The set of keys that may be set: the kernel's and those of plugins, found by name, alias or likeness."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from tidelog.kernel.config.key import ConfigKey, environment_variable
 from tidelog.kernel.config.keys import KERNEL_KEYS
-from tidelog.kernel.config.nearest import nearest_name
 from tidelog.kernel.config.types import Scope
 from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
@@ -37,15 +36,15 @@ class ConfigKeys:
         return self.find(key.name, key.scope) == key
 
     def of_scope(self, scope: Scope) -> Iterator[ConfigKey[object]]:
-        """The keys of one scope, in the order in which they were added."""
+        """Return the keys of one scope, in the order in which they were added."""
         return (key for key in self._keys if key.scope == scope)
 
     def find(self, name: str, scope: Scope) -> ConfigKey[object] | None:
-        """The key of that name or alias."""
+        """Return the key of that name or alias."""
         return self._by_scope[scope].get(name)
 
     def find_variable(self, variable: str) -> tuple[ConfigKey[object], str] | None:
-        """The broker key that an environment variable sets, and by which of its names."""
+        """Return the broker key that an environment variable sets, and by which of its names."""
         key = self._by_variable.get(variable)
         if key is None:
             return None
@@ -57,7 +56,7 @@ class ConfigKeys:
         return frozenset(key.name for key in self.of_scope("broker") if key.dynamic)
 
     def nearest(self, name: str, scope: Scope) -> str | None:
-        """The valid name that is most like a wrong one, None when none is like it."""
+        """Return the valid name that is most like a wrong one, None when none is like it."""
         return nearest_name(name, self._by_scope[scope])
 
     def _add(self, key: ConfigKey[object]) -> None:
@@ -79,3 +78,16 @@ class ConfigKeys:
                         "rename its key."
                     )
         self._keys.append(key)
+
+
+_CLOSE_ENOUGH = 0.7
+"""difflib's ratio from which on a valid name is worth suggesting; below, suggestions look like nonsense."""
+
+
+def nearest_name(wrong: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that is most like a wrong one, None when none is like it."""
+    # Not at the top: only a mistake needs it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(wrong, list(valid), n=1, cutoff=_CLOSE_ENOUGH)
+    return close[0] if close else None

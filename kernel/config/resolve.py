@@ -33,7 +33,7 @@ class _Findings:
 
 
 def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
-    """Values for all broker keys of `keys`; what is wrong is in `problems`."""
+    """Return values for all broker keys of `keys`; what is wrong is in `problems`."""
     found = _Findings(problems=list(sources.problems))
     for layer in sources.layers:
         _take_layer(layer, keys, found)
@@ -48,9 +48,9 @@ def resolve(sources: Sources, keys: ConfigKeys) -> Resolved:
 
 
 def early_value(sources: Sources, key: ConfigKey[T]) -> T:
-    """The value of one of the kernel's keys, before the keys of plugins are known.
+    """Return the value of one of the kernel's keys, before the keys of plugins are known.
 
-    Set to nonsense it has its default; the nonsense is reported when all is resolved.
+    With an invalid value it has its default; the value is reported when all is resolved.
     """
     variables = {environment_variable(name) for name in (key.name, *key.aliases)}
     for layer in sources.layers:
@@ -69,7 +69,7 @@ def has_effect(key: ConfigKey[object], values: Mapping[str, object]) -> bool:
 
 
 def refuse(problems: Sequence[str]) -> None:
-    """Report all problems in one error, if there are any.
+    """Raise all problems in one error, if there are any.
 
     Raises:
         ConfigError: there are.
@@ -102,7 +102,7 @@ def _take_layer(layer: Layer, keys: ConfigKeys, found: _Findings) -> None:
 
 
 def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | None, str]:
-    """The key and the name it was set by; of a variable that sets none, the name that it seems to mean."""
+    """Return the key and the name it was set by; for a variable of no key, the name that it seems to mean."""
     if setting.origin.kind is not OriginKind.ENVIRONMENT:
         return keys.find(setting.name, "broker"), setting.name
     found = keys.find_variable(setting.name)

@@ -27,7 +27,7 @@ class TopicConfigEntry(NamedTuple):
 
 
 def topic_config(config: Config, overrides: Mapping[str, str | None]) -> TopicConfig:
-    """The configuration of a topic that sets `overrides`, text in Kafka's notation.
+    """Return the configuration of a topic that sets `overrides`, text in Kafka's notation.
 
     Raises:
         InvalidTopicConfig: lists every unknown key and every bad value.
@@ -41,7 +41,7 @@ def topic_config(config: Config, overrides: Mapping[str, str | None]) -> TopicCo
 def checked_topic_config(
     config: Config, overrides: Mapping[str, str | None]
 ) -> tuple[TopicConfig, list[str]]:
-    """The configuration of a topic as far as `overrides` are valid, and a sentence about each that is not.
+    """Return the configuration as far as `overrides` are valid, and a sentence about each that is not.
 
     For topics that are there already: one that was created while some plugin was installed still opens
     without it.
@@ -68,15 +68,15 @@ def checked_topic_config(
 
 
 def postponed(config: Config, overrides: Mapping[str, str]) -> list[str]:
-    """A sentence for each setting of a topic whose effect this broker has no part for yet."""
+    """Return a sentence for each setting of a topic whose effect this broker has no part for yet."""
     found = ((name, config.keys.find(name, "topic")) for name in overrides)
     return [f"{name} is kept, but {key.not_yet}" for name, key in found if key is not None and key.not_yet]
 
 
 def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) -> list[TopicConfigEntry]:
-    """Every topic key with its value for a topic that sets `overrides`, in the order of the keys.
+    """Return every topic key with its value for a topic that sets `overrides`, in the order of the keys.
 
-    Overrides that only Kafka has a part for, accepted because they ask for nothing, come last.
+    Overrides of unsupported keys, accepted because they ask for nothing, come last.
     """
     given = {
         key.name if (key := config.keys.find(name, "topic")) else name: text

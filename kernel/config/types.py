@@ -36,12 +36,12 @@ class ValueType(Generic[T_co]):
 
 
 def integer(minimum: int = INT_MIN, maximum: int = INT_MAX) -> ValueType[int]:
-    """Kafka's int: a whole number of 32 bits."""
+    """Return Kafka's type int: a whole number of 32 bits."""
     return _whole("int", minimum, maximum, INT_MIN, INT_MAX)
 
 
 def long(minimum: int = LONG_MIN, maximum: int = LONG_MAX) -> ValueType[int]:
-    """Kafka's long: a whole number of 64 bits."""
+    """Return Kafka's type long: a whole number of 64 bits."""
     return _whole("long", minimum, maximum, LONG_MIN, LONG_MAX)
 
 
@@ -72,7 +72,7 @@ _MANY_DIGITS = 100
 
 
 def double(minimum: float | None = None, maximum: float | None = None) -> ValueType[float]:
-    """Kafka's double; both bounds belong to the range."""
+    """Return Kafka's type double; both bounds belong to the range."""
     allowed = _range(
         None if minimum is None else f"{minimum:g}",
         None if maximum is None else f"{maximum:g}",
@@ -103,7 +103,7 @@ def _range(minimum: str | None, maximum: str | None) -> str:
 
 
 def boolean() -> ValueType[bool]:
-    """Kafka's boolean: true or false in any case."""
+    """Return Kafka's type boolean: true or false in any case."""
     return ValueType("boolean", "true, false", _parse_boolean, lambda value: "true" if value else "false")
 
 
@@ -115,7 +115,7 @@ def _parse_boolean(text: str) -> bool:
 
 
 def string(*, non_empty: bool = False) -> ValueType[str]:
-    """Kafka's string: white space around it does not count."""
+    """Return Kafka's type string: white space around it does not count."""
     return (
         ValueType("string", "not empty", _parse_non_empty)
         if non_empty
@@ -130,7 +130,7 @@ def _parse_non_empty(text: str) -> str:
 
 
 def choice(*choices: str) -> ValueType[str]:
-    """A string out of a few, written exactly so."""
+    """Return the type of a string out of a few, written exactly so."""
     allowed = ", ".join(choices)
 
     def parse(text: str) -> str:
@@ -142,7 +142,7 @@ def choice(*choices: str) -> ValueType[str]:
 
 
 def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]:
-    """Kafka's list: items between commas; with `choices` only those, written exactly so."""
+    """Return Kafka's type list: items between commas; with `choices` only those, written exactly so."""
     any_of = f"any of {', '.join(choices)}"
 
     def parse(text: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The items between commas, none for blank text.
+    """Return the items between commas, none for blank text.
 
     Raises:
         ValueError: an item is empty.
@@ -181,12 +181,12 @@ class Password:
 
 
 def password() -> ValueType[Password]:
-    """Kafka's password; `format` gives `[hidden]`."""
+    """Return Kafka's type password; `format` gives `[hidden]`."""
     return ValueType("password", "", Password)
 
 
 def nullable(inner: ValueType[T]) -> ValueType[T | None]:
-    """Like `inner`, and empty text means unset (None)."""
+    """Return the type of values like `inner`, or of none: empty text means unset (None)."""
 
     def parse(text: str) -> T | None:
         return inner.parse(text) if text.strip() else None
@@ -199,7 +199,7 @@ def nullable(inner: ValueType[T]) -> ValueType[T | None]:
 
 
 def limits_by_host() -> ValueType[dict[str, int]]:
-    """`host:count,host:count`; an IPv6 address may stand in brackets."""
+    """Return the type of `host:count,host:count`; an IPv6 address may stand in brackets."""
     return ValueType(
         "string", "host:number pairs between commas, each number >= 0", _parse_limits, _format_limits
     )
@@ -228,7 +228,7 @@ def _format_limits(limits: dict[str, int]) -> str:
 
 
 def names_by_listener(allowed: str) -> ValueType[dict[str, str]]:
-    """`LISTENER:name,LISTENER:name`, described by `allowed`; listeners' names are upper case in any case."""
+    """Return the type of `LISTENER:name,LISTENER:name`, with `allowed` in words; listeners are upper case."""
     return ValueType("string", allowed, _parse_names, _format_names)
 
 

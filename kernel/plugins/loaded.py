@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.nearest import nearest_name
-from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.registry import ConfigKeys, nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tidelog.kernel.config.sources.layers import Origin, OriginKind, Setting
+from tidelog.kernel.config.sources.settings import Origin, OriginKind, Setting
 
 _NAME = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
@@ -19,7 +19,7 @@ _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str, file: str, problems: list[str]) -> list[Setting]:
-    """The settings in `text`; a name that comes twice goes to `problems`."""
+    """Return the settings in `text`; a name that is set twice goes to `problems`."""
     settings: list[Setting] = []
     lines: dict[str, int] = {}
     for number, line in _logical_lines(text):

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tidelog.kernel.config.key import ENVIRONMENT_PREFIX
-from tidelog.kernel.config.sources.layers import Layer, Origin, OriginKind, Setting, Sources
-from tidelog.kernel.config.sources.values import flatten
+from tidelog.kernel.config.sources.settings import Layer, Origin, OriginKind, Setting, Sources, flatten
 from tidelog.kernel.errors import ConfigError
 
 NOT_SETTINGS = frozenset({"TIDELOG_CONFIG", "TIDELOG_DEBUG"})
@@ -20,7 +19,7 @@ MAX_FILE_BYTES = 1 << 20
 def read_sources(
     file: Path | None = None, environment: Mapping[str, str] | None = None, assignments: Iterable[str] = ()
 ) -> Sources:
-    """Settings of a file, of the environment and of `key=value` assignments, the last the strongest.
+    """Read a file, the environment and `key=value` assignments, the last the strongest.
 
     A file whose name ends in `.properties` is read as Kafka's own kind of file, every other one as TOML. Of
     two assignments to one key the later counts.
@@ -40,7 +39,7 @@ def read_sources(
 
 
 def settings_from_mapping(values: Mapping[str, object]) -> Layer:
-    """Settings given by a program; nested mappings stand for dotted names.
+    """Return the settings given by a program; nested mappings stand for dotted names.
 
     Raises:
         ConfigError: a value is of a type that no setting has.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tidelog.kernel.config.sources.layers import Origin, OriginKind, Setting
-from tidelog.kernel.config.sources.values import flatten
+from tidelog.kernel.config.sources.settings import Origin, OriginKind, Setting, flatten
 from tidelog.kernel.errors import ConfigError
 
 _KEY_PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
@@ -15,7 +14,7 @@ _STATEMENT = re.compile(rf"^[ \t]*(?:\[[ \t]*(?P<table>{_KEY})[ \t]*\]|(?P<key>{
 
 
 def read_toml(text: str, file: str, problems: list[str]) -> list[Setting]:
-    """The settings in `text`; values that cannot be settings go to `problems`.
+    """Return the settings in `text`; values that cannot be settings go to `problems`.
 
     Raises:
         ConfigError: it is not well formed; says how to write a key that begins with another key.

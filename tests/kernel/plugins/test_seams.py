@@ -7,7 +7,7 @@ import pytest
 from tests.kernel.plugins.distributions import Folder
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import PluginError
-from tidelog.kernel.plugins import Plugins
+from tidelog.kernel.plugins import Plugins, configure
 from tidelog.kernel.plugins.listing import Offer, installed_plugins
 from tidelog.kernel.testing.broker import new_broker
 
@@ -149,9 +149,8 @@ def test_the_listing_tells_what_is_installed_and_what_is_in_use(folder: Folder) 
     folder.module("idler", offering("tidelog_wire_codecs", "morse"))
     folder.distribution("strange-things", "2.1", strange="stranger", silent="silent_module")
     plugins = folder.load(extra=("idler",), blocked=("silent",))
-    listed = {
-        item.name: item for item in installed_plugins(plugins, Config.from_mapping({"storage": "drum"}))
-    }
+    config = Config.from_mapping({"storage": "drum", "metadata": "memory"})
+    listed = {item.name: item for item in installed_plugins(plugins, config)}
     strange, idler, silent = listed["strange"], listed["idler"], listed["silent"]
     assert (strange.distribution, strange.version, strange.module) == ("strange-things", "2.1", "stranger")
     assert strange.offers == (Offer("storage", "tape", active=False), Offer("storage", "drum", active=True))
@@ -162,3 +161,11 @@ def test_the_listing_tells_what_is_installed_and_what_is_in_use(folder: Folder) 
         (Offer("wire codec", "morse", active=False),),
     )
     assert (silent.blocked, silent.active, silent.offers) == (True, False, ())
+
+
+@pytest.mark.parametrize(("storage", "active"), [("file", True), ("memory", False)])
+def test_the_listing_counts_a_key_only_where_it_has_an_effect(storage: str, active: bool) -> None:
+    config, plugins = configure({"storage": storage, "log.index.format": "memory"})
+    listed = {item.name: item for item in installed_plugins(plugins, config)}
+    assert listed["index_memory"].offers == (Offer("index format", "memory", active=active),)
+    assert not any(offer.active for offer in listed["storage_file"].offers if offer.name == "sparse")

@@ -1,14 +1,64 @@
-"""Structured values (of TOML, of a program) turned into settings with dotted names and text."""
+"""Settings as text in Kafka's notation, with where they came from, in layers of strength."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import PurePath
-from typing import cast
+from typing import NamedTuple, TypeAlias, cast
 
 from tidelog.kernel.config.listeners import Listener
-from tidelog.kernel.config.sources.layers import Origin, Setting
 from tidelog.kernel.config.types import Password
+
+
+class OriginKind(Enum):
+    """The kinds of places that a value can come from, strongest first."""
+
+    DYNAMIC_BROKER = "set while running, for this broker"
+    DYNAMIC_CLUSTER = "set while running, for all brokers"
+    CODE = "code"
+    COMMAND_LINE = "--set"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+class Origin(NamedTuple):
+    """Where a value comes from; `detail` is `name:line` of a file, or an environment variable."""
+
+    kind: OriginKind
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or self.kind.value
+
+
+DEFAULT_ORIGIN = Origin(OriginKind.DEFAULT)
+
+
+class Setting(NamedTuple):
+    """One `name = text` and where it stands."""
+
+    name: str
+    text: str
+    origin: Origin
+
+
+Layer: TypeAlias = tuple[Setting, ...]
+
+
+class Sources(NamedTuple):
+    """All settings: `layers` from the strongest to the weakest, and what was wrong already in reading them.
+
+    Settings of the environment are kept by variable: which key a variable means is known with the keys.
+    """
+
+    layers: tuple[Layer, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def over(self, layer: Layer, problems: tuple[str, ...] = ()) -> Sources:
+        """Return the same with a stronger layer on top."""
+        return Sources((layer, *self.layers), self.problems + problems)
 
 
 def flatten(
@@ -35,7 +85,7 @@ def _leaves(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
 
 
 def value_text(value: object) -> str:
-    """A value in Kafka's notation.
+    """Return a value in Kafka's notation.
 
     Raises:
         ValueError: values of this type are no settings.
