@@ -21,7 +21,7 @@ ALWAYS = -1
 class LogConfig:
     """Values that appends, rolling and deletion use, looked up once at each change; `topic` has all of them.
 
-    Source: Kafka's class of this name.
+    Source: Apache Kafka's class of this name.
     """
 
     topic: TopicConfig

@@ -1,6 +1,6 @@
 """One partition in files: its log in one log directory, and what may happen to it at the same time.
 
-Kafka's name for this half of it: `UnifiedLog`, over a `LocalLog`.
+Source: Apache Kafka's `UnifiedLog`, which has a `LocalLog` below it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ without a system call, which can neither meet a full disk (SIGBUS) nor make the 
 with zeros. Once a segment is no longer active its files are cut to their entries.
 
 Lookups search the last 8 KiB first: readers near the end of the log touch only the pages that appends keep
-warm. Kafka's name for it: `AbstractIndex`.
+warm. Source: Apache Kafka's `AbstractIndex`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
          4  physicalPosition  int32   where that batch starts in the .log file
 
 8 bytes an entry, both fields growing; one entry every `index.interval.bytes` of log.
-Source: Kafka's class of this name.
+Source: Apache Kafka's class of this name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drafts: segments that are rewritten into `.cleaned` files, to replace others of the same log.
 
-Kafka's log cleaner writes such files, see "Log Compaction" in its documentation.
+Source: Kafka documentation, "Log Compaction".
 """
 
 from __future__ import annotations

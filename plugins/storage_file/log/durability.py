@@ -1,7 +1,7 @@
 """What of a log is on disk for good, and flushes.
 
 After a failed flush nothing counts as durable any more, since the system drops what it could not write and
-marks it clean. Kafka's name for the offset: recovery point.
+marks it clean. Apache Kafka calls the offset recovery point.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log of one partition in one log directory: appends, rolling, removal of segments, flushes.
 
 It knows neither other directories nor what may happen to it at the same time; `FilePartitionStore` does.
-Kafka's name for it: `LocalLog`.
+Source: Apache Kafka's `LocalLog`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `RULES` has a row for each operation that is under way and a column for each one that begins. A pair that is
 not in the table cannot happen; an attempt is a programming error. Anything else that changes or
 rewrites segments gets a row and a column of its own here; nothing else excludes operations from each other.
-Sources: Kafka's `LogCleanerManager` (what aborts a cleaning), KIP-113.
+Sources: Apache Kafka's `LogCleanerManager` (what aborts a cleaning), KIP-113.
 """
 
 from __future__ import annotations

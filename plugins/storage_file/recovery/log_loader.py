@@ -1,6 +1,6 @@
 """Opening of a log's segments: as they are after a clean stop, recovered after any other.
 
-Source: Kafka's class `LogLoader`.
+Source: Apache Kafka's `LogLoader`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Opening of many partitions in parallel, by threads of each log directory.
 
-Source: the broker configuration `num.recovery.threads.per.data.dir`.
+Source: Kafka documentation, "Broker Configs", `num.recovery.threads.per.data.dir`.
 """
 
 from __future__ import annotations

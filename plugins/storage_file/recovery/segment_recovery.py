@@ -2,7 +2,7 @@
 
 Two kinds of damage are expected after a crash: the tail is missing, or the file grew by blocks that were
 never written (nonsense or zeros). Both end at the first batch that is not whole, does not have its CRC, or
-does not follow the offsets before it. Kafka's name for it: `LogSegment.recover`.
+does not follow the offsets before it. Source: Apache Kafka's `LogSegment.recover`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Splitting of a segment whose last offsets are too far from its base offset for its indexes.
 
 Such segments were written by brokers older than the limit. The pieces replace it as compacted segments do, so
-a crash leaves the one or the others. Kafka's name for it: `splitOverflowedSegment`.
+a crash leaves the one or the others. Source: Apache Kafka's `splitOverflowedSegment`.
 """
 
 from __future__ import annotations

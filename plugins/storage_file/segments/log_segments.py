@@ -1,7 +1,7 @@
 """The segments of one log, oldest first, and lookups that go through several of them.
 
 The tuple is replaced as a whole, under a lock that is never held across a file operation, so that readers in
-any thread take a consistent view without a lock. Kafka's name for it: `LogSegments`.
+any thread take a consistent view without a lock. Source: Apache Kafka's `LogSegments`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A segment: a run of the log in one file, with its indexes.
 
-Batches follow each other in `.log` without anything between them. Kafka's name for it: `LogSegment`.
+Batches follow each other in `.log` without anything between them. Source: Apache Kafka's `LogSegment`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ At the next start (`resolve`): a `.swap` at or above a `.cleaned` was not decide
 `.cleaned` it was, and the rest is done. The range of the `.swap` segments says what they replace. Where old
 segments lie wholly behind the last new batch, an empty `.log` of their base offset stands for them; it is
 removed at the end, unless there is no segment in front of it.
-Kafka does the same in `LocalLog.replaceSegments` and resolves it in `LogLoader`.
+Apache Kafka does the same in `LocalLog.replaceSegments` and resolves it in `LogLoader`.
 """
 
 from __future__ import annotations
