@@ -7,7 +7,10 @@ from pathlib import Path
 # Beyond the mirrored folder: prefix of the module's path, and the tests that prove it as well.
 EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernel/cluster.py", ("tests/plugins/protocol_kafka/handlers/test_metadata.py",)),
-    ("kernel/partition/", ("tests/plugins/storage_memory", "tests/plugins/storage_file/test_recovery.py")),
+    (
+        "kernel/partition/",
+        ("tests/plugins/storage_memory", "tests/plugins/storage_file/recovery/test_segment_recovery.py"),
+    ),
     ("kernel/records/checking.py", ("tests/kernel/partition/test_record_checks.py",)),
     ("plugins/coordinator/", ("tests/plugins/coordinator/test_conformance.py",)),
 )
@@ -16,7 +19,6 @@ EXTRA_TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 SLOW_TESTS = (
     "*change_of_hands*",
     "*change_hands*",
-    "*handing_over*",
     "*dump_log*",
     "*test_real_brokers*",
     "*test_kill.py",

@@ -18,7 +18,7 @@ def test_the_mirroring_file_comes_first_and_then_its_folder() -> None:
 
 
 def test_a_folder_without_quick_tests_its_own_is_covered_by_the_one_above() -> None:
-    assert quick_tests(Path("plugins/storage_file/log/removal.py"), ROOT) == ["tests/plugins/storage_file"]
+    assert quick_tests(Path("plugins/storage_file/testing/device.py"), ROOT) == ["tests/plugins/storage_file"]
 
 
 @pytest.mark.parametrize(("prefix", "tests"), EXTRA_TESTS)

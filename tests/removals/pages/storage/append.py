@@ -234,13 +234,13 @@ REMOVALS: Final = (
         f"{_PARTITION}/producer_state_manager.py",
         "self._store.add_aborted(aborted)",
         "pass",
-        f"{_FILE}/test_transaction_index.py::test_a_start_adds_the_aborted_transactions_that_an_index_lost",
+        f"{_FILE}/indexes/test_transaction_index.py::test_a_start_adds_the_aborted_transactions_that_an_index_lost",
     ),
     Removal(
         "Magic 0 and 1 on disk: refused, not destroyed",
         f"{_FILE}/recovery/segment_recovery.py",
         "self._refuse_legacy_messages()\n        return",
         "pass\n        return",
-        f"{_FILE}/test_recovery.py::test_messages_of_an_old_format_are_refused_and_not_destroyed",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_messages_of_an_old_format_are_refused_and_not_destroyed",
     ),
 )

@@ -161,7 +161,7 @@ _OLDEST: Final = (
         f"{_FILE}/recovery/segment_recovery.py",
         "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
         "if crc < 0:",
-        f"{_FILE}/test_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
     ),
 )
 
@@ -178,28 +178,28 @@ _CONFIGURATION: Final = (
         f"{_FILE}/log_config.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(config.segment_bytes, 1 << 60, jitter)",
-        f"{_FILE}/test_rolling.py::test_without_timestamps_the_clock_counts",
+        f"{_FILE}/log/test_rolling.py::test_without_timestamps_the_clock_counts",
     ),
     Removal(
         _KEYS,
         f"{_FILE}/log_config.py",
         "limit = min(config.segment_jitter_ms, config.segment_ms)",
         "limit = 0",
-        f"{_FILE}/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",
+        f"{_FILE}/log/test_rolling.py::test_jitter_makes_segments_roll_earlier_by_a_random_while",
     ),
     Removal(
         _KEYS,
         f"{_FILE}/segments/creation.py",
         "            config.segment_index_bytes,\n",
         "            10 << 20,\n",
-        f"{_FILE}/test_rolling.py::test_a_full_offset_index_rolls",
+        f"{_FILE}/log/test_rolling.py::test_a_full_offset_index_rolls",
     ),
     Removal(
         _KEYS,
         f"{_FILE}/log/local_log.py",
         "segment.index_interval_bytes = self.config.index_interval_bytes",
         "segment.index_interval_bytes = 4096",
-        f"{_FILE}/test_rolling.py::test_a_full_offset_index_rolls",
+        f"{_FILE}/log/test_rolling.py::test_a_full_offset_index_rolls",
     ),
     Removal(
         "`flush.messages`, `flush.ms`",
@@ -227,7 +227,7 @@ _CONFIGURATION: Final = (
         f"{_FILE}/segments/creation.py",
         "config.segment_bytes if config.preallocate else 0,",
         "0,",
-        f"{_FILE}/test_rolling_ahead.py::test_a_roll_creates_and_trims_nothing_on_the_event_loop",
+        f"{_FILE}/segments/test_creation.py::test_a_roll_creates_and_trims_nothing_on_the_event_loop",
     ),
     Removal(
         "`file.delete.delay.ms`",

@@ -219,7 +219,7 @@ _MOVING: Final = (
         f"{_FILE}/moving/move.py",
         "        self.store.copy_side_files_to(copy)\n",
         "",
-        f"{_FILE}/test_moves.py::test_what_is_beside_the_log_comes_too",
+        f"{_FILE}/moving/test_moves.py::test_what_is_beside_the_log_comes_too",
     ),
     Removal(
         _MOVES,
@@ -233,21 +233,21 @@ _MOVING: Final = (
         f"{_FILE}/moving/moves.py",
         "await self._assign(move.partition, move.target.id_bytes)\n                swapped",
         "swapped",
-        f"{_FILE}/test_moves.py",
+        f"{_FILE}/moving/test_moves.py",
     ),
     Removal(
         _MOVES,
         f"{_FILE}/partition_store.py",
         "copy.append(batch, base_offset, last_offset, max_timestamp)",
         "None",
-        f"{_FILE}/test_moves.py::test_it_is_written_and_read_all_the_while",
+        f"{_FILE}/moving/test_moves.py::test_it_is_written_and_read_all_the_while",
     ),
     Removal(
         _MEETING,
         f"{_FILE}/log/operations.py",
         "                other.aborted_by = operation\n",
         "",
-        f"{_FILE}/test_operations.py::test_two_operations_meet_as_the_table_says",
+        f"{_FILE}/log/test_operations.py::test_two_operations_meet_as_the_table_says",
     ),
     Removal(
         _MEETING,
@@ -261,7 +261,7 @@ _MOVING: Final = (
         f"{_FILE}/log/operations.py",
         "if rule is Rule.REFUSED:",
         "if rule is None:",
-        f"{_FILE}/test_operations.py::test_two_operations_meet_as_the_table_says",
+        f"{_FILE}/log/test_operations.py::test_two_operations_meet_as_the_table_says",
     ),
     Removal(
         _MEETING,
@@ -296,7 +296,7 @@ _MOVING: Final = (
         f"{_FILE}/log_directory_admin.py",
         "max(move.offset_lag, 0)",
         "0",
-        f"{_FILE}/test_moves.py",
+        f"{_FILE}/moving/test_moves.py",
     ),
     Removal(
         _TOLD,

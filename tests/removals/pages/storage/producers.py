@@ -85,14 +85,14 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/partition.py",
         "self.producers.write_snapshot(self.log_end_offset)",
         "pass",
-        f"{_FILE}/test_clean_start.py::test_a_start_after_a_clean_stop_reads_no_batch",
+        f"{_FILE}/recovery/test_log_loader.py::test_a_start_after_a_clean_stop_reads_no_batch",
     ),
     Removal(
         _CLEAN,
         f"{_PARTITION}/producer_state_manager.py",
         "            self.write_snapshot(end)\n",
         "            pass\n",
-        f"{_FILE}/test_clean_start.py::test_a_long_log_without_any_snapshot_is_read_once",
+        f"{_FILE}/recovery/test_log_loader.py::test_a_long_log_without_any_snapshot_is_read_once",
     ),
     Removal(
         _OPEN,
