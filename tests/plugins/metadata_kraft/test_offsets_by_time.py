@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.crash.core import Core, configure
 from tests.kernel.partition.compacted import append_left
 from tests.plugins.metadata_kraft.hands import kafka_on
-from tests.plugins.storage_file.test_timestamp_lookups import BASE, MINUTE_MS, random_batch
+from tests.plugins.storage_file.segments.test_log_segments import BASE, MINUTE_MS, random_batch
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp

@@ -39,7 +39,7 @@ class ColdDevice:
         return os.preadv(fd, [view], position)
 
 
-async def test_a_cold_position_is_told_and_found_by_waiting(
+async def test_read_of_a_position_that_is_not_in_memory_needs_waiting(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(index_interval_bytes=500)
@@ -51,7 +51,7 @@ async def test_a_cold_position_is_told_and_found_by_waiting(
         assert slice_bytes(store.read(offset, 1, store.log_end_offset, wait=True)) == batches[offset]
 
 
-async def test_a_read_anywhere_looks_at_as_much_of_the_log_as_lies_between_two_entries(
+async def test_read_scans_at_most_the_log_between_two_index_entries(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interval = 3 * CHUNK_BYTES
@@ -71,7 +71,7 @@ async def test_a_read_anywhere_looks_at_as_much_of_the_log_as_lies_between_two_e
         assert max(device.asked) <= region.position
 
 
-async def test_a_header_that_is_only_partly_in_memory_is_waited_for(
+async def test_read_of_a_header_that_is_only_partly_in_memory_needs_waiting(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(index_interval_bytes=100_000)
@@ -88,7 +88,7 @@ async def test_a_header_that_is_only_partly_in_memory_is_waited_for(
         assert known >= start + 27, "a position was told by a header that was not read"
 
 
-async def test_a_reader_at_the_end_of_the_log_asks_for_no_header(
+async def test_read_at_the_end_of_the_log_reads_no_header(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store()
@@ -104,7 +104,7 @@ async def test_a_reader_at_the_end_of_the_log_asks_for_no_header(
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_that_cannot_tell_is_read_plainly(
+def test_read_into_on_a_file_system_without_nowait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     refused: list[int] = []
@@ -127,7 +127,7 @@ def test_a_file_system_that_cannot_tell_is_read_plainly(
     assert log.resident(0, 7)
 
 
-def test_another_error_is_not_taken_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_into_raises_other_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def preadv(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -150,7 +150,7 @@ def test_another_error_is_not_taken_for_that(tmp_path: Path, monkeypatch: pytest
         (range(PROBE_STRIDE_BYTES), False),
     ],
 )
-def test_residency_is_sampled_from_the_first_byte_to_the_last(
+def test_resident_samples_from_the_first_byte_to_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: range, expected: bool
 ) -> None:
     path = tmp_path / "file"
@@ -162,7 +162,7 @@ def test_residency_is_sampled_from_the_first_byte_to_the_last(
     assert len(device.asked) <= 6
 
 
-async def test_prefetching_ends_at_the_end_of_the_file(scene: LogDirectoryScene) -> None:
+async def test_prefetch_ends_at_the_end_of_the_file(scene: LogDirectoryScene) -> None:
     store = await scene.open_store()
     append_many(store, 3, 300_000)
     (region,) = store.read(0, 1 << 30, store.log_end_offset, wait=True).regions

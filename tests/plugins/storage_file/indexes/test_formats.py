@@ -55,7 +55,7 @@ def check(store: PartitionStore, batches: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_it_changes_from_start_to_start_and_nothing_is_lost(
+async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
@@ -83,7 +83,9 @@ async def test_it_changes_from_start_to_start_and_nothing_is_lost(
     await scene.close()
 
 
-async def test_files_of_the_other_format_go(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_index_format_change_removes_the_files_of_the_other_format(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
     await scene.storage.open()
     append_many(await scene.open_store(**SETTINGS), 20, 150)
@@ -96,7 +98,7 @@ async def test_files_of_the_other_format_go(tmp_path: Path, tasks: BackgroundTas
     await scene.close()
 
 
-async def test_a_format_that_nobody_offers_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_index_format_that_no_plugin_offers_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = formats_scene(tmp_path, tasks, "spares")
     with pytest.raises(ConfigError, match=r"log\.index\.format = 'spares': no plugin .* memory, sparse"):
         await scene.storage.open()
@@ -108,7 +110,7 @@ async def test_a_format_that_nobody_offers_is_refused(tmp_path: Path, tasks: Bac
     await scene.close()
 
 
-async def test_a_topic_cannot_be_made_or_changed_to_a_format_that_nobody_offers(tmp_path: Path) -> None:
+async def test_index_format_of_a_topic_that_no_plugin_offers_is_refused(tmp_path: Path) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
         with pytest.raises(InvalidTopicConfig, match="no plugin"):
@@ -120,7 +122,7 @@ async def test_a_topic_cannot_be_made_or_changed_to_a_format_that_nobody_offers(
         assert broker.topics.get("t").overrides == {"index.format": "sparse"}
 
 
-async def test_a_topic_whose_format_is_gone_is_still_served(
+async def test_index_format_whose_plugin_is_missing_is_replaced(
     tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
@@ -138,7 +140,7 @@ async def test_a_topic_whose_format_is_gone_is_still_served(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip"])
-async def test_damage_behind_a_clean_stop_is_found_by_the_format_in_memory(
+async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     tmp_path: Path, tasks: BackgroundTasks, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "memory")

@@ -52,7 +52,7 @@ def add_marker(store: PartitionStore, producer_id: int) -> int:
     return offset
 
 
-def test_the_bytes(tmp_path: Path) -> None:
+def test_transaction_index_bytes(tmp_path: Path) -> None:
     index = index_of(tmp_path)
     assert index.append(FIRST)
     assert not index.append(SECOND)
@@ -61,7 +61,7 @@ def test_the_bytes(tmp_path: Path) -> None:
     assert everything(index) == [FIRST, SECOND]
 
 
-def test_bytes_of_another_broker_are_read(tmp_path: Path) -> None:
+def test_transaction_index_of_another_broker_is_read(tmp_path: Path) -> None:
     index = index_of(tmp_path)
     Path(index.path).write_bytes(bytes.fromhex(FIRST_BYTES + SECOND_BYTES))
     index.load(end_offset=9)
@@ -97,7 +97,7 @@ def test_bytes_of_another_broker_are_read(tmp_path: Path) -> None:
         "behind the log",
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_transaction_index_that_is_corrupt_is_refused(tmp_path: Path, content: bytes) -> None:
     index = TransactionIndex(IndexPlace(str(tmp_path), 1))
     Path(index.path).write_bytes(content)
     with pytest.raises(CorruptTransactionIndex, match="txnindex"):
@@ -123,7 +123,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pyt
     assert everything(index) == [FIRST, SECOND]
 
 
-def test_nothing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transaction_index_search_without_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(tmp_path)
     index.append(FIRST)
     real = disk.preadv
@@ -140,7 +140,7 @@ def test_nothing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert everything(index) == [FIRST]
 
 
-async def test_there_is_no_file_until_something_is_aborted(scene: LogDirectoryScene) -> None:
+async def test_transaction_index_has_no_file_until_something_is_aborted(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 20, 100)
     assert not list(scene.partition_dir.glob("*.txnindex"))
@@ -149,7 +149,7 @@ async def test_there_is_no_file_until_something_is_aborted(scene: LogDirectorySc
     assert [path.name for path in scene.partition_dir.glob("*.txnindex")] == [f"{bases[2]:020d}.txnindex"]
 
 
-async def test_it_is_deleted_with_its_segment(scene: LogDirectoryScene) -> None:
+async def test_transaction_index_is_deleted_with_its_segment(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 20, 100)
     store.add_aborted(AbortedTransaction(1, 0, 1, 2))
@@ -157,7 +157,9 @@ async def test_it_is_deleted_with_its_segment(scene: LogDirectoryScene) -> None:
     assert [path.name for path in scene.partition_dir.glob("*.txnindex*")] == ["0" * 20 + ".txnindex.deleted"]
 
 
-async def test_a_flush_makes_it_durable(scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_flush_makes_the_transaction_index_durable(
+    scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = await scene.open_store()
     append_many(store, 3)
     store.flush()
@@ -176,7 +178,7 @@ async def test_a_flush_makes_it_durable(scene: LogDirectoryScene, monkeypatch: p
     assert len(synced) == 2
 
 
-async def test_a_torn_one_is_to_be_made_anew_and_all_behind_it(scene: LogDirectoryScene) -> None:
+async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 20, 100)
     bases = [segment.base_offset for segment in store.segments()]
@@ -213,7 +215,7 @@ async def test_after_a_crash_what_was_not_flushed_is_read_again_if_it_has_marker
     crashed.abandon()
 
 
-def test_nothing_of_it_is_kept_but_where_it_ends(tmp_path: Path) -> None:
+def test_transaction_index_keeps_only_its_end_in_memory(tmp_path: Path) -> None:
     index = index_of(tmp_path)
     index.append(FIRST)
     gc.collect()  # files that earlier tests left must not be closed in between

@@ -26,7 +26,7 @@ async def open_file_store(scene: LogDirectoryScene) -> FilePartitionStore:
     return store
 
 
-async def test_it_moves_with_every_flush(scene: LogDirectoryScene) -> None:
+async def test_recovery_point_moves_with_every_flush(scene: LogDirectoryScene) -> None:
     store = await open_file_store(scene)
     assert store.recovery_point == 0
     append_many(store, 1, 600)
@@ -36,7 +36,7 @@ async def test_it_moves_with_every_flush(scene: LogDirectoryScene) -> None:
 
 
 @pytest.mark.parametrize("name", ["sync_data", "fsync"])
-async def test_it_moves_only_after_the_device_has_everything(
+async def test_recovery_point_moves_only_after_the_device_has_everything(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A checkpoint, or a crash, may come while the device is still busy: with data, or with names."""
@@ -58,14 +58,18 @@ async def test_it_moves_only_after_the_device_has_everything(
     assert (store.recovery_point, store.durable_offset) == (2, 2)
 
 
-async def test_it_moves_when_a_rolled_segment_was_flushed_in_the_background(scene: LogDirectoryScene) -> None:
+async def test_recovery_point_moves_when_a_rolled_segment_was_flushed_in_the_background(
+    scene: LogDirectoryScene,
+) -> None:
     store = await open_file_store(scene)
     append_many(store, 5, 600)
     assert store.recovery_point == 0
     await eventually(lambda: store.recovery_point == 4)
 
 
-async def test_a_rolled_segment_whose_indexes_may_be_lost_is_checked_again(scene: LogDirectoryScene) -> None:
+async def test_recovery_point_stays_below_a_segment_whose_indexes_may_be_lost(
+    scene: LogDirectoryScene,
+) -> None:
     store = await open_file_store(scene)
     append_many(store, 1, 600)
     assert store.flush() == 1
@@ -75,7 +79,7 @@ async def test_a_rolled_segment_whose_indexes_may_be_lost_is_checked_again(scene
     await eventually(lambda: store.recovery_point == 1)
 
 
-async def test_truncating_takes_it_back(scene: LogDirectoryScene) -> None:
+async def test_truncate_to_lowers_the_recovery_point(scene: LogDirectoryScene) -> None:
     store = await open_file_store(scene)
     append_many(store, 5, 600)
     store.flush()
@@ -83,7 +87,7 @@ async def test_truncating_takes_it_back(scene: LogDirectoryScene) -> None:
     assert store.recovery_point == 2
 
 
-async def test_it_is_written_down_every_minute_if_it_moved(
+async def test_recovery_point_is_checkpointed_every_minute_if_it_moved(
     scene: LogDirectoryScene, clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del clock

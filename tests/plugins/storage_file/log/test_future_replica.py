@@ -52,7 +52,7 @@ def once_when_its_turn_comes(
     monkeypatch.setattr(Durability, "check", act_and_check)
 
 
-async def test_a_copy_that_begins_to_be_kept_during_a_flush(
+async def test_flush_includes_a_future_replica_that_begins_to_follow_during_it(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, copy = stores
@@ -66,7 +66,7 @@ async def test_a_copy_that_begins_to_be_kept_during_a_flush(
     assert copy.durable_offset == 3
 
 
-async def test_a_copy_that_takes_over_during_a_flush(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_swap_in_during_a_flush_repeats_it(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     log, copy = stores
 
     def begin_and_end() -> None:
@@ -80,7 +80,7 @@ async def test_a_copy_that_takes_over_during_a_flush(stores: Stores, monkeypatch
     assert log.durable_offset == 3
 
 
-async def test_a_directory_that_is_renamed_before_its_names_are_durable(
+async def test_swap_in_before_the_names_are_durable_syncs_the_renamed_directory(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, copy = stores

@@ -103,7 +103,7 @@ def meet(
 
 
 @pytest.mark.parametrize(("under_way", "begins"), PAIRS, ids=lambda operation: operation.value)
-def test_two_operations_meet_as_the_table_says(
+def test_operations_follow_the_table_of_rules(
     operations: Operations, under_way: Operation, begins: Operation, turn: Turn
 ) -> None:
     rule, changes = meet(operations, under_way, begins, turn)
@@ -115,7 +115,7 @@ MISSING = [pair for pair in itertools.product(Operation, Operation) if pair not 
 
 
 @pytest.mark.parametrize(("under_way", "begins"), MISSING, ids=lambda operation: operation.value)
-def test_a_pair_that_is_not_in_the_table_is_an_error(
+def test_operations_begin_raises_for_a_pair_that_is_not_in_the_table(
     operations: Operations, under_way: Operation, begins: Operation
 ) -> None:
     first = operations.begin(under_way)
@@ -127,7 +127,7 @@ def test_a_pair_that_is_not_in_the_table_is_an_error(
     operations.end(operations.begin(begins))
 
 
-def test_what_cannot_meet_is_a_move_with_another_or_its_decision_with_what_it_excludes() -> None:
+def test_operations_that_cannot_meet_are_a_move_and_what_its_decision_excludes() -> None:
     assert {pair for pair in MISSING if Operation.SWAP not in pair} == {(Operation.MOVE, Operation.MOVE)}
     swapping = {under_way for under_way, begins in MISSING if begins is Operation.SWAP}
     assert swapping == set(Operation) - {Operation.DELETE}
@@ -138,16 +138,16 @@ def test_what_cannot_meet_is_a_move_with_another_or_its_decision_with_what_it_ex
 
 
 @pytest.mark.parametrize("under_way", Operation)
-def test_a_failure_never_waits_since_it_is_told_on_the_event_loop(under_way: Operation) -> None:
+def test_operation_fail_never_waits_since_it_begins_on_the_event_loop(under_way: Operation) -> None:
     assert RULES[under_way][Operation.FAIL] in (Rule.TOGETHER, Rule.ABORTS)
 
 
 @pytest.mark.parametrize("endless", [each for each in Operation if each in ENDLESS])
-def test_nothing_waits_for_what_never_ends(endless: Operation) -> None:
+def test_operations_never_wait_for_one_that_never_ends(endless: Operation) -> None:
     assert Rule.WAITS not in RULES[endless].values()
 
 
-def test_one_that_waits_begins_when_the_last_of_those_that_it_waits_for_has_ended(
+def test_operations_begin_when_the_last_that_they_wait_for_has_ended(
     operations: Operations, turn: Turn
 ) -> None:
     draft = operations.begin(Operation.DRAFT)
@@ -161,7 +161,7 @@ def test_one_that_waits_begins_when_the_last_of_those_that_it_waits_for_has_ende
     assert draft.aborted_by is Operation.TRUNCATE
 
 
-def test_one_that_is_refused_aborts_nothing(operations: Operations) -> None:
+def test_operation_that_is_refused_aborts_nothing(operations: Operations) -> None:
     move = operations.begin(Operation.MOVE)
     with pytest.raises(LogBusy, match="orders-0: no replace while it has: move"):
         operations.begin(Operation.REPLACE)
@@ -174,7 +174,7 @@ def test_one_that_is_refused_aborts_nothing(operations: Operations) -> None:
     operations.end(closed)
 
 
-def test_an_operation_that_raises_has_ended(operations: Operations) -> None:
+def test_operations_during_ends_an_operation_that_raises(operations: Operations) -> None:
     def fail() -> None:
         with operations.during(Operation.REPLACE):
             raise OSError
@@ -184,7 +184,7 @@ def test_an_operation_that_raises_has_ended(operations: Operations) -> None:
     operations.begin(Operation.REPLACE)
 
 
-def test_a_move_becomes_a_swap_when_deletions_have_ended(operations: Operations, turn: Turn) -> None:
+def test_operations_advance_to_a_swap_when_deletions_have_ended(operations: Operations, turn: Turn) -> None:
     move = operations.begin(Operation.MOVE)
     deletion = operations.begin(Operation.DELETE)
     swap = threading.Thread(target=operations.advance, args=(move, Operation.SWAP), daemon=True)
@@ -201,7 +201,7 @@ def test_a_move_becomes_a_swap_when_deletions_have_ended(operations: Operations,
     assert move.aborted_by is None
 
 
-def test_a_move_that_was_aborted_becomes_no_swap(operations: Operations) -> None:
+def test_operations_advance_refuses_a_move_that_was_aborted(operations: Operations) -> None:
     move = operations.begin(Operation.MOVE)
     with operations.during(Operation.TRUNCATE), pytest.raises(OperationAborted, match="a truncate aborted"):
         operations.advance(move, Operation.SWAP)
@@ -210,7 +210,9 @@ def test_a_move_that_was_aborted_becomes_no_swap(operations: Operations) -> None
     operations.begin(Operation.MOVE)
 
 
-def test_a_move_that_is_aborted_while_it_waits_becomes_no_swap(operations: Operations, turn: Turn) -> None:
+def test_operations_advance_refuses_a_move_that_is_aborted_while_it_waits(
+    operations: Operations, turn: Turn
+) -> None:
     move = operations.begin(Operation.MOVE)
     deletion = operations.begin(Operation.DELETE)
     errors: list[Exception] = []
@@ -231,7 +233,7 @@ def test_a_move_that_is_aborted_while_it_waits_becomes_no_swap(operations: Opera
     operations.end(failed)
 
 
-def test_the_documentation_has_the_table() -> None:
+def test_operations_table_is_in_the_documentation() -> None:
     page = (DOCS / "storage.md").read_text()
     header, *rows = re.findall(r"^\| (?:under way|\*\*\w+\*\*) \|.*\|$", page, re.MULTILINE)
     columns = [name.strip() for name in header.split("|")[2:-1]]

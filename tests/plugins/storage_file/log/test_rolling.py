@@ -22,7 +22,7 @@ def bases(store: PartitionStore) -> list[int]:
 
 
 @pytest.mark.parametrize("age_ms", [HOUR_MS, HOUR_MS + 1])
-async def test_without_timestamps_the_clock_counts(scene: LogDirectoryScene, age_ms: int) -> None:
+async def test_roll_by_age_uses_the_clock_without_timestamps(scene: LogDirectoryScene, age_ms: int) -> None:
     store = await scene.open_store(segment_ms=HOUR_MS)
     append(store, timestamp=NO_TIMESTAMP)
     scene.clock.advance(age_ms)
@@ -30,7 +30,7 @@ async def test_without_timestamps_the_clock_counts(scene: LogDirectoryScene, age
     assert bases(store) == ([0] if age_ms == HOUR_MS else [0, 1])
 
 
-async def test_the_age_is_kept_over_a_restart(scene: LogDirectoryScene) -> None:
+async def test_roll_by_age_after_a_restart(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_ms=HOUR_MS)
     append(store, timestamp=START_MS)
     append(store, timestamp=START_MS - 10)
@@ -42,7 +42,7 @@ async def test_the_age_is_kept_over_a_restart(scene: LogDirectoryScene) -> None:
     assert bases(store) == [0, 3]
 
 
-async def test_an_old_idle_segment_does_not_roll_while_it_is_empty(scene: LogDirectoryScene) -> None:
+async def test_roll_by_age_leaves_an_empty_segment(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_ms=HOUR_MS)
     scene.clock.advance(10 * HOUR_MS)
     append(store, timestamp=START_MS + 10 * HOUR_MS)
@@ -54,7 +54,7 @@ def jitter_of(config: TopicConfig) -> int:
     return RollPolicy.of(LogConfig.of(config)).jitter_ms
 
 
-def test_jitter_makes_segments_roll_earlier_by_a_random_while() -> None:
+def test_roll_policy_draws_a_random_jitter() -> None:
     config = TopicConfig({"segment.ms": HOUR_MS, "segment.jitter.ms": HOUR_MS // 2})
     jitters = {jitter_of(config) for _ in range(200)}
     assert len(jitters) > 100
@@ -64,7 +64,7 @@ def test_jitter_makes_segments_roll_earlier_by_a_random_while() -> None:
     assert jitter_of(config | {"segment.ms": 1, "segment.jitter.ms": HOUR_MS}) == 0
 
 
-async def test_a_full_offset_index_rolls(scene: LogDirectoryScene) -> None:
+async def test_roll_by_a_full_offset_index(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_index_bytes=36, index_interval_bytes=0)
     # Without growing timestamps only the offset index fills: an entry for each batch but the first.
     for _ in range(12):
@@ -75,7 +75,7 @@ async def test_a_full_offset_index_rolls(scene: LogDirectoryScene) -> None:
     assert len(time_entries(scene.partition_dir / "00000000000000000000.timeindex")) == 1
 
 
-async def test_a_full_time_index_rolls_with_one_slot_kept(scene: LogDirectoryScene) -> None:
+async def test_roll_by_a_full_time_index_with_one_reserved_slot(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_index_bytes=40, index_interval_bytes=0)
     append_many(store, 7)
     assert bases(store) == [0, 3, 6]
@@ -93,7 +93,7 @@ async def test_a_full_time_index_rolls_with_one_slot_kept(scene: LogDirectorySce
 
 
 @pytest.mark.parametrize("index_bytes", [4, 8, 12])
-async def test_indexes_without_room_for_entries_do_not_roll_for_ever(
+async def test_roll_happens_once_when_indexes_have_no_room_for_entries(
     scene: LogDirectoryScene, index_bytes: int
 ) -> None:
     store = await scene.open_store(segment_index_bytes=index_bytes, index_interval_bytes=0)
@@ -105,7 +105,7 @@ async def test_indexes_without_room_for_entries_do_not_roll_for_ever(
     assert read_all(store) == b"".join(content)
 
 
-async def test_an_offset_that_indexes_cannot_hold_rolls(scene: LogDirectoryScene) -> None:
+async def test_roll_by_an_offset_that_does_not_fit_into_the_indexes(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(index_interval_bytes=0)
     content = append(store)
     content += append(store, gap=MAX_RELATIVE - 1)
@@ -122,7 +122,7 @@ async def test_an_offset_that_indexes_cannot_hold_rolls(scene: LogDirectoryScene
         assert read_bytes(store, 5, max_bytes=1) == read_bytes(store, MAX_RELATIVE, max_bytes=1)
 
 
-async def test_an_empty_segment_too_far_behind_is_left_empty(scene: LogDirectoryScene) -> None:
+async def test_roll_leaves_an_empty_segment_that_is_too_far_behind(scene: LogDirectoryScene) -> None:
     store = await scene.open_store()
     batch = make_batch([b"far"], 2**40)
     assert store.append(batch, 2**40, 2**40, START_MS)
@@ -135,7 +135,7 @@ async def test_an_empty_segment_too_far_behind_is_left_empty(scene: LogDirectory
         assert store.log_end_offset == 2**40 + 1
 
 
-async def test_a_roll_makes_the_old_segment_durable_and_moves_the_recovery_point(
+async def test_roll_makes_the_old_segment_durable_and_moves_the_recovery_point(
     scene: LogDirectoryScene,
 ) -> None:
     store = await scene.open_store(segment_bytes=1000)
@@ -150,7 +150,9 @@ async def test_a_roll_makes_the_old_segment_durable_and_moves_the_recovery_point
 
 
 @pytest.mark.parametrize("interval", [0, 500, 1000, 5000])
-async def test_entries_are_as_far_apart_as_the_interval_says(scene: LogDirectoryScene, interval: int) -> None:
+async def test_index_entries_are_as_far_apart_as_the_interval(
+    scene: LogDirectoryScene, interval: int
+) -> None:
     store = await scene.open_store(index_interval_bytes=interval)
     sizes = [len(batch) for batch in append_many(store, 40, 200)]
     expected, position, indexed = list[int](), 0, 0

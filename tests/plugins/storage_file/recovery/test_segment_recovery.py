@@ -157,7 +157,7 @@ async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
     assert again.log_end_offset == 3
 
 
-async def test_what_was_cut_off_does_not_come_back_behind_what_is_appended_then(
+async def test_recovery_cuts_off_for_good_what_it_cuts_off(
     scene: LogDirectoryScene,
 ) -> None:
     store = await scene.open_store()
@@ -174,7 +174,7 @@ async def test_what_was_cut_off_does_not_come_back_behind_what_is_appended_then(
     assert read_all(await second.open_store()) == b"".join([*batches[:2], again])
 
 
-async def test_segments_behind_a_damaged_one_go_with_all_their_files(
+async def test_recovery_removes_segments_behind_a_damaged_one(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -294,7 +294,7 @@ async def test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning(
 
 @pytest.mark.parametrize("damage", [remove, lambda path: cut(path, path.stat().st_size - 3)])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_indexes_are_made_anew_entry_for_entry(
+async def test_recovery_rebuilds_indexes_entry_for_entry(
     scene: LogDirectoryScene, suffix: str, damage: Callable[[Path], None]
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -341,7 +341,7 @@ async def test_an_index_that_is_missing_takes_entries_again_though_it_had_none(
     assert_indexed_like_new(again, batches)
 
 
-async def test_recovering_twice_changes_nothing(scene: LogDirectoryScene) -> None:
+async def test_recovery_twice_changes_nothing(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 60, 200)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
@@ -423,7 +423,7 @@ async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> 
     await crashed.close()
 
 
-async def test_a_log_that_ends_before_its_start_begins_anew_there(
+async def test_log_that_ends_before_its_checkpointed_start_is_recreated_there(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -439,7 +439,7 @@ async def test_a_log_that_ends_before_its_start_begins_anew_there(
     assert "ends at offset 14, before its recorded start 30" in caplog.text
 
 
-async def test_a_clean_mark_that_lies_is_found_out(scene: LogDirectoryScene) -> None:
+async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 20, 200)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
@@ -451,7 +451,7 @@ async def test_a_clean_mark_that_lies_is_found_out(scene: LogDirectoryScene) -> 
     await crashed.close()
 
 
-async def test_many_partitions_are_recovered_in_parallel_and_progress_is_told(
+async def test_recovery_of_many_partitions_is_parallel_and_reports_progress(
     scene: LogDirectoryScene,
 ) -> None:
     specs = [scene.spec(partition=number) for number in range(20)]

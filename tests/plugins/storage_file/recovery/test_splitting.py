@@ -51,7 +51,7 @@ async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> Log
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_it_is_split_where_offsets_do_not_fit(
+async def test_split_segment_where_offsets_do_not_fit(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = await overflowed(tmp_path, tasks, clean=clean)
@@ -78,7 +78,7 @@ async def test_it_is_split_where_offsets_do_not_fit(
     ]
 
 
-async def test_a_segment_in_front_of_a_far_one_is_left_alone(
+async def test_split_segment_leaves_a_segment_in_front_of_a_gap(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -91,7 +91,7 @@ async def test_a_segment_in_front_of_a_far_one_is_left_alone(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_segment_of_nothing_but_far_offsets_is_replaced_by_one_that_begins_there(
+async def test_split_segment_of_far_offsets_only_is_replaced_by_one_that_begins_there(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool
 ) -> None:
     scene = await overflowed(tmp_path, tasks, clean=clean)
@@ -113,7 +113,7 @@ async def test_a_segment_of_nothing_but_far_offsets_is_replaced_by_one_that_begi
     await scene.storage.close()
 
 
-async def test_the_process_may_end_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_split_segment_with_a_crash_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
     template = await overflowed(tmp_path / "template", tasks, clean=True)
     step, died = 0, True
     while died:

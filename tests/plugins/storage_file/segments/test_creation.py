@@ -72,7 +72,7 @@ async def append_with_pauses(scene: LogDirectoryScene, store: PartitionStore, co
 
 @pytest.mark.parametrize("kind", ["size", "time", "offset index"])
 @pytest.mark.parametrize("preallocate", [False, True])
-async def test_a_roll_creates_and_trims_nothing_on_the_event_loop(
+async def test_spare_segment_lets_a_roll_create_and_trim_nothing_on_the_event_loop(
     scene: LogDirectoryScene, kind: str, preallocate: bool
 ) -> None:
     store = await scene.open_store(**SETTINGS[kind], preallocate=preallocate)
@@ -94,7 +94,7 @@ async def test_a_roll_creates_and_trims_nothing_on_the_event_loop(
     assert read_all(store) == content
 
 
-async def test_producing_rolls_without_creating_files_on_the_event_loop(tmp_path: Path) -> None:
+async def test_spare_segment_lets_produce_requests_roll_without_creating_files(tmp_path: Path) -> None:
     values = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(values) as broker:
         await broker.topics.create(
@@ -113,7 +113,7 @@ async def test_producing_rolls_without_creating_files_on_the_event_loop(tmp_path
 
 
 @pytest.mark.parametrize("kind", list(SETTINGS))
-async def test_without_files_created_ahead_a_roll_creates_them_and_preallocates_nothing(
+async def test_roll_without_a_spare_segment_creates_files_and_preallocates_nothing(
     tmp_path: Path, kind: str
 ) -> None:
     scene = LogDirectoryScene(tmp_path, IdleTasks())
@@ -128,7 +128,9 @@ async def test_without_files_created_ahead_a_roll_creates_them_and_preallocates_
     await scene.close()
 
 
-async def test_offsets_that_indexes_cannot_hold_use_what_was_created_ahead(scene: LogDirectoryScene) -> None:
+async def test_spare_segment_is_used_for_offsets_that_do_not_fit_into_the_indexes(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(segment_bytes=3000)
     append_many(store, 3, 600)
     await scene.tasks.wait_for_jobs()
@@ -139,7 +141,7 @@ async def test_offsets_that_indexes_cannot_hold_use_what_was_created_ahead(scene
     assert "create" not in {what for what, _ in threads.on_loop}
 
 
-async def test_an_inactive_segment_is_trimmed_and_knows_its_largest_timestamp(
+async def test_finish_trims_an_inactive_segment_and_stores_its_largest_timestamp(
     scene: LogDirectoryScene,
 ) -> None:
     store = await scene.open_store(segment_bytes=3000, index_interval_bytes=1000, preallocate=True)
@@ -151,7 +153,7 @@ async def test_an_inactive_segment_is_trimmed_and_knows_its_largest_timestamp(
     assert time_entries(first.with_suffix(".timeindex")) == [(START_MS + 2, 2), (START_MS + 3, 3)]
 
 
-async def test_a_full_disk_leaves_a_segment_unfinished_until_there_is_room(
+async def test_finish_is_repeated_until_a_full_disk_has_room(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(segment_bytes=3000, index_interval_bytes=1000)
@@ -171,7 +173,7 @@ async def test_a_full_disk_leaves_a_segment_unfinished_until_there_is_room(
     assert len(time_entries(first.with_suffix(".timeindex"))) == 2
 
 
-async def test_a_clean_stop_leaves_nothing_that_was_created_ahead(scene: LogDirectoryScene) -> None:
+async def test_spare_segment_is_removed_at_a_clean_stop(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_bytes=3000)
     append_many(store, 4, 600)
     await scene.tasks.wait_for_jobs()
@@ -180,7 +182,9 @@ async def test_a_clean_stop_leaves_nothing_that_was_created_ahead(scene: LogDire
     assert not any(name.endswith(".deleted") for name in scene.names())
 
 
-async def test_what_a_crash_left_of_it_is_removed_at_start(scene: LogDirectoryScene, tmp_path: Path) -> None:
+async def test_spare_segment_that_a_crash_left_is_removed_at_start(
+    scene: LogDirectoryScene, tmp_path: Path
+) -> None:
     store = await scene.open_store(segment_bytes=3000)
     content = b"".join(append_many(store, 4, 600))
     await scene.tasks.wait_for_jobs()
@@ -193,7 +197,7 @@ async def test_what_a_crash_left_of_it_is_removed_at_start(scene: LogDirectorySc
     await crashed.close()
 
 
-async def test_a_crash_at_every_step_of_a_roll_loses_nothing(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tasks: BackgroundTasks) -> None:
     step, died = 0, True
     while died:
         place = tmp_path / str(step)
@@ -220,7 +224,7 @@ async def test_a_crash_at_every_step_of_a_roll_loses_nothing(tmp_path: Path, tas
     assert step > 5
 
 
-async def test_a_deleted_topics_files_do_not_meet_those_of_a_new_one(
+async def test_spare_segment_of_a_deleted_topic_is_not_used_by_a_new_one(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[Callable[[], object]] = []
@@ -241,7 +245,7 @@ async def test_a_deleted_topics_files_do_not_meet_those_of_a_new_one(
     assert read_all(new) == content
 
 
-async def test_a_truncation_makes_an_unfinished_segment_the_active_one(
+async def test_truncate_to_makes_an_unfinished_segment_the_active_one(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[Callable[[], object]] = []
@@ -258,7 +262,7 @@ async def test_a_truncation_makes_an_unfinished_segment_the_active_one(
     assert read_all(await scene.open_store(segment_bytes=3000)) == b"".join(batches)
 
 
-async def test_a_failed_creation_is_no_failure_of_a_later_roll(
+async def test_spare_segment_that_could_not_be_created_does_not_fail_a_later_roll(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(segment_bytes=3000)

@@ -27,7 +27,7 @@ def random_batch(choose: random.Random) -> LeftBatch:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_the_first_record_is_found_in_whichever_segment_it_is(tmp_path: Path, seed: int) -> None:
+async def test_batch_at_timestamp_finds_the_first_record_in_any_segment(tmp_path: Path, seed: int) -> None:
     core = Core(tmp_path)
     await core.open()
     choose = random.Random(seed)

@@ -63,7 +63,7 @@ def check_content(content: bytes, offset: int, end: int) -> None:
     assert position == len(content)
 
 
-async def test_a_read_may_come_between_any_two_lines_of_an_append(scene: LogDirectoryScene) -> None:
+async def test_read_between_any_two_lines_of_an_append(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_bytes=3000, index_interval_bytes=300)
     with between_lines(APPENDING, lambda: check_reads(store)):
         for _ in range(20):
@@ -72,7 +72,7 @@ async def test_a_read_may_come_between_any_two_lines_of_an_append(scene: LogDire
     assert len(headers_of(read_all(store))) == 20
 
 
-async def test_an_append_may_come_between_any_two_lines_of_a_read(scene: LogDirectoryScene) -> None:
+async def test_append_between_any_two_lines_of_a_read(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(index_interval_bytes=300)
     append_many(store, 5, 200)
     passed, chosen = 0, 1
@@ -91,7 +91,7 @@ async def test_an_append_may_come_between_any_two_lines_of_a_read(scene: LogDire
     assert store.log_end_offset > 20
 
 
-async def test_a_read_may_come_between_any_two_lines_of_a_replacement(scene: LogDirectoryScene) -> None:
+async def test_read_between_any_two_lines_of_a_replacement(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_bytes=1000)
     content = b"".join(append_many(store, 12, 300))
     bases = [view.base_offset for view in store.segments()]

@@ -128,7 +128,7 @@ def died_at(
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
-async def test_the_process_may_end_at_every_step(
+async def test_replace_segments_with_a_crash_at_every_step(
     tmp_path: Path, tasks: BackgroundTasks, change: Change
 ) -> None:
     template, _, batches = await prepared(tmp_path / "template", tasks)
@@ -150,9 +150,7 @@ async def test_the_process_may_end_at_every_step(
     await template.close()
 
 
-async def test_the_process_may_end_again_while_a_start_resolves_it(
-    tmp_path: Path, tasks: BackgroundTasks
-) -> None:
+async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: BackgroundTasks) -> None:
     change = CHANGES[1]
     template, _, batches = await prepared(tmp_path / "template", tasks)
     outcomes = b"".join(batches), b"".join(batches[number] for number in change.left)
@@ -184,7 +182,7 @@ async def open_and_die(scene: LogDirectoryScene) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
-async def test_the_power_may_fail_at_every_step(
+async def test_replace_segments_with_a_power_cut_at_every_step(
     tmp_path: Path, tasks: BackgroundTasks, change: Change
 ) -> None:
     scene, store, batches = await prepared(tmp_path / "recorded", tasks)
@@ -208,7 +206,9 @@ async def test_the_power_may_fail_at_every_step(
     await scene.close()
 
 
-async def test_a_full_disk_leaves_the_old_segments(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_replace_segments_on_a_full_disk_leaves_the_old_segments(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene, store, batches = await prepared(tmp_path, tasks)
     change, old = CHANGES[1], b"".join(batches)
     for allowed in range(0, 16, 3):
@@ -225,7 +225,7 @@ async def test_a_full_disk_leaves_the_old_segments(tmp_path: Path, tasks: Backgr
     await scene.close()
 
 
-async def test_a_disk_that_fails_after_the_decision_is_found_out_at_the_next_start(
+async def test_replace_segments_with_a_failure_after_the_decision_is_finished_at_the_next_start(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene, store, batches = await prepared(tmp_path, tasks)
@@ -242,7 +242,9 @@ async def test_a_disk_that_fails_after_the_decision_is_found_out_at_the_next_sta
     scene.abandon()
 
 
-async def test_the_old_files_stay_for_their_delay(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_replace_segments_keeps_the_old_files_for_their_delay(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene, store, batches = await prepared(tmp_path, tasks)
     CHANGES[0].apply(store, batches)
     deleted = [name for name in scene.names() if name.endswith(".log.deleted")]
@@ -250,7 +252,7 @@ async def test_the_old_files_stay_for_their_delay(tmp_path: Path, tasks: Backgro
     await scene.close()
 
 
-async def test_a_draft_shares_no_file_with_an_older_one_that_may_still_write(
+async def test_draft_segment_shares_no_file_with_an_older_draft(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene, store, _ = await prepared(tmp_path, tasks)

@@ -247,7 +247,7 @@ _MOVING: Final = (
         f"{_FILE}/log/operations.py",
         "                other.aborted_by = operation\n",
         "",
-        f"{_FILE}/log/test_operations.py::test_two_operations_meet_as_the_table_says",
+        f"{_FILE}/log/test_operations.py::test_operations_follow_the_table_of_rules",
     ),
     Removal(
         _MEETING,
@@ -261,7 +261,7 @@ _MOVING: Final = (
         f"{_FILE}/log/operations.py",
         "if rule is Rule.REFUSED:",
         "if rule is None:",
-        f"{_FILE}/log/test_operations.py::test_two_operations_meet_as_the_table_says",
+        f"{_FILE}/log/test_operations.py::test_operations_follow_the_table_of_rules",
     ),
     Removal(
         _MEETING,

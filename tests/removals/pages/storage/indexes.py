@@ -43,7 +43,7 @@ REMOVALS: Final = (
         f"{_FILE}/indexes/transaction_index.py",
         'ENTRY = Struct(">hqqqq")',
         'ENTRY = Struct("<hqqqq")',
-        f"{_TESTS}/indexes/test_transaction_index.py::test_the_bytes",
+        f"{_TESTS}/indexes/test_transaction_index.py::test_transaction_index_bytes",
     ),
     Removal(
         "`.txnindex`: 34 bytes, made only when something was aborted, not mapped",
@@ -51,7 +51,7 @@ REMOVALS: Final = (
         "        return log, index_format.create(place, settings.index_bytes)",
         '        disk.write_file(place.path(".txnindex"), b"", durable=False)\n'
         "        return log, index_format.create(place, settings.index_bytes)",
-        f"{_TESTS}/indexes/test_transaction_index.py::test_there_is_no_file_until_something_is_aborted",
+        f"{_TESTS}/indexes/test_transaction_index.py::test_transaction_index_has_no_file_until_something_is_aborted",
     ),
     Removal(
         "Indexes are pre-allocated to `segment.index.bytes`, rounded down to whole entries, and trimmed",
@@ -100,7 +100,7 @@ REMOVALS: Final = (
         f"{_FILE}/indexes/sparse_index.py",
         "if size % kind.ENTRY.size:",
         "if size < 0:",
-        f"{_TESTS}/recovery/test_segment_recovery.py::test_indexes_are_made_anew_entry_for_entry",
+        f"{_TESTS}/recovery/test_segment_recovery.py::test_recovery_rebuilds_indexes_entry_for_entry",
     ),
     Removal(
         "No checksums: a missing or misshapen index is rebuilt from the log",
@@ -136,13 +136,13 @@ REMOVALS: Final = (
         f"{_FILE}/indexes/formats.py",
         "found = self._by_name.get(name)",
         "found = SPARSE",
-        f"{_TESTS}/indexes/test_formats.py::test_files_of_the_other_format_go",
+        f"{_TESTS}/indexes/test_formats.py::test_index_format_change_removes_the_files_of_the_other_format",
     ),
     Removal(
         "Index formats are a seam: the sparse files, or one in memory, by broker and by topic",
         f"{_FILE}/indexes/formats.py",
         "return all_suffixes(self._by_name).difference(chosen.suffixes)",
         "return frozenset()",
-        f"{_TESTS}/indexes/test_formats.py::test_files_of_the_other_format_go",
+        f"{_TESTS}/indexes/test_formats.py::test_index_format_change_removes_the_files_of_the_other_format",
     ),
 )

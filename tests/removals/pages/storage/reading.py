@@ -43,7 +43,7 @@ _LOOKING_UP: Final = (
         f"{_FILE}/segments/readable_segment.py",
         "return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))",
         "return LogSlice((log.read_exactly(position, count),), count, min(bound, limit_offset))",
-        f"{_FILE}/test_log_file.py::test_prefetching_ends_at_the_end_of_the_file",
+        f"{_FILE}/test_log_file.py::test_prefetch_ends_at_the_end_of_the_file",
     ),
     Removal(
         "At least one whole batch, even if it is larger than asked for",
@@ -99,7 +99,7 @@ _LOOKING_UP: Final = (
         f"{_FILE}/log_file.py",
         "return disk.preadv(self.fd, [buffer], position, self._flags)",
         "return disk.preadv(self.fd, [buffer], position, 0)",
-        f"{_FILE}/test_log_file.py::test_a_cold_position_is_told_and_found_by_waiting",
+        f"{_FILE}/test_log_file.py::test_read_of_a_position_that_is_not_in_memory_needs_waiting",
     ),
     Removal(
         "What is not in memory is read in a thread",
@@ -146,14 +146,14 @@ _OFFSETS: Final = (
         "                self._durable_offset = max(self._durable_offset, target)",
         "            self._durable_offset = max(self._durable_offset, target)\n"
         "            self._sync_unless_retired(segments, directory, growing)",
-        f"{_FILE}/log/test_durability.py::test_it_moves_only_after_the_device_has_everything",
+        f"{_FILE}/log/test_durability.py::test_recovery_point_moves_only_after_the_device_has_everything",
     ),
     Removal(
         "The recovery point moves with a flush and never before",
         f"{_FILE}/log/durability.py",
         "self._durable_offset = max(self._durable_offset, target)",
         "pass",
-        f"{_FILE}/log/test_durability.py::test_it_moves_with_every_flush",
+        f"{_FILE}/log/test_durability.py::test_recovery_point_moves_with_every_flush",
     ),
     Removal(
         "DeleteRecords moves the log start, epochs and snapshots follow; segments below go at once",

@@ -55,14 +55,14 @@ REMOVALS: Final = (
         "behind = self.all[start + len(old) :]\n"
         "            self.all = (*self.all[:start], *new)\n"
         "            self.all = (*self.all, *behind)",
-        f"{_TESTS}/segments/test_readable_segment.py::test_a_read_may_come_between_any_two_lines_of_a_replacement",
+        f"{_TESTS}/segments/test_readable_segment.py::test_read_between_any_two_lines_of_a_replacement",
     ),
     Removal(
         "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
         f"{_FILE}/segments/segment.py",
         "self._since_index = size\n",
         "self._since_index += size\n",
-        f"{_TESTS}/log/test_rolling.py::test_entries_are_as_far_apart_as_the_interval_says",
+        f"{_TESTS}/log/test_rolling.py::test_index_entries_are_as_far_apart_as_the_interval",
     ),
     Removal(
         "Bytes since the last index entry, largest timestamp so far and first timestamp are kept",
@@ -83,14 +83,14 @@ REMOVALS: Final = (
         f"{_FILE}/segments/segment.py",
         "self.next_offset = last_offset + 1\n        self.size = position + size",
         "self.size = position + size\n        self.next_offset = last_offset + 1",
-        f"{_TESTS}/segments/test_readable_segment.py::test_a_read_may_come_between_any_two_lines_of_an_append",
+        f"{_TESTS}/segments/test_readable_segment.py::test_read_between_any_two_lines_of_an_append",
     ),
     Removal(
         "Readers need no lock: reads by position, the end offset is published before the position",
         f"{_FILE}/segments/readable_segment.py",
         "size = self.size\n        whole = limit_offset >= self.next_offset",
         "whole = limit_offset >= self.next_offset\n        size = self.size",
-        f"{_TESTS}/segments/test_readable_segment.py::test_an_append_may_come_between_any_two_lines_of_a_read",
+        f"{_TESTS}/segments/test_readable_segment.py::test_append_between_any_two_lines_of_a_read",
     ),
     Removal(
         "`preallocate`: a new segment takes its full size, and is trimmed when it is closed",
