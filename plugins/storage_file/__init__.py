@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidelog.kernel import disk as disk
 from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:

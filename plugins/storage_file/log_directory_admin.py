@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import LogDirectoryView, PartitionSpec, StoredPartition, TopicPartition
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.moving.move import Move

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import WouldBlock
-from tidelog.plugins.storage_file import disk
 
 _log = logging.getLogger(__name__)
 

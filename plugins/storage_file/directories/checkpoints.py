@@ -14,8 +14,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.storage_file import disk
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
-from tidelog.plugins.storage_file import disk
 
 LOCK_FILE = ".lock"
 

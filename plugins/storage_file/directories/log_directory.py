@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import decode_uuid, new_id
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
-from tidelog.plugins.storage_file import disk
 
 META_PROPERTIES = "meta.properties"
 _VERSION = "1"

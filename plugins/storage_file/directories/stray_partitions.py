@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import KnownTopic
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 from tidelog.plugins.storage_file.segments.segment_files import was_never_written

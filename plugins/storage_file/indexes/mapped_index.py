@@ -19,9 +19,9 @@ import threading
 from struct import Struct
 from typing import ClassVar
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import WouldBlock
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.residency import is_resident
 
 WARM_BYTES = 8192

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidelog.kernel import disk
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import IndexPlace, IndexUnusable
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.offset_index import OffsetIndex
 from tidelog.plugins.storage_file.indexes.time_index import TimeIndex
 from tidelog.plugins.storage_file.names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX

@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from struct import Struct
 
+from tidelog.kernel import disk
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import IndexPlace
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.mapped_index import MappedIndex
 from tidelog.plugins.storage_file.names import TIME_INDEX_SUFFIX
 

@@ -18,10 +18,10 @@ import os
 from collections.abc import Iterator
 from struct import Struct
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.indexes import IndexPlace
 from tidelog.kernel.seams.storage import AbortedTransaction, WouldBlock
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import TXN_INDEX_SUFFIX
 

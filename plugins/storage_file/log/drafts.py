@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import InvalidRecord
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
 from tidelog.kernel.seams.storage import StaleDraft
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.log.operations import Change, Operation, Operations, UnderWay
 from tidelog.plugins.storage_file.log_file import LogFile

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.names import PARTITION_METADATA
 from tidelog.plugins.storage_file.segments.segment import Segment
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.seams.indexes import IndexPlace
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.disk_errors import FULL, reports_disk_errors
 from tidelog.plugins.storage_file.log_config import RollPolicy
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX

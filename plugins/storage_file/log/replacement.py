@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.indexes import IndexPlace
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.log.drafts import FileSegmentDraft
 from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX
 from tidelog.plugins.storage_file.segments.log_segments import LogSegments

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, move_aside
 from tidelog.plugins.storage_file.names import delete_directory, stray_directory

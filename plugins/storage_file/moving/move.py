@@ -12,9 +12,10 @@ from collections.abc import Callable, Generator, Sequence
 
 import attrs
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, TopicPartition, WouldBlock
-from tidelog.plugins.storage_file import disk, keys
+from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.stray_partitions import move_aside

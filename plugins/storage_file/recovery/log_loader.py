@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace, IndexUnusable
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import CorruptTransactionIndex
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_file

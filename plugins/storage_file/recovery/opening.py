@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.indexes import IndexFormat
 from tidelog.kernel.seams.storage import PartitionSpec
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.partition_metadata import (
     decode_partition_metadata,

@@ -12,9 +12,9 @@ from uuid import UUID
 
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import PartitionSpec
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory

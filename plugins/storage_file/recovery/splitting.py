@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,

@@ -19,8 +19,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.seams.indexes import IndexFormat, IndexPlace, SegmentIndex
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import DELETED_SUFFIX, LOG_SUFFIX
 from tidelog.plugins.storage_file.segments.segment import Segment

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
 from tidelog.plugins.storage_file.log_config import ALWAYS, RollPolicy
 from tidelog.plugins.storage_file.log_file import LogFile

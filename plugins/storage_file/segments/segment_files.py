@@ -7,8 +7,8 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
+from tidelog.kernel import disk
 from tidelog.kernel.records.batch import HEADER_BYTES
-from tidelog.plugins.storage_file import disk
 from tidelog.plugins.storage_file.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,

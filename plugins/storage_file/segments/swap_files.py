@@ -18,7 +18,7 @@ import logging
 import os
 from collections.abc import Collection, Iterable
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import (
     CLEANED_SUFFIX,

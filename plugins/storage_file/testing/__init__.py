@@ -1,6 +1,6 @@
 """What proves that files survive: a record of every operation, crashes after any of them, unwilling disks.
 
-All of it stands at the seam `tidelog.plugins.storage_file.disk`, so it works for everything that keeps to it.
+All of it stands at the seam `tidelog.kernel.disk`, so it works for everything that keeps to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Standing between this plugin and the system: every call of `storage_file.disk` goes by here."""
+"""Interposing on every call of `tidelog.kernel.disk`, between the plugins and the system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 
 CHANGING: Final = frozenset(
     {

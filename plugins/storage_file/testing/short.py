@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.plugins.storage_file import disk
+from tidelog.kernel import disk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
 SHORTENED = frozenset({"pread", "preadv", "pwrite"})
