@@ -12,7 +12,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
-DELETED_AT_ONCE = 100
+DELETED_AT_ONCE = 20
 """More are deleted one after the other, so that other requests have their turn."""
 
 

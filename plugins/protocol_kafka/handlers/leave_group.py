@@ -20,24 +20,31 @@ LEAVING_AT_ONCE = 1000
 
 async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Let members go."""
-    many = context.api_version >= MANY_SINCE
-    leaving = [
-        LeavingMember(member.member_id, member.group_instance_id, member.reason) for member in request.members
-    ]
-    if not many:
-        leaving = [LeavingMember(request.member_id)]
-    outcomes: list[LeaveOutcome] = []
+    if context.api_version < MANY_SINCE:
+        return await _leave_alone(context, request)
+    answers: list[MemberResponse] = []
     pace = Pace()
     try:
-        for start in range(0, max(len(leaving), 1), LEAVING_AT_ONCE):
-            some = leaving[start : start + LEAVING_AT_ONCE]
-            outcomes += await context.broker.coordinator.groups.leave(request.group_id, some)
+        for start in range(0, max(len(request.members), 1), LEAVING_AT_ONCE):
+            leaving = [
+                LeavingMember(member.member_id, member.group_instance_id, member.reason)
+                for member in request.members[start : start + LEAVING_AT_ONCE]
+            ]
+            outcomes = await context.broker.coordinator.groups.leave(request.group_id, leaving)
+            answers += map(_answer, outcomes)
             await pace.turn()
     except BrokerError as error:
         return LeaveGroupResponse(error_code=error_code(error))
-    if not many:
-        return LeaveGroupResponse(error_code=_code(outcomes[0]))
-    return LeaveGroupResponse(error_code=0, members=[_answer(outcome) for outcome in outcomes])
+    return LeaveGroupResponse(error_code=0, members=answers)
+
+
+async def _leave_alone(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    try:
+        leaving = [LeavingMember(request.member_id)]
+        (outcome,) = await context.broker.coordinator.groups.leave(request.group_id, leaving)
+    except BrokerError as error:
+        return LeaveGroupResponse(error_code=error_code(error))
+    return LeaveGroupResponse(error_code=_code(outcome))
 
 
 def _answer(outcome: LeaveOutcome) -> MemberResponse:

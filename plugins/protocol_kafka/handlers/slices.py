@@ -18,22 +18,22 @@ class Slice(NamedTuple, Generic[T]):
     topics: list[T]
 
 
-def slices(topics: Sequence[T], field: str) -> Iterator[Slice[T]]:
-    """Cut topics, whose partitions are in the list `field`, into pieces with so many partitions."""
+def slices(topics: Sequence[T], field: str, size: int = PARTITIONS_PER_SLICE) -> Iterator[Slice[T]]:
+    """Cut topics, whose partitions are in the list `field`, into pieces with `size` partitions."""
     current: Slice[T] = Slice([], [])
-    left = PARTITIONS_PER_SLICE
+    left = size
     for place, topic in enumerate(topics):
         partitions = getattr(topic, field)
-        for start in range(0, max(len(partitions), 1), PARTITIONS_PER_SLICE):
+        for start in range(0, max(len(partitions), 1), size):
             some = copy.copy(topic)
-            setattr(some, field, partitions[start : start + PARTITIONS_PER_SLICE])
+            setattr(some, field, partitions[start : start + size])
             current.places.append(place)
             current.topics.append(some)
             left -= max(len(getattr(some, field)), 1)
             if left <= 0:
                 yield current
                 current = Slice([], [])
-                left = PARTITIONS_PER_SLICE
+                left = size
     if current.topics:
         yield current
 

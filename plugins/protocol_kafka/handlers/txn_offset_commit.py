@@ -21,7 +21,6 @@ from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.slices import (
-    PARTITIONS_PER_SLICE,
     merge,
     partition_count,
     slices,
@@ -41,6 +40,8 @@ ABORTABLE_SINCE = 4
 IMPLICIT_SINCE = 5
 TOPIC_IDS_SINCE = 6
 GROUP_ERRORS_SINCE = 6
+COMMITTED_AT_ONCE = 100
+"""More offsets go into several batches. They all count or none, as the transaction ends."""
 
 
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
@@ -48,11 +49,11 @@ async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Tx
 
     Very many offsets are committed in several batches, so that other requests have their turn in between.
     """
-    if partition_count(request.topics, "partitions") <= PARTITIONS_PER_SLICE:
+    if partition_count(request.topics, "partitions") <= COMMITTED_AT_ONCE:
         return await _commit_at_once(context, request)
     answers: dict[int, TxnOffsetCommitResponseTopic] = {}
     pace = Pace()
-    for some in slices(request.topics, "partitions"):
+    for some in slices(request.topics, "partitions", COMMITTED_AT_ONCE):
         part = copy.copy(request)
         part.topics = some.topics
         merge(answers, some.places, (await _commit_at_once(context, part)).topics, "partitions")

@@ -37,9 +37,11 @@ async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Wr
                 codes[index] = await _mark(context, TopicPartition(topic.name, index), end)
                 await pace.turn()
         await pace.turn()
-    return WriteTxnMarkersResponse(
-        markers=[_result(producer_id, by_topic) for producer_id, by_topic in results.items()]
-    )
+    markers: list[WritableTxnMarkerResult] = []
+    for producer_id, by_topic in results.items():
+        markers.append(_result(producer_id, by_topic))
+        await pace.turn()
+    return WriteTxnMarkersResponse(markers=markers)
 
 
 def _result(producer_id: int, by_topic: Mapping[str, Mapping[int, int]]) -> WritableTxnMarkerResult:
