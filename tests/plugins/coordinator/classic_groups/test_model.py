@@ -6,10 +6,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.plugins.coordinator.classic_groups.machine import (
+from tests.plugins.coordinator.classic_groups.driver import (
     INITIAL_DELAY_MS,
     Answer,
-    Machine,
+    ClassicGroupDriver,
     settings,
 )
 from tidelog.kernel.errors import BrokerError, MemberIdRequired
@@ -62,8 +62,8 @@ class GroupModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Machine(settings(max_size=5))
-        self.group = self.machine.group
+        self.driver = ClassicGroupDriver(settings(max_size=5))
+        self.group = self.driver.group
         self.clients: list[Client] = []
         self.answers: list[Answer[Joined] | Answer[Synced]] = []
         self.generation = 0
@@ -93,7 +93,7 @@ class GroupModel(RuleBasedStateMachine):
     def joins(self, number: int, choice: tuple[tuple[str, bytes], ...], new: bool, skips: bool) -> None:
         client = self.pick(number)
         client.syncing = None
-        client.joining = self.machine.join(
+        client.joining = self.driver.join(
             client.member_id,
             instance=client.instance,
             protocols=choice,
@@ -114,7 +114,7 @@ class GroupModel(RuleBasedStateMachine):
         leads = joined.leader == joined.member_id and not joined.skip_assignment and joined.members
         shares = shares_of(joined) if leads else None
         generation = self.group.generation
-        client.syncing = self.machine.sync(joined, shares, instance=client.instance)
+        client.syncing = self.driver.sync(joined, shares, instance=client.instance)
         self.answers.append(client.syncing)
         if not isinstance(client.syncing.outcome, BrokerError):
             assert joined.generation == generation
@@ -137,7 +137,7 @@ class GroupModel(RuleBasedStateMachine):
             client = self.pick(number)
             if client.joining is None and self.has_to_join(client):
                 self.joins(number, CHOICES[0], new=False, skips=True)
-        self.machine.pass_time(waits_ms)
+        self.driver.pass_time(waits_ms)
         for number in range(len(self.clients)):
             self.syncs(number)
         for client in self.clients:
@@ -149,7 +149,7 @@ class GroupModel(RuleBasedStateMachine):
         return (
             joined is None
             or self.group.state is GroupState.PREPARING_REBALANCE
-            or self.machine.heartbeat(client.member_id, joined.generation, client.instance) is not None
+            or self.driver.heartbeat(client.member_id, joined.generation, client.instance) is not None
         )
 
     @precondition(lambda self: self.clients)
@@ -157,7 +157,7 @@ class GroupModel(RuleBasedStateMachine):
     def beats(self, number: int) -> None:
         client = self.pick(number)
         if client.joined is not None:
-            error = self.machine.heartbeat(client.member_id, client.joined.generation, client.instance)
+            error = self.driver.heartbeat(client.member_id, client.joined.generation, client.instance)
             if error is None:
                 assert client.joined.generation == self.group.generation
 
@@ -166,7 +166,7 @@ class GroupModel(RuleBasedStateMachine):
     def leaves(self, number: int) -> None:
         client = self.pick(number)
         if client.joining is None:
-            self.machine.leave(LeavingMember(client.member_id, client.instance))
+            self.driver.leave(LeavingMember(client.member_id, client.instance))
             self.clients.remove(client)
 
     @precondition(lambda self: self.clients)
@@ -176,11 +176,11 @@ class GroupModel(RuleBasedStateMachine):
 
     @rule(by_ms=st.sampled_from([1, 500, INITIAL_DELAY_MS, 6_000, 30_000, 400_000]))
     def time_passes(self, by_ms: int) -> None:
-        self.machine.pass_time(by_ms)
+        self.driver.pass_time(by_ms)
 
     @rule(refuse=st.booleans())
     def the_log_fails_or_recovers(self, refuse: bool) -> None:
-        self.machine.refuse_writes = refuse
+        self.driver.refuse_writes = refuse
 
     @invariant()
     def a_generation_never_goes_back(self) -> None:
@@ -216,8 +216,8 @@ class GroupModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nobody does anything any more: everybody is answered, and nobody stays."""
-        self.machine.refuse_writes = False
-        self.machine.pass_time(LONG_MS)
+        self.driver.refuse_writes = False
+        self.driver.pass_time(LONG_MS)
         assert not any(answer.waits for answer in self.answers)
         assert self.group.state is GroupState.EMPTY
         assert not self.group.members

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugins.coordinator.classic_groups.machine import (
+from tests.plugins.coordinator.classic_groups.driver import (
     INITIAL_DELAY_MS,
     REBALANCE_MS,
     SESSION_MS,
-    Machine,
+    ClassicGroupDriver,
     settings,
     stable,
 )
@@ -26,104 +26,104 @@ from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
 def test_the_first_member_waits_for_others() -> None:
-    machine = Machine()
-    first = machine.join()
-    machine.pass_time(INITIAL_DELAY_MS - 1)
+    driver = ClassicGroupDriver()
+    first = driver.join()
+    driver.pass_time(INITIAL_DELAY_MS - 1)
     assert first.waits
-    machine.pass_time(1)
+    driver.pass_time(1)
     assert first.value == Joined(
         "c-1", 1, "consumer", "range", "c-1", [JoinedMember("c-1", None, b"r")], skip_assignment=False
     )
 
 
 def test_the_wait_goes_on_while_members_come() -> None:
-    machine = Machine()
-    first = machine.join(rebalance_ms=2 * INITIAL_DELAY_MS + 1000)
-    machine.pass_time(INITIAL_DELAY_MS - 1)
-    second = machine.join(rebalance_ms=0)
-    machine.pass_time(INITIAL_DELAY_MS)
+    driver = ClassicGroupDriver()
+    first = driver.join(rebalance_ms=2 * INITIAL_DELAY_MS + 1000)
+    driver.pass_time(INITIAL_DELAY_MS - 1)
+    second = driver.join(rebalance_ms=0)
+    driver.pass_time(INITIAL_DELAY_MS)
     assert first.waits
-    third = machine.join(rebalance_ms=0)
-    machine.pass_time(INITIAL_DELAY_MS)
+    third = driver.join(rebalance_ms=0)
+    driver.pass_time(INITIAL_DELAY_MS)
     assert third.value.generation == 1
     assert second.value.members == ()
     assert [member.member_id for member in first.value.members] == ["c-1", "c-2", "c-3"]
 
 
 def test_without_a_delay_the_first_member_begins_alone() -> None:
-    machine = Machine(settings(initial_delay_ms=0))
-    first = machine.join()
-    machine.pass_time(0)
+    driver = ClassicGroupDriver(settings(initial_delay_ms=0))
+    first = driver.join()
+    driver.pass_time(0)
     assert first.value.generation == 1
 
 
 def test_a_new_member_is_sent_back_for_its_id() -> None:
-    machine = Machine()
-    required = machine.join(id_required=True).error
+    driver = ClassicGroupDriver()
+    required = driver.join(id_required=True).error
     assert isinstance(required, MemberIdRequired)
-    assert machine.group.state is GroupState.EMPTY
-    answer = machine.join(required.member_id, id_required=True)
-    machine.pass_time(2 * INITIAL_DELAY_MS)
+    assert driver.group.state is GroupState.EMPTY
+    answer = driver.join(required.member_id, id_required=True)
+    driver.pass_time(2 * INITIAL_DELAY_MS)
     assert answer.value.member_id == required.member_id
 
 
 def test_who_does_not_come_back_with_its_id_is_not_waited_for_beyond_its_session() -> None:
-    machine = Machine()
-    (leader,) = stable(machine)
-    machine.join(id_required=True)
-    again = machine.join(leader.member_id, rebalance_ms=600_000)
-    machine.pass_time(SESSION_MS - 1)
+    driver = ClassicGroupDriver()
+    (leader,) = stable(driver)
+    driver.join(id_required=True)
+    again = driver.join(leader.member_id, rebalance_ms=600_000)
+    driver.pass_time(SESSION_MS - 1)
     assert again.waits
-    machine.pass_time(1)
+    driver.pass_time(1)
     assert again.value.generation == 2
-    assert not machine.group.pending
+    assert not driver.group.pending
 
 
 def test_everybody_joins_again_when_somebody_comes() -> None:
-    machine = Machine()
-    leader, follower = stable(machine, 2)
-    newcomer = machine.join()
-    assert isinstance(machine.heartbeat(leader.member_id, 1), RebalanceInProgress)
-    again = machine.join(leader.member_id), machine.join(follower.member_id)
+    driver = ClassicGroupDriver()
+    leader, follower = stable(driver, 2)
+    newcomer = driver.join()
+    assert isinstance(driver.heartbeat(leader.member_id, 1), RebalanceInProgress)
+    again = driver.join(leader.member_id), driver.join(follower.member_id)
     assert [answer.value.generation for answer in (*again, newcomer)] == [2, 2, 2]
     assert newcomer.value.leader == leader.member_id
 
 
 def test_who_does_not_join_in_time_is_out() -> None:
-    machine = Machine()
-    leader, follower = stable(machine, 2)
-    newcomer = machine.join(rebalance_ms=REBALANCE_MS + 5_000)
-    again = machine.join(follower.member_id)
+    driver = ClassicGroupDriver()
+    leader, follower = stable(driver, 2)
+    newcomer = driver.join(rebalance_ms=REBALANCE_MS + 5_000)
+    again = driver.join(follower.member_id)
     for _ in range(7):
-        machine.pass_time(4_999)
-        machine.heartbeat(leader.member_id, 1)
+        driver.pass_time(4_999)
+        driver.heartbeat(leader.member_id, 1)
     assert newcomer.waits
-    machine.pass_time(7)
+    driver.pass_time(7)
     assert newcomer.value.generation == 2
     assert newcomer.value.leader == follower.member_id == again.value.leader
-    assert isinstance(machine.heartbeat(leader.member_id, 2), UnknownMemberId)
+    assert isinstance(driver.heartbeat(leader.member_id, 2), UnknownMemberId)
 
 
 def test_the_protocol_that_most_like_best_of_those_that_all_know() -> None:
-    machine = Machine()
-    first = machine.join(protocols=[("new", b"1"), ("sticky", b"s1"), ("range", b"r1")])
-    machine.join(protocols=[("range", b"r2"), ("sticky", b"s2")])
-    machine.join(protocols=[("sticky", b"s3"), ("range", b"r3")])
-    machine.pass_time(2 * INITIAL_DELAY_MS)
+    driver = ClassicGroupDriver()
+    first = driver.join(protocols=[("new", b"1"), ("sticky", b"s1"), ("range", b"r1")])
+    driver.join(protocols=[("range", b"r2"), ("sticky", b"s2")])
+    driver.join(protocols=[("sticky", b"s3"), ("range", b"r3")])
+    driver.pass_time(2 * INITIAL_DELAY_MS)
     assert first.value.protocol_name == "sticky"
     assert [member.metadata for member in first.value.members] == [b"s1", b"s2", b"s3"]
 
 
 def test_protocol_types_are_opaque() -> None:
-    machine = Machine()
-    worker = machine.join(protocol_type="connect", protocols=[("sessioned", b"\1")])
-    machine.pass_time(INITIAL_DELAY_MS)
+    driver = ClassicGroupDriver()
+    worker = driver.join(protocol_type="connect", protocols=[("sessioned", b"\1")])
+    driver.pass_time(INITIAL_DELAY_MS)
     assert (worker.value.protocol_type, worker.value.protocol_name) == ("connect", "sessioned")
 
 
 def test_a_rolling_upgrade_changes_the_protocol() -> None:
-    machine = Machine()
-    leader, follower = stable(machine, 2)
+    driver = ClassicGroupDriver()
+    leader, follower = stable(driver, 2)
     both = (("cooperative-sticky", b"c"), ("range", b"r"))
     only = (("cooperative-sticky", b"c"),)
     generations = [
@@ -133,12 +133,12 @@ def test_a_rolling_upgrade_changes_the_protocol() -> None:
     ]
     names: list[str | None] = []
     for mover, protocols, other, others in generations:
-        first = machine.join(mover.member_id, protocols=protocols)
-        second = machine.join(other.member_id, protocols=others or (("range", b"r"),))
+        first = driver.join(mover.member_id, protocols=protocols)
+        second = driver.join(other.member_id, protocols=others or (("range", b"r"),))
         joined = first.value, second.value
         names.append(joined[0].protocol_name)
         for each in sorted(joined, key=lambda told: told.leader == told.member_id):
-            machine.sync(each)
+            driver.sync(each)
     assert names == ["range", "cooperative-sticky", "cooperative-sticky"]
 
 
@@ -146,35 +146,35 @@ class TestAnswersThatGotLost:
     """A member that lost its connection asks again."""
 
     def test_a_follower_is_told_its_generation_again(self) -> None:
-        machine = Machine()
-        leader, follower = stable(machine, 2)
-        again = machine.join(follower.member_id)
+        driver = ClassicGroupDriver()
+        leader, follower = stable(driver, 2)
+        again = driver.join(follower.member_id)
         assert again.value == Joined(follower.member_id, 1, "consumer", "range", leader.member_id)
-        assert machine.group.state is GroupState.STABLE
+        assert driver.group.state is GroupState.STABLE
 
     def test_everybody_is_before_the_assignment(self) -> None:
-        machine = Machine()
-        answers = machine.join(), machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
+        driver = ClassicGroupDriver()
+        answers = driver.join(), driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
         for answer in answers:
-            assert machine.join(answer.value.member_id).value == answer.value
+            assert driver.join(answer.value.member_id).value == answer.value
 
     def test_the_second_join_takes_the_place_of_the_first(self) -> None:
-        machine = Machine()
-        leader, _ = stable(machine, 2)
-        first = machine.join(leader.member_id)
-        second = machine.join(leader.member_id)
+        driver = ClassicGroupDriver()
+        leader, _ = stable(driver, 2)
+        first = driver.join(leader.member_id)
+        second = driver.join(leader.member_id)
         assert isinstance(first.error, RebalanceInProgress)
         assert second.waits
-        assert machine.group.awaiting_joins == 1
+        assert driver.group.awaiting_joins == 1
 
     def test_the_second_sync_takes_the_place_of_the_first(self) -> None:
-        machine = Machine()
-        machine.join()
-        follower = machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        first = machine.sync(follower.value)
-        second = machine.sync(follower.value)
+        driver = ClassicGroupDriver()
+        driver.join()
+        follower = driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        first = driver.sync(follower.value)
+        second = driver.sync(follower.value)
         assert isinstance(first.error, RebalanceInProgress)
         assert second.waits
 
@@ -184,71 +184,71 @@ class TestAnswersThatGotLost:
     [("leader", b"r", True), ("follower", b"r", False), ("follower", b"other", True)],
 )
 def test_what_makes_a_stable_group_rebalance(who: str, metadata: bytes, rebalances: bool) -> None:
-    machine = Machine()
-    leader, follower = stable(machine, 2)
+    driver = ClassicGroupDriver()
+    leader, follower = stable(driver, 2)
     member = leader if who == "leader" else follower
-    answer = machine.join(member.member_id, protocols=[("range", metadata)])
+    answer = driver.join(member.member_id, protocols=[("range", metadata)])
     assert answer.waits == rebalances
-    assert (machine.group.state is GroupState.PREPARING_REBALANCE) == rebalances
+    assert (driver.group.state is GroupState.PREPARING_REBALANCE) == rebalances
 
 
 def test_metadata_that_changes_during_the_assignment_begins_anew() -> None:
-    machine = Machine()
-    leader, follower = machine.join(), machine.join()
-    machine.pass_time(2 * INITIAL_DELAY_MS)
-    waiting = machine.sync(leader.value) if leader.value.leader != "c-1" else machine.sync(follower.value)
-    again = machine.join(leader.value.member_id, protocols=[("range", b"changed")])
+    driver = ClassicGroupDriver()
+    leader, follower = driver.join(), driver.join()
+    driver.pass_time(2 * INITIAL_DELAY_MS)
+    waiting = driver.sync(leader.value) if leader.value.leader != "c-1" else driver.sync(follower.value)
+    again = driver.join(leader.value.member_id, protocols=[("range", b"changed")])
     assert isinstance(waiting.error, RebalanceInProgress)
     assert again.waits
 
 
 class TestAssignments:
     def test_followers_wait_for_the_leader(self) -> None:
-        machine = Machine()
-        leader, follower = machine.join(), machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        waiting = machine.sync(follower.value)
+        driver = ClassicGroupDriver()
+        leader, follower = driver.join(), driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        waiting = driver.sync(follower.value)
         assert waiting.waits
-        told = machine.sync(leader.value, {follower.value.member_id: b"2", "stranger": b"?"})
+        told = driver.sync(leader.value, {follower.value.member_id: b"2", "stranger": b"?"})
         assert waiting.value.assignment == b"2"
         assert told.value.assignment == b""
-        assert machine.group.state is GroupState.STABLE
+        assert driver.group.state is GroupState.STABLE
 
     def test_late_followers_are_answered_at_once(self) -> None:
-        machine = Machine()
-        leader, follower = machine.join(), machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        machine.sync(leader.value, {follower.value.member_id: b"2"})
-        assert machine.sync(follower.value).value.assignment == b"2"
+        driver = ClassicGroupDriver()
+        leader, follower = driver.join(), driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        driver.sync(leader.value, {follower.value.member_id: b"2"})
+        assert driver.sync(follower.value).value.assignment == b"2"
 
     def test_who_never_asks_for_its_share_is_out(self) -> None:
-        machine = Machine()
-        leader, follower = machine.join(), machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        machine.sync(leader.value)
+        driver = ClassicGroupDriver()
+        leader, follower = driver.join(), driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        driver.sync(leader.value)
         for _ in range(4):
-            machine.pass_time(REBALANCE_MS // 4)
-            machine.heartbeat(leader.value.member_id, 1)
-            machine.heartbeat(follower.value.member_id, 1)
-        assert machine.group.state is GroupState.PREPARING_REBALANCE
-        assert set(machine.group.members) == {leader.value.member_id}
+            driver.pass_time(REBALANCE_MS // 4)
+            driver.heartbeat(leader.value.member_id, 1)
+            driver.heartbeat(follower.value.member_id, 1)
+        assert driver.group.state is GroupState.PREPARING_REBALANCE
+        assert set(driver.group.members) == {leader.value.member_id}
 
     def test_an_assignment_that_cannot_be_written_is_taken_back(self) -> None:
-        machine = Machine()
-        leader, follower = machine.join(), machine.join()
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        waiting = machine.sync(follower.value)
-        machine.refuse_writes = True
-        failed = machine.sync(leader.value, {follower.value.member_id: b"2"})
+        driver = ClassicGroupDriver()
+        leader, follower = driver.join(), driver.join()
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        waiting = driver.sync(follower.value)
+        driver.refuse_writes = True
+        failed = driver.sync(leader.value, {follower.value.member_id: b"2"})
         assert isinstance(failed.error, NotCoordinator)
         assert isinstance(waiting.error, NotCoordinator)
-        assert machine.group.state is GroupState.PREPARING_REBALANCE
-        assert not machine.written
+        assert driver.group.state is GroupState.PREPARING_REBALANCE
+        assert not driver.written
 
     def test_what_is_written_is_what_is_told(self) -> None:
-        machine = Machine()
-        joined = stable(machine, 2)
-        (image,) = machine.written
+        driver = ClassicGroupDriver()
+        joined = stable(driver, 2)
+        (image,) = driver.written
         assert (image.generation, image.protocol_type, image.protocol) == (1, "consumer", "range")
         assert image.leader == joined[0].member_id
         assert [(member.member_id, member.assignment) for member in image.members] == [
@@ -258,200 +258,200 @@ class TestAssignments:
 
 class TestSessions:
     def test_a_member_that_is_silent_goes(self) -> None:
-        machine = Machine()
-        leader, follower = stable(machine, 2)
-        machine.pass_time(SESSION_MS - 1)
-        assert machine.heartbeat(leader.member_id, 1) is None
-        machine.pass_time(1)
-        assert machine.group.state is GroupState.PREPARING_REBALANCE
-        assert isinstance(machine.heartbeat(follower.member_id, 1), UnknownMemberId)
-        assert machine.join(leader.member_id).value.generation == 2
+        driver = ClassicGroupDriver()
+        leader, follower = stable(driver, 2)
+        driver.pass_time(SESSION_MS - 1)
+        assert driver.heartbeat(leader.member_id, 1) is None
+        driver.pass_time(1)
+        assert driver.group.state is GroupState.PREPARING_REBALANCE
+        assert isinstance(driver.heartbeat(follower.member_id, 1), UnknownMemberId)
+        assert driver.join(leader.member_id).value.generation == 2
 
     def test_an_empty_group_is_written(self) -> None:
-        machine = Machine()
-        stable(machine)
-        machine.pass_time(SESSION_MS)
-        assert machine.group.state is GroupState.EMPTY
-        image = machine.written[-1]
+        driver = ClassicGroupDriver()
+        stable(driver)
+        driver.pass_time(SESSION_MS)
+        assert driver.group.state is GroupState.EMPTY
+        image = driver.written[-1]
         assert (image.generation, image.protocol, image.leader, image.members) == (2, None, None, [])
 
     def test_who_waits_for_the_group_needs_no_heartbeats(self) -> None:
-        machine = Machine()
-        leader, follower = stable(machine, 2)
-        again = machine.join(leader.member_id)
+        driver = ClassicGroupDriver()
+        leader, follower = stable(driver, 2)
+        again = driver.join(leader.member_id)
         for _ in range(3):
-            machine.pass_time(SESSION_MS - 1)
-            machine.heartbeat(follower.member_id, 1)
+            driver.pass_time(SESSION_MS - 1)
+            driver.heartbeat(follower.member_id, 1)
         assert again.waits
-        assert leader.member_id in machine.group.members
+        assert leader.member_id in driver.group.members
 
     def test_a_new_member_does_not_wait_for_ever(self) -> None:
-        machine = Machine()
-        stable(machine, 2, instances=["a", "b"])
-        newcomer = machine.join(rebalance_ms=10 * NEW_MEMBER_TIMEOUT_MS)
+        driver = ClassicGroupDriver()
+        stable(driver, 2, instances=["a", "b"])
+        newcomer = driver.join(rebalance_ms=10 * NEW_MEMBER_TIMEOUT_MS)
         for _ in range(NEW_MEMBER_TIMEOUT_MS // 5_000):
-            machine.pass_time(5_000)
-            for member_id in list(machine.group.members):
-                machine.heartbeat(member_id, 1) if member_id != "c-3" else None
+            driver.pass_time(5_000)
+            for member_id in list(driver.group.members):
+                driver.heartbeat(member_id, 1) if member_id != "c-3" else None
         assert isinstance(newcomer.error, UnknownMemberId)
 
 
 class TestStaticMembers:
     def test_one_that_comes_back_keeps_its_share_without_a_rebalance(self) -> None:
-        machine = Machine()
-        _, old = stable(machine, 2, instances=["a", "b"])
-        back = machine.join(instance="b")
+        driver = ClassicGroupDriver()
+        _, old = stable(driver, 2, instances=["a", "b"])
+        back = driver.join(instance="b")
         assert back.value.generation == 1
         assert back.value.member_id != old.member_id
-        assert machine.sync(back.value, instance="b").value.assignment == b"share-1"
-        assert isinstance(machine.heartbeat(old.member_id, 1, "b"), FencedInstanceId)
-        assert machine.written[-1].members[-1].member_id == back.value.member_id
+        assert driver.sync(back.value, instance="b").value.assignment == b"share-1"
+        assert isinstance(driver.heartbeat(old.member_id, 1, "b"), FencedInstanceId)
+        assert driver.written[-1].members[-1].member_id == back.value.member_id
 
     @pytest.mark.parametrize("skips", [False, True])
     def test_a_leader_that_comes_back_assigns_nothing(self, skips: bool) -> None:
-        machine = Machine()
-        old, _ = stable(machine, 2, instances=["a", "b"])
-        back = machine.join(instance="a", skips=skips).value
+        driver = ClassicGroupDriver()
+        old, _ = stable(driver, 2, instances=["a", "b"])
+        back = driver.join(instance="a", skips=skips).value
         if skips:
             assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
         else:
             assert (back.leader, back.skip_assignment, back.members) == (old.member_id, False, ())
-        assert machine.sync(back, instance="a").value.assignment == b"share-0"
+        assert driver.sync(back, instance="a").value.assignment == b"share-0"
 
     def test_one_that_comes_back_with_another_protocol_rebalances(self) -> None:
-        machine = Machine()
-        stable(machine, 1, instances=["a"])
-        machine.join(instance="a", protocols=[("sticky", b""), ("range", b"r")])
-        assert machine.group.generation == 2
+        driver = ClassicGroupDriver()
+        stable(driver, 1, instances=["a"])
+        driver.join(instance="a", protocols=[("sticky", b""), ("range", b"r")])
+        assert driver.group.generation == 2
 
     def test_while_it_is_assigned_a_generation_begins_anew(self) -> None:
-        machine = Machine()
-        leader, follower = machine.join(instance="a"), machine.join(instance="b")
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        waiting = machine.sync(follower.value, instance="b")
-        back = machine.join(instance="b")
+        driver = ClassicGroupDriver()
+        leader, follower = driver.join(instance="a"), driver.join(instance="b")
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        waiting = driver.sync(follower.value, instance="b")
+        back = driver.join(instance="b")
         assert isinstance(waiting.error, FencedInstanceId)
         assert back.waits
-        assert machine.join(leader.value.member_id, instance="a").value.generation == 2
+        assert driver.join(leader.value.member_id, instance="a").value.generation == 2
 
     def test_two_of_the_same_instance_fence_each_other(self) -> None:
-        machine = Machine()
-        first = machine.join(instance="a")
-        second = machine.join(instance="a")
+        driver = ClassicGroupDriver()
+        first = driver.join(instance="a")
+        second = driver.join(instance="a")
         assert isinstance(first.error, FencedInstanceId)
-        machine.pass_time(2 * INITIAL_DELAY_MS)
+        driver.pass_time(2 * INITIAL_DELAY_MS)
         assert second.value.generation == 1
 
     def test_one_that_is_away_keeps_its_place_until_its_session_ends(self) -> None:
-        machine = Machine()
-        first, away = stable(machine, 2, instances=["a", "b"])
-        again = machine.join(first.member_id, instance="a")
-        machine.pass_time(SESSION_MS - 1)
+        driver = ClassicGroupDriver()
+        first, away = stable(driver, 2, instances=["a", "b"])
+        again = driver.join(first.member_id, instance="a")
+        driver.pass_time(SESSION_MS - 1)
         assert again.waits
-        assert away.member_id in machine.group.members
-        machine.pass_time(1)
+        assert away.member_id in driver.group.members
+        driver.pass_time(1)
         assert [member.member_id for member in again.value.members] == [first.member_id]
 
     def test_one_with_a_long_session_is_part_of_generations_that_it_misses(self) -> None:
-        machine = Machine()
-        joins = [machine.join(instance=name, session_ms=4 * REBALANCE_MS) for name in ("a", "b")]
-        machine.pass_time(2 * INITIAL_DELAY_MS)
+        driver = ClassicGroupDriver()
+        joins = [driver.join(instance=name, session_ms=4 * REBALANCE_MS) for name in ("a", "b")]
+        driver.pass_time(2 * INITIAL_DELAY_MS)
         first, away = (answer.value for answer in joins)
         for each in (away, first):
-            machine.sync(each)
-        again = machine.join(first.member_id, instance="a", session_ms=4 * REBALANCE_MS)
-        machine.pass_time(REBALANCE_MS)
+            driver.sync(each)
+        again = driver.join(first.member_id, instance="a", session_ms=4 * REBALANCE_MS)
+        driver.pass_time(REBALANCE_MS)
         assert [member.member_id for member in again.value.members] == [first.member_id, away.member_id]
 
     def test_a_group_whose_members_are_all_away_waits_for_their_sessions(self) -> None:
-        machine = Machine()
-        joins = [machine.join(instance=name, rebalance_ms=4_000) for name in ("a", "b")]
-        machine.pass_time(2 * INITIAL_DELAY_MS)
+        driver = ClassicGroupDriver()
+        joins = [driver.join(instance=name, rebalance_ms=4_000) for name in ("a", "b")]
+        driver.pass_time(2 * INITIAL_DELAY_MS)
         first, second = (answer.value for answer in joins)
         for each in (second, first):
-            machine.sync(each)
-        machine.leave(LeavingMember(first.member_id))
-        machine.pass_time(SESSION_MS // 2)
-        assert machine.group.state.value == "PreparingRebalance"
-        assert machine.group.generation == 1
-        machine.pass_time(SESSION_MS)
-        assert machine.group.state.value == "Empty"
+            driver.sync(each)
+        driver.leave(LeavingMember(first.member_id))
+        driver.pass_time(SESSION_MS // 2)
+        assert driver.group.state.value == "PreparingRebalance"
+        assert driver.group.generation == 1
+        driver.pass_time(SESSION_MS)
+        assert driver.group.state.value == "Empty"
 
     def test_a_write_that_fails_brings_the_old_member_back(self) -> None:
-        machine = Machine()
-        _, old = stable(machine, 2, instances=["a", "b"])
-        machine.refuse_writes = True
-        failed = machine.join(instance="b", protocols=[("range", b"new")], session_ms=1)
+        driver = ClassicGroupDriver()
+        _, old = stable(driver, 2, instances=["a", "b"])
+        driver.refuse_writes = True
+        failed = driver.join(instance="b", protocols=[("range", b"new")], session_ms=1)
         assert isinstance(failed.error, NotCoordinator)
-        assert machine.heartbeat(old.member_id, 1, "b") is None
-        assert machine.group.members[old.member_id].protocols == {"range": b"r"}
-        assert machine.group.members[old.member_id].session_timeout_ms == SESSION_MS
+        assert driver.heartbeat(old.member_id, 1, "b") is None
+        assert driver.group.members[old.member_id].protocols == {"range": b"r"}
+        assert driver.group.members[old.member_id].session_timeout_ms == SESSION_MS
 
 
 class TestLeaving:
     def test_several_leave_with_one_rebalance(self) -> None:
-        machine = Machine()
-        joined = stable(machine, 4)
-        machine.leave(*(LeavingMember(each.member_id) for each in joined[:2]))
-        again = [machine.join(each.member_id) for each in joined[2:]]
+        driver = ClassicGroupDriver()
+        joined = stable(driver, 4)
+        driver.leave(*(LeavingMember(each.member_id) for each in joined[:2]))
+        again = [driver.join(each.member_id) for each in joined[2:]]
         assert {answer.value.generation for answer in again} == {2}
         assert again[0].value.leader == joined[2].member_id
 
     def test_the_last_one_leaves_an_empty_group_behind(self) -> None:
-        machine = Machine()
-        (only,) = stable(machine)
-        machine.leave(LeavingMember(only.member_id))
-        assert machine.group.state is GroupState.EMPTY
-        assert machine.written[-1].generation == 2
+        driver = ClassicGroupDriver()
+        (only,) = stable(driver)
+        driver.leave(LeavingMember(only.member_id))
+        assert driver.group.state is GroupState.EMPTY
+        assert driver.written[-1].generation == 2
 
     def test_one_that_waits_is_told_so(self) -> None:
-        machine = Machine()
-        stable(machine, 2)
-        newcomer = machine.join()
-        machine.leave(LeavingMember("c-3"))
+        driver = ClassicGroupDriver()
+        stable(driver, 2)
+        newcomer = driver.join()
+        driver.leave(LeavingMember("c-3"))
         assert isinstance(newcomer.error, UnknownMemberId)
 
     def test_one_that_had_yet_to_join_is_not_waited_for(self) -> None:
-        machine = Machine()
-        (leader,) = stable(machine)
-        required = machine.join(id_required=True).error
+        driver = ClassicGroupDriver()
+        (leader,) = stable(driver)
+        required = driver.join(id_required=True).error
         assert isinstance(required, MemberIdRequired)
-        again = machine.join(leader.member_id)
+        again = driver.join(leader.member_id)
         assert again.waits
-        (outcome,) = machine.leave(LeavingMember(required.member_id))
+        (outcome,) = driver.leave(LeavingMember(required.member_id))
         assert outcome.error is None
         assert again.value.generation == 2
 
     def test_a_stable_group_does_not_mind_one_that_had_yet_to_join(self) -> None:
-        machine = Machine()
-        stable(machine)
-        required = machine.join(id_required=True).error
+        driver = ClassicGroupDriver()
+        stable(driver)
+        required = driver.join(id_required=True).error
         assert isinstance(required, MemberIdRequired)
-        machine.leave(LeavingMember(required.member_id))
-        assert machine.group.state is GroupState.STABLE
+        driver.leave(LeavingMember(required.member_id))
+        assert driver.group.state is GroupState.STABLE
 
 
 def test_a_group_that_is_larger_than_it_may_be_rebalances_when_it_is_taken_over() -> None:
-    machine = Machine(settings(max_size=3))
-    stable(machine, 3)
-    smaller = Machine(settings(max_size=2))
-    smaller.group.members = machine.group.members
+    driver = ClassicGroupDriver(settings(max_size=3))
+    stable(driver, 3)
+    smaller = ClassicGroupDriver(settings(max_size=2))
+    smaller.group.members = driver.group.members
     smaller.group.state = GroupState.STABLE
-    assert start_sessions(machine.group, machine.now_ms, rebalance=False) is None
-    assert machine.group.state is GroupState.STABLE
-    start_sessions(smaller.group, machine.now_ms, rebalance=False)
+    assert start_sessions(driver.group, driver.now_ms, rebalance=False) is None
+    assert driver.group.state is GroupState.STABLE
+    start_sessions(smaller.group, driver.now_ms, rebalance=False)
     assert smaller.group.state is GroupState.PREPARING_REBALANCE
 
 
 @pytest.mark.parametrize("assigning", [False, True])
 def test_whoever_waits_is_told_that_it_is_over(assigning: bool) -> None:
-    machine = Machine()
-    machine.join()
-    answer = machine.join()
+    driver = ClassicGroupDriver()
+    driver.join()
+    answer = driver.join()
     syncing = None
     if assigning:
-        machine.pass_time(2 * INITIAL_DELAY_MS)
-        syncing = machine.sync(answer.value)
-    end_group(machine.group, NotCoordinator("the broker stops"))
+        driver.pass_time(2 * INITIAL_DELAY_MS)
+        syncing = driver.sync(answer.value)
+    end_group(driver.group, NotCoordinator("the broker stops"))
     assert isinstance((syncing or answer).outcome, NotCoordinator)
-    end_group(machine.group, NotCoordinator("again"))
+    end_group(driver.group, NotCoordinator("again"))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import attrs
 import pytest
 
-from tests.plugins.coordinator.classic_groups.machine import (
+from tests.plugins.coordinator.classic_groups.driver import (
     INITIAL_DELAY_MS,
     Answer,
-    Machine,
+    ClassicGroupDriver,
     settings,
     stable,
 )
@@ -40,29 +40,29 @@ STATES = (
 LEADER, FOLLOWER = "c-1", "i-2"
 
 
-def machine_in(state: GroupState) -> Machine:
+def machine_in(state: GroupState) -> ClassicGroupDriver:
     """A group of a leader `c-1` and the static follower `i-2` in that state; an empty one has lost them."""
-    machine = Machine()
-    machine.join()
-    machine.join(instance="i", client_id="x")
+    driver = ClassicGroupDriver()
+    driver.join()
+    driver.join(instance="i", client_id="x")
     if state is GroupState.PREPARING_REBALANCE:
-        return machine
-    machine.pass_time(2 * INITIAL_DELAY_MS)
-    group = machine.group
+        return driver
+    driver.pass_time(2 * INITIAL_DELAY_MS)
+    group = driver.group
     if state is GroupState.EMPTY:
-        machine.leave(LeavingMember(LEADER), LeavingMember(FOLLOWER))
+        driver.leave(LeavingMember(LEADER), LeavingMember(FOLLOWER))
     elif state is GroupState.STABLE:
         for member in (group.members[FOLLOWER], group.members[LEADER]):
-            machine.sync(group.joined(member))
+            driver.sync(group.joined(member))
     elif state is GroupState.DEAD:
         end_group(group, NotCoordinator("over"))
     assert group.state is state
-    return machine
+    return driver
 
 
-def joined_as(machine: Machine, member_id: str) -> Joined:
+def joined_as(driver: ClassicGroupDriver, member_id: str) -> Joined:
     """What that member was told, or says it was told."""
-    return Joined(member_id, machine.group.generation, None, None, LEADER)
+    return Joined(member_id, driver.group.generation, None, None, LEADER)
 
 
 def error_of(answer: Answer[Joined]) -> type[BrokerError] | None:
@@ -70,7 +70,7 @@ def error_of(answer: Answer[Joined]) -> type[BrokerError] | None:
 
 
 JOINS: dict[
-    str, tuple[Callable[[Machine], Answer[Joined]], Mapping[GroupState, type[BrokerError] | None]]
+    str, tuple[Callable[[ClassicGroupDriver], Answer[Joined]], Mapping[GroupState, type[BrokerError] | None]]
 ] = {
     "no protocols": (lambda m: m.join(protocols=()), dict.fromkeys(STATES, InconsistentGroupProtocol)),
     "no protocol type": (
@@ -117,8 +117,8 @@ class Beat:
     instance: str | None = None
     later: int = 0
 
-    def generation(self, machine: Machine) -> int:
-        return machine.group.generation + self.later
+    def generation(self, driver: ClassicGroupDriver) -> int:
+        return driver.group.generation + self.later
 
 
 def everywhere(error: type[BrokerError]) -> dict[GroupState, type[BrokerError]]:
@@ -156,8 +156,8 @@ MEMBERS: dict[str, tuple[Beat, Mapping[GroupState, type[BrokerError] | None]]] =
 @pytest.mark.parametrize("case", MEMBERS)
 def test_heartbeats(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
-    machine = machine_in(state)
-    error = machine.heartbeat(beat.member_id, beat.generation(machine), beat.instance)
+    driver = machine_in(state)
+    error = driver.heartbeat(beat.member_id, beat.generation(driver), beat.instance)
     assert (None if error is None else type(error)) is expected[state]
 
 
@@ -165,9 +165,9 @@ def test_heartbeats(case: str, state: GroupState) -> None:
 @pytest.mark.parametrize("case", MEMBERS)
 def test_syncs(case: str, state: GroupState) -> None:
     beat, expected = MEMBERS[case]
-    machine = machine_in(state)
-    answer = machine.sync(
-        joined_as(machine, beat.member_id), generation=beat.generation(machine), instance=beat.instance
+    driver = machine_in(state)
+    answer = driver.sync(
+        joined_as(driver, beat.member_id), generation=beat.generation(driver), instance=beat.instance
     )
     assert (type(answer.error) if isinstance(answer.outcome, BrokerError) else None) is expected[state]
     assert answer.waits == (state is GroupState.COMPLETING_REBALANCE and case == "a member")
@@ -185,9 +185,9 @@ def test_syncs(case: str, state: GroupState) -> None:
 def test_a_sync_in_another_protocol(
     protocol_type: str | None, protocol_name: str | None, error: type[BrokerError] | None
 ) -> None:
-    machine = machine_in(GroupState.STABLE)
-    answer = machine.sync(
-        joined_as(machine, FOLLOWER), protocol_type=protocol_type, protocol_name=protocol_name
+    driver = machine_in(GroupState.STABLE)
+    answer = driver.sync(
+        joined_as(driver, FOLLOWER), protocol_type=protocol_type, protocol_name=protocol_name
     )
     assert (type(answer.outcome) if error else None) is error
 
@@ -207,11 +207,11 @@ LEAVES = {
 @pytest.mark.parametrize("case", LEAVES)
 def test_leaving(case: str, state: GroupState) -> None:
     member, error = LEAVES[case]
-    machine = machine_in(state)
-    (outcome,) = machine.leave(member)
+    driver = machine_in(state)
+    (outcome,) = driver.leave(member)
     assert outcome.member == member
     assert (None if outcome.error is None else type(outcome.error)) is error
-    assert len(machine.group.members) == (2 if error else 1)
+    assert len(driver.group.members) == (2 if error else 1)
 
 
 def test_nobody_leaves_a_dead_group() -> None:
@@ -220,26 +220,26 @@ def test_nobody_leaves_a_dead_group() -> None:
 
 
 def test_a_full_group_takes_nobody_in() -> None:
-    machine = Machine(settings(max_size=2))
-    stable(machine, 2)
-    assert type(machine.join().outcome) is GroupMaxSizeReached
-    assert type(machine.join(id_required=True).outcome) is GroupMaxSizeReached
-    assert machine.group.state is GroupState.STABLE
+    driver = ClassicGroupDriver(settings(max_size=2))
+    stable(driver, 2)
+    assert type(driver.join().outcome) is GroupMaxSizeReached
+    assert type(driver.join(id_required=True).outcome) is GroupMaxSizeReached
+    assert driver.group.state is GroupState.STABLE
 
 
 def test_while_members_join_the_first_ones_have_room() -> None:
-    machine = Machine(settings(max_size=2))
-    answers = [machine.join() for _ in range(3)]
+    driver = ClassicGroupDriver(settings(max_size=2))
+    answers = [driver.join() for _ in range(3)]
     assert [error_of(answer) for answer in answers] == [None, None, GroupMaxSizeReached]
-    machine.pass_time(2 * INITIAL_DELAY_MS)
+    driver.pass_time(2 * INITIAL_DELAY_MS)
     assert len(answers[0].value.members) == 2
 
 
 def test_who_joins_again_too_late_loses_its_place() -> None:
-    machine = Machine(settings(max_size=2))
-    first, second = stable(machine, 2)
-    machine.join(first.member_id)
-    newcomer = machine.join()
-    assert type(machine.join(second.member_id).outcome) is GroupMaxSizeReached
+    driver = ClassicGroupDriver(settings(max_size=2))
+    first, second = stable(driver, 2)
+    driver.join(first.member_id)
+    newcomer = driver.join()
+    assert type(driver.join(second.member_id).outcome) is GroupMaxSizeReached
     assert newcomer.value.generation == 2
-    assert set(machine.group.members) == {first.member_id, newcomer.value.member_id}
+    assert set(driver.group.members) == {first.member_id, newcomer.value.member_id}

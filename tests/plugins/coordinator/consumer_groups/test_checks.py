@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugins.coordinator.consumer_groups.scene import GROUP, FakeTopics, Scene
+from tests.plugins.coordinator.consumer_groups.driver import GROUP, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import BrokerError, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch, OffsetToCommit
 from tidelog.plugins.coordinator.consumer_groups.checks import check_commit, check_fetch
 
 
 @pytest.fixture
-def scene() -> Scene:
+def driver() -> ConsumerGroupDriver:
     """Member `a` is in epoch 3: it has had partition 0 of `t` since epoch 1, that of `u` since epoch 3."""
-    scene = Scene(FakeTopics(t=1))
-    scene.join("a", "t", "u")
-    scene.join("idle", "x")
-    scene.topics.put("u", 1)
-    scene.heartbeat("a", 1)
-    return scene
+    driver = ConsumerGroupDriver(FakeTopics(t=1))
+    driver.join("a", "t", "u")
+    driver.join("idle", "x")
+    driver.topics.put("u", 1)
+    driver.heartbeat("a", 1)
+    return driver
 
 
 COMMITS = [
@@ -40,29 +40,29 @@ def test_commits(
     epoch: int,
     partitions: dict[str, int],
     knows_epochs: bool,
-    scene: Scene,
+    driver: ConsumerGroupDriver,
 ) -> None:
-    assert scene.group.members["a"].current.epoch == 3
+    assert driver.group.members["a"].current.epoch == 3
     offsets = [OffsetToCommit(topic, partition, 1) for topic, partition in partitions.items()]
     commit = OffsetCommit(GROUP, offsets, epoch, member_id, knows_epochs=knows_epochs)
     if error is None:
-        check_commit(scene.group, commit, scene.topics)
+        check_commit(driver.group, commit, driver.topics)
     else:
         with pytest.raises(error):
-            check_commit(scene.group, commit, scene.topics)
+            check_commit(driver.group, commit, driver.topics)
 
 
-def test_anybody_may_commit_for_an_empty_group(scene: Scene) -> None:
-    scene.heartbeat("a", -1)
-    scene.heartbeat("idle", -1)
-    check_commit(scene.group, OffsetCommit(GROUP, []), scene.topics)
+def test_anybody_may_commit_for_an_empty_group(driver: ConsumerGroupDriver) -> None:
+    driver.heartbeat("a", -1)
+    driver.heartbeat("idle", -1)
+    check_commit(driver.group, OffsetCommit(GROUP, []), driver.topics)
 
 
-def test_producers_need_not_say_for_which_member_they_commit(scene: Scene) -> None:
+def test_producers_need_not_say_for_which_member_they_commit(driver: ConsumerGroupDriver) -> None:
     offsets = [OffsetToCommit("t", 0, 1)]
-    check_commit(scene.group, OffsetCommit(GROUP, offsets, is_transactional=True), scene.topics)
+    check_commit(driver.group, OffsetCommit(GROUP, offsets, is_transactional=True), driver.topics)
     with pytest.raises(StaleMemberEpoch):
-        check_commit(scene.group, OffsetCommit(GROUP, offsets, 4, "a", is_transactional=True), scene.topics)
+        check_commit(driver.group, OffsetCommit(GROUP, offsets, 4, "a", is_transactional=True), driver.topics)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,12 @@ def test_producers_need_not_say_for_which_member_they_commit(scene: Scene) -> No
         pytest.param(UnknownMemberId, "b", 3, id="nobody"),
     ],
 )
-def test_fetches(error: type[BrokerError] | None, member_id: str | None, epoch: int, scene: Scene) -> None:
+def test_fetches(
+    error: type[BrokerError] | None, member_id: str | None, epoch: int, driver: ConsumerGroupDriver
+) -> None:
     fetch = OffsetFetch(GROUP, None, member_id=member_id, member_epoch=epoch)
     if error is None:
-        check_fetch(scene.group, fetch)
+        check_fetch(driver.group, fetch)
     else:
         with pytest.raises(error):
-            check_fetch(scene.group, fetch)
+            check_fetch(driver.group, fetch)

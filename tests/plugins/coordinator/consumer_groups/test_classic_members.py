@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tests.plugins.coordinator.consumer_groups.scene import GROUP, SETTINGS, FakeTopics, Scene
+from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -38,8 +38,8 @@ JOIN = JoinRequest(
 )
 
 
-class ClassicScene(Scene):
-    """A scene in which members of the classic protocol can be played too."""
+class ClassicMemberDriver(ConsumerGroupDriver):
+    """A driver in which members of the classic protocol can be played too."""
 
     def classic_join(self, **rest: object) -> Joined:
         """Join, or join again; the fields are those of `JoinRequest`."""
@@ -64,48 +64,48 @@ class ClassicScene(Scene):
 
 
 def test_a_classic_member_gives_up_and_gets_by_joining_again() -> None:
-    scene = ClassicScene(FakeTopics(t=2))
-    assert scene.classic_join() == Joined("old", 1, "consumer", "range", leader="")
-    assert scene.sync(1) == [0, 1]
-    scene.check_settled()
-    scene.join("new", "t")
+    driver = ClassicMemberDriver(FakeTopics(t=2))
+    assert driver.classic_join() == Joined("old", 1, "consumer", "range", leader="")
+    assert driver.sync(1) == [0, 1]
+    driver.check_settled()
+    driver.join("new", "t")
     with pytest.raises(RebalanceInProgress):
-        scene.check_settled()
+        driver.check_settled()
     with pytest.raises(RebalanceInProgress):
-        scene.sync(1)
-    again = scene.classic_join(protocols=[GroupProtocol("range", subscription("t", owned=[0, 1]))])
+        driver.sync(1)
+    again = driver.classic_join(protocols=[GroupProtocol("range", subscription("t", owned=[0, 1]))])
     assert again.generation == 1
-    (kept,) = scene.sync(1)
+    (kept,) = driver.sync(1)
     with pytest.raises(RebalanceInProgress):
-        scene.check_settled()
+        driver.check_settled()
     freed = [GroupProtocol("range", subscription("t", owned=[kept]))]
-    assert scene.classic_join(protocols=freed).generation == 2
-    scene.check_settled()
-    assert scene.owned(scene.heartbeat("new", 2)) == {"t": {0, 1} - {kept}}
+    assert driver.classic_join(protocols=freed).generation == 2
+    driver.check_settled()
+    assert driver.owned(driver.heartbeat("new", 2)) == {"t": {0, 1} - {kept}}
 
 
 def test_a_classic_member_is_told_to_rejoin_when_what_it_waits_for_is_free() -> None:
-    scene = ClassicScene(FakeTopics(t=2))
-    scene.join("new", "t")
-    assert scene.classic_join().generation == 2
-    assert scene.sync(2) == []
-    scene.check_settled()
-    (kept,) = scene.owned(scene.heartbeat("new", 1)).values()
-    scene.heartbeat("new", 1, owned=scene.partitions(t=kept))
+    driver = ClassicMemberDriver(FakeTopics(t=2))
+    driver.join("new", "t")
+    assert driver.classic_join().generation == 2
+    assert driver.sync(2) == []
+    driver.check_settled()
+    (kept,) = driver.owned(driver.heartbeat("new", 1)).values()
+    driver.heartbeat("new", 1, owned=driver.partitions(t=kept))
     with pytest.raises(RebalanceInProgress):
-        scene.check_settled()
-    assert scene.classic_join().generation == 2
-    assert scene.sync(2) == sorted({0, 1} - kept)
+        driver.check_settled()
+    assert driver.classic_join().generation == 2
+    assert driver.sync(2) == sorted({0, 1} - kept)
 
 
 def test_a_static_member_changes_its_protocol_and_keeps_its_partitions() -> None:
-    scene = ClassicScene(FakeTopics(t=2))
-    scene.classic_join(member_id="", group_instance_id="i")
-    epoch = scene.group.epoch
-    answer = scene.join("new", "t", instance_id="i")
-    assert (answer.member_epoch, scene.owned(answer)) == (epoch, {"t": {0, 1}})
-    assert list(scene.group.members) == ["new"]
-    assert not scene.group.members["new"].is_classic
+    driver = ClassicMemberDriver(FakeTopics(t=2))
+    driver.classic_join(member_id="", group_instance_id="i")
+    epoch = driver.group.epoch
+    answer = driver.join("new", "t", instance_id="i")
+    assert (answer.member_epoch, driver.owned(answer)) == (epoch, {"t": {0, 1}})
+    assert list(driver.group.members) == ["new"]
+    assert not driver.group.members["new"].is_classic
 
 
 ERRORS: list[tuple[str, type[BrokerError], dict[str, object]]] = [
@@ -121,27 +121,27 @@ ERRORS: list[tuple[str, type[BrokerError], dict[str, object]]] = [
 
 @pytest.mark.parametrize(("error", "rest"), [pytest.param(*case[1:], id=case[0]) for case in ERRORS])
 def test_joins_that_are_refused(error: type[BrokerError], rest: dict[str, object]) -> None:
-    scene = ClassicScene()
-    scene.classic_join(member_id="other")
-    scene.classic_join(member_id="", group_instance_id="i")
-    scene.join("new", "t")
+    driver = ClassicMemberDriver()
+    driver.classic_join(member_id="other")
+    driver.classic_join(member_id="", group_instance_id="i")
+    driver.join("new", "t")
     request = {"member_id": "other"} | rest
     with pytest.raises(error):
-        scene.classic_join(**request)
+        driver.classic_join(**request)
 
 
 def test_a_full_group_takes_no_classic_member() -> None:
-    scene = ClassicScene(settings=attrs.evolve(SETTINGS, max_size=1))
-    scene.join("new", "t")
+    driver = ClassicMemberDriver(settings=attrs.evolve(SETTINGS, max_size=1))
+    driver.join("new", "t")
     with pytest.raises(GroupMaxSizeReached):
-        scene.classic_join()
+        driver.classic_join()
 
 
 def test_a_policy_without_migration_keeps_classic_members_out() -> None:
-    scene = ClassicScene(settings=attrs.evolve(SETTINGS, upgrades=False, downgrades=False))
-    scene.join("new", "t")
+    driver = ClassicMemberDriver(settings=attrs.evolve(SETTINGS, upgrades=False, downgrades=False))
+    driver.join("new", "t")
     with pytest.raises(InconsistentGroupProtocol, match="disabled"):
-        scene.classic_join()
+        driver.classic_join()
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_policy_without_migration_keeps_classic_members_out() -> None:
     ],
 )
 def test_syncs_that_are_refused(error: type[BrokerError], generation: int, rest: dict[str, object]) -> None:
-    scene = ClassicScene()
-    scene.classic_join()
-    scene.join("new", "t")
+    driver = ClassicMemberDriver()
+    driver.classic_join()
+    driver.join("new", "t")
     with pytest.raises(error):
-        scene.sync(generation, **rest)
+        driver.sync(generation, **rest)

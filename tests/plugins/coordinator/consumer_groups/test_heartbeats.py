@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics, Scene
+from tests.plugins.coordinator.consumer_groups.driver import SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -24,94 +24,94 @@ from tidelog.plugins.coordinator.consumer_groups.member import MemberState
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
-    scene = Scene(FakeTopics(t=3))
-    answer = scene.join("a", "t")
-    assert (answer.member_epoch, scene.owned(answer)) == (1, {"t": {0, 1, 2}})
+    driver = ConsumerGroupDriver(FakeTopics(t=3))
+    answer = driver.join("a", "t")
+    assert (answer.member_epoch, driver.owned(answer)) == (1, {"t": {0, 1, 2}})
     assert answer.heartbeat_interval_ms == 5_000
-    assert scene.group.state is ConsumerGroupState.STABLE
+    assert driver.group.state is ConsumerGroupState.STABLE
 
 
 def test_changes_nothing_is_true_of_a_heartbeat_that_says_nothing_new() -> None:
-    scene = Scene(FakeTopics(t=3))
-    answer = scene.join("a", "t")
+    driver = ConsumerGroupDriver(FakeTopics(t=3))
+    answer = driver.join("a", "t")
     same: list[dict[str, object]] = [{}, {"owned": answer.assignment}, {"topic_names": frozenset("t")}]
     for rest in same:
-        scene.heartbeat("a", 1, **rest)
-    assert scene.answered_at_once == 3
+        driver.heartbeat("a", 1, **rest)
+    assert driver.answered_at_once == 3
     other: list[dict[str, object]] = [{"topic_names": frozenset("tu")}, {"rack_id": "r"}, {"client_id": "c"}]
     for rest in other:
-        scene.heartbeat("a", scene.group.epoch, **rest)
-    scene.topics.put("t", 4)
-    scene.heartbeat("a", scene.group.epoch)
-    assert scene.answered_at_once == 3
+        driver.heartbeat("a", driver.group.epoch, **rest)
+    driver.topics.put("t", 4)
+    driver.heartbeat("a", driver.group.epoch)
+    assert driver.answered_at_once == 3
 
 
 def test_a_partition_moves_only_after_its_owner_gave_it_up() -> None:
-    scene = Scene(FakeTopics(t=2))
-    scene.join("a", "t")
-    joined = scene.join("b", "t")
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t")
+    joined = driver.join("b", "t")
     assert (joined.member_epoch, joined.assignment) == (2, {})
-    (kept,) = scene.owned(told := scene.heartbeat("a", 1)).values()
+    (kept,) = driver.owned(told := driver.heartbeat("a", 1)).values()
     assert told.member_epoch == 1
-    assert scene.heartbeat("b", 2).assignment is None
-    assert scene.heartbeat("a", 1, owned=scene.partitions(t=kept)).member_epoch == 2
-    taken = scene.owned(scene.heartbeat("b", 2))
+    assert driver.heartbeat("b", 2).assignment is None
+    assert driver.heartbeat("a", 1, owned=driver.partitions(t=kept)).member_epoch == 2
+    taken = driver.owned(driver.heartbeat("b", 2))
     assert taken == {"t": {0, 1} - kept}
-    assert scene.group.state is ConsumerGroupState.STABLE
+    assert driver.group.state is ConsumerGroupState.STABLE
 
 
 def test_heartbeats_of_a_settled_group_tell_and_write_nothing() -> None:
-    scene = Scene()
-    scene.join("a", "t")
-    written = len(scene.log)
-    answer = scene.heartbeat("a", 1)
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t")
+    written = len(driver.log)
+    answer = driver.heartbeat("a", 1)
     assert (answer.member_epoch, answer.assignment) == (1, None)
-    assert len(scene.log) == written
+    assert len(driver.log) == written
 
 
 def test_who_tells_everything_is_told_everything() -> None:
-    scene = Scene(FakeTopics(t=1))
-    scene.join("a", "t")
-    owned = scene.partitions(t=[0])
-    full = scene.heartbeat("a", 1, rebalance_timeout_ms=30_000, topic_names=frozenset("t"), owned=owned)
+    driver = ConsumerGroupDriver(FakeTopics(t=1))
+    driver.join("a", "t")
+    owned = driver.partitions(t=[0])
+    full = driver.heartbeat("a", 1, rebalance_timeout_ms=30_000, topic_names=frozenset("t"), owned=owned)
     assert full.assignment == owned
 
 
 def test_who_missed_an_answer_is_told_again() -> None:
-    scene = Scene(FakeTopics(t=2))
-    scene.join("a", "t")
-    scene.topics.put("t", 3)
-    scene.heartbeat("a", 1)
-    again = scene.heartbeat("a", 1, owned=scene.partitions(t=[0, 1]))
-    assert (again.member_epoch, scene.owned(again)) == (2, {"t": {0, 1, 2}})
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t")
+    driver.topics.put("t", 3)
+    driver.heartbeat("a", 1)
+    again = driver.heartbeat("a", 1, owned=driver.partitions(t=[0, 1]))
+    assert (again.member_epoch, driver.owned(again)) == (2, {"t": {0, 1, 2}})
 
 
 def test_a_member_that_leaves_makes_room() -> None:
-    scene = Scene(FakeTopics(t=2))
-    scene.join("a", "t")
-    scene.join("b", "t")
-    assert scene.heartbeat("a", -1).member_epoch == -1
-    assert scene.owned(scene.heartbeat("b", 2)) == {"t": {0, 1}}
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t")
+    driver.join("b", "t")
+    assert driver.heartbeat("a", -1).member_epoch == -1
+    assert driver.owned(driver.heartbeat("b", 2)) == {"t": {0, 1}}
 
 
 def test_an_empty_group_stays_and_begins_again_without_a_wait() -> None:
-    scene = Scene(settings=attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
-    scene.join("a", "t")
-    scene.heartbeat("a", -1)
-    assert scene.group.state is ConsumerGroupState.EMPTY
-    assert scene.owned(scene.join("b", "t")) == {"t": {0, 1, 2, 3}}
+    driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
+    driver.join("a", "t")
+    driver.heartbeat("a", -1)
+    assert driver.group.state is ConsumerGroupState.EMPTY
+    assert driver.owned(driver.join("b", "t")) == {"t": {0, 1, 2, 3}}
 
 
 def test_members_that_come_together_are_assigned_together() -> None:
-    scene = Scene(settings=attrs.evolve(SETTINGS, assignment_interval_ms=1_000))
-    scene.join("a", "t")
-    assert scene.join("b", "t").assignment == {}
-    assert scene.join("c", "t").assignment == {}
-    assert (scene.group.epoch, scene.group.assignment_epoch) == (3, 1)
-    assert scene.group.state is ConsumerGroupState.ASSIGNING
-    scene.now_ms += 1_000
-    scene.heartbeat("b", 1)
-    assert scene.group.assignment_epoch == 3
+    driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, assignment_interval_ms=1_000))
+    driver.join("a", "t")
+    assert driver.join("b", "t").assignment == {}
+    assert driver.join("c", "t").assignment == {}
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 1)
+    assert driver.group.state is ConsumerGroupState.ASSIGNING
+    driver.now_ms += 1_000
+    driver.heartbeat("b", 1)
+    assert driver.group.assignment_epoch == 3
 
 
 @pytest.mark.parametrize(
@@ -125,37 +125,37 @@ def test_members_that_come_together_are_assigned_together() -> None:
 def test_what_happens_to_topics_is_noticed(
     change: Callable[[FakeTopics], None], expected: dict[str, set[int]]
 ) -> None:
-    scene = Scene()
-    scene.join("a", "t", "u")
-    change(scene.topics)
-    scene.heartbeat("a", 1)
-    scene.heartbeat("a", 1, owned={})
-    assert scene.named(scene.group.targets["a"]) == expected
-    assert scene.group.state is ConsumerGroupState.STABLE
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t", "u")
+    change(driver.topics)
+    driver.heartbeat("a", 1)
+    driver.heartbeat("a", 1, owned={})
+    assert driver.named(driver.group.targets["a"]) == expected
+    assert driver.group.state is ConsumerGroupState.STABLE
 
 
 def test_other_topics_are_no_reason_for_a_rebalance() -> None:
-    scene = Scene()
-    scene.join("a", "t")
-    scene.topics.put("other", 1)
-    assert scene.heartbeat("a", 1).member_epoch == 1
-    assert scene.group.epoch == 1
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t")
+    driver.topics.put("other", 1)
+    assert driver.heartbeat("a", 1).member_epoch == 1
+    assert driver.group.epoch == 1
 
 
 def test_a_topic_that_is_given_up_is_taken_at_once_even_before_the_next_assignment() -> None:
-    scene = Scene(FakeTopics(t=1, u=1), attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
-    scene.join("a", "t", "u")
-    answer = scene.heartbeat("a", 1, topic_names=frozenset("u"), owned=scene.partitions(t=[0], u=[0]))
-    assert scene.owned(answer) == {"u": {0}}
-    assert scene.group.members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
+    driver = ConsumerGroupDriver(FakeTopics(t=1, u=1), attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
+    driver.join("a", "t", "u")
+    answer = driver.heartbeat("a", 1, topic_names=frozenset("u"), owned=driver.partitions(t=[0], u=[0]))
+    assert driver.owned(answer) == {"u": {0}}
+    assert driver.group.members["a"].current.state is MemberState.UNREVOKED_PARTITIONS
 
 
 def test_the_assignor_that_most_members_ask_for_is_used() -> None:
-    scene = Scene(FakeTopics(t=4, u=4))
-    scene.join("a", "t", "u", server_assignor="range")
-    scene.join("b", "t", "u", server_assignor="range")
-    scene.join("c", "t", "u", server_assignor="uniform")
-    assert [scene.named(scene.group.targets[member]) for member in "abc"] == [
+    driver = ConsumerGroupDriver(FakeTopics(t=4, u=4))
+    driver.join("a", "t", "u", server_assignor="range")
+    driver.join("b", "t", "u", server_assignor="range")
+    driver.join("c", "t", "u", server_assignor="uniform")
+    assert [driver.named(driver.group.targets[member]) for member in "abc"] == [
         {"t": {0, 1}, "u": {0, 1}},
         {"t": {2}, "u": {2}},
         {"t": {3}, "u": {3}},
@@ -163,49 +163,49 @@ def test_the_assignor_that_most_members_ask_for_is_used() -> None:
 
 
 def test_regular_expressions_follow_topics_that_come() -> None:
-    scene = Scene(FakeTopics(**{"log-a": 1, "other": 1}))
-    joined = scene.join("a", topic_names=None, topic_regex="log-.*")
-    assert scene.owned(joined) == {"log-a": {0}}
-    scene.topics.put("log-b", 1)
-    scene.topics.put("my-log-c", 1)
-    scene.now_ms += 10_001
-    assert scene.owned(scene.heartbeat("a", 1)) == {"log-a": {0}, "log-b": {0}}
-    scene.heartbeat("a", 2, topic_regex="")
-    assert scene.group.regexes == {}
+    driver = ConsumerGroupDriver(FakeTopics(**{"log-a": 1, "other": 1}))
+    joined = driver.join("a", topic_names=None, topic_regex="log-.*")
+    assert driver.owned(joined) == {"log-a": {0}}
+    driver.topics.put("log-b", 1)
+    driver.topics.put("my-log-c", 1)
+    driver.now_ms += 10_001
+    assert driver.owned(driver.heartbeat("a", 1)) == {"log-a": {0}, "log-b": {0}}
+    driver.heartbeat("a", 2, topic_regex="")
+    assert driver.group.regexes == {}
 
 
 def test_new_topics_have_expressions_evaluated_at_most_every_ten_seconds() -> None:
-    scene = Scene(FakeTopics(a=1))
-    scene.join("m", topic_names=None, topic_regex=".*")
-    scene.topics.put("b", 1)
-    scene.now_ms += 9_999
-    assert scene.heartbeat("m", 1).assignment is None
+    driver = ConsumerGroupDriver(FakeTopics(a=1))
+    driver.join("m", topic_names=None, topic_regex=".*")
+    driver.topics.put("b", 1)
+    driver.now_ms += 9_999
+    assert driver.heartbeat("m", 1).assignment is None
 
 
 def test_a_static_member_gets_its_partitions_back_without_a_rebalance() -> None:
-    scene = Scene(FakeTopics(t=2))
-    scene.join("a", "t", instance_id="i")
-    scene.join("b", "t", instance_id="j")
-    scene.heartbeat("a", 1, instance_id="i")
-    scene.heartbeat("a", 1, instance_id="i", owned=scene.partitions(t=[0]))
-    scene.heartbeat("b", 2, instance_id="j")
-    assert scene.group.state is ConsumerGroupState.STABLE
-    assert scene.heartbeat("a", -2, instance_id="i").member_epoch == -2
-    back = scene.join("a2", "t", instance_id="i")
-    assert (back.member_epoch, scene.owned(back)) == (2, {"t": {0}})
-    assert scene.group.epoch == 2
-    assert scene.group.state is ConsumerGroupState.STABLE
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t", instance_id="i")
+    driver.join("b", "t", instance_id="j")
+    driver.heartbeat("a", 1, instance_id="i")
+    driver.heartbeat("a", 1, instance_id="i", owned=driver.partitions(t=[0]))
+    driver.heartbeat("b", 2, instance_id="j")
+    assert driver.group.state is ConsumerGroupState.STABLE
+    assert driver.heartbeat("a", -2, instance_id="i").member_epoch == -2
+    back = driver.join("a2", "t", instance_id="i")
+    assert (back.member_epoch, driver.owned(back)) == (2, {"t": {0}})
+    assert driver.group.epoch == 2
+    assert driver.group.state is ConsumerGroupState.STABLE
 
 
 def test_a_fenced_member_joins_again_under_its_id() -> None:
-    scene = Scene(FakeTopics(t=1))
-    scene.join("a", "t")
-    again = scene.join("a", "t")
-    assert (again.member_epoch, scene.owned(again)) == (1, {"t": {0}})
+    driver = ConsumerGroupDriver(FakeTopics(t=1))
+    driver.join("a", "t")
+    again = driver.join("a", "t")
+    assert (again.member_epoch, driver.owned(again)) == (1, {"t": {0}})
 
 
 def test_version_0_is_given_a_member_id() -> None:
-    answer = Scene().join("", "t", brings_member_id=False)
+    answer = ConsumerGroupDriver().join("", "t", brings_member_id=False)
     assert answer.member_id
 
 
@@ -239,41 +239,41 @@ ERRORS: list[tuple[str, type[BrokerError], str, int, dict[str, object]]] = [
     [pytest.param(*case[1:], id=case[0]) for case in ERRORS],
 )
 def test_errors(error: type[BrokerError], member_id: str, epoch: int, rest: dict[str, object]) -> None:
-    scene = Scene()
-    scene.join("a", "t")
-    scene.join("s", "t", instance_id="i")
-    before = scene.group
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t")
+    driver.join("s", "t", instance_id="i")
+    before = driver.group
     with pytest.raises(error):
-        scene.heartbeat(member_id, epoch, **rest)
-    assert scene.group is before
+        driver.heartbeat(member_id, epoch, **rest)
+    assert driver.group is before
 
 
 def test_the_epoch_before_is_good_only_for_who_has_nothing_that_it_should_not() -> None:
-    scene = Scene(FakeTopics(t=2))
-    scene.join("a", "t")
-    scene.join("b", "t")
-    scene.heartbeat("a", 1)
-    (kept,) = scene.named(
-        {topic: frozenset(owned) for topic, owned in scene.group.members["a"].current.assigned.items()}
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    driver.join("a", "t")
+    driver.join("b", "t")
+    driver.heartbeat("a", 1)
+    (kept,) = driver.named(
+        {topic: frozenset(owned) for topic, owned in driver.group.members["a"].current.assigned.items()}
     ).values()
-    scene.heartbeat("a", 1, owned=scene.partitions(t=kept))
-    for owned in (None, scene.partitions(t=[0, 1])):
+    driver.heartbeat("a", 1, owned=driver.partitions(t=kept))
+    for owned in (None, driver.partitions(t=[0, 1])):
         with pytest.raises(FencedMemberEpoch):
-            scene.heartbeat("a", 1, owned=owned)
-    assert scene.heartbeat("a", 1, owned=scene.partitions(t=kept)).member_epoch == 2
+            driver.heartbeat("a", 1, owned=owned)
+    assert driver.heartbeat("a", 1, owned=driver.partitions(t=kept)).member_epoch == 2
 
 
 def test_an_instance_id_in_use_is_refused() -> None:
-    scene = Scene()
-    scene.join("a", "t", instance_id="i")
+    driver = ConsumerGroupDriver()
+    driver.join("a", "t", instance_id="i")
     with pytest.raises(UnreleasedInstanceId):
-        scene.join("b", "t", instance_id="i")
+        driver.join("b", "t", instance_id="i")
 
 
 def test_a_full_group_takes_nobody_but_those_who_come_back() -> None:
-    scene = Scene(settings=attrs.evolve(SETTINGS, max_size=1))
-    scene.join("a", "t", instance_id="i")
+    driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, max_size=1))
+    driver.join("a", "t", instance_id="i")
     with pytest.raises(GroupMaxSizeReached):
-        scene.join("b", "t")
-    scene.heartbeat("a", -2, instance_id="i")
-    assert scene.join("a2", "t", instance_id="i").member_epoch == 1
+        driver.join("b", "t")
+    driver.heartbeat("a", -2, instance_id="i")
+    assert driver.join("a2", "t", instance_id="i").member_epoch == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from tests.plugins.coordinator.consumer_groups.scene import GROUP, SETTINGS, FakeTopics, Scene
+from tests.plugins.coordinator.consumer_groups.driver import GROUP, SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import GroupIdNotFound
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
@@ -39,33 +39,33 @@ def classic(*assignments: bytes, protocol_type: str = "consumer") -> ClassicGrou
     return group
 
 
-def upgraded(group: ClassicGroup, scene: Scene) -> ConsumerGroup:
-    """The consumer group, taken over into the scene."""
-    scene.carry_out(upgrade(group, scene.context()))
-    return scene.group
+def upgraded(group: ClassicGroup, driver: ConsumerGroupDriver) -> ConsumerGroup:
+    """The consumer group, taken over into the driver."""
+    driver.carry_out(upgrade(group, driver.context()))
+    return driver.group
 
 
 def test_members_keep_what_they_have_in_the_generation_they_are_in() -> None:
-    scene = Scene(FakeTopics(t=4))
-    group = upgraded(classic(assignment(t=[0, 1]), assignment(t=[2, 3])), scene)
+    driver = ConsumerGroupDriver(FakeTopics(t=4))
+    group = upgraded(classic(assignment(t=[0, 1]), assignment(t=[2, 3])), driver)
     assert group.epoch == group.assignment_epoch == 7
     assert group.state is ConsumerGroupState.STABLE
-    assert [scene.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {"t": {2, 3}}]
+    assert [driver.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {"t": {2, 3}}]
     assert group.members["old-0"].current.epoch == 7
-    assert attrs.evolve(scene.replayed(), topics_version=None) == attrs.evolve(group, topics_version=None)
+    assert attrs.evolve(driver.replayed(), topics_version=None) == attrs.evolve(group, topics_version=None)
 
 
 def test_a_new_member_waits_for_classic_ones_to_give_up() -> None:
-    scene = Scene(FakeTopics(t=2))
-    upgraded(classic(assignment(t=[0, 1])), scene)
-    assert scene.join("new", "t").assignment == {}
-    assert sum(len(numbers) for numbers in scene.group.targets["new"].values()) == 1
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    upgraded(classic(assignment(t=[0, 1])), driver)
+    assert driver.join("new", "t").assignment == {}
+    assert sum(len(numbers) for numbers in driver.group.targets["new"].values()) == 1
 
 
 def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
-    scene = Scene(FakeTopics(t=2))
-    group = upgraded(classic(assignment(t=[0, 1, 9], gone=[0]), assignment(t=[1]), b""), scene)
-    assert [scene.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {}, {}]
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    group = upgraded(classic(assignment(t=[0, 1, 9], gone=[0]), assignment(t=[1]), b""), driver)
+    assert [driver.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {}, {}]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
     ],
 )
 def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], reason: str) -> None:
-    scene = Scene(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
+    driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     with pytest.raises(GroupIdNotFound, match=reason):
-        upgrade(classic(b"", **change), scene.context())
+        upgrade(classic(b"", **change), driver.context())
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], rea
 )
 def test_assignments_of_unknown_assignors_keep_a_group_classic(sent: bytes, reason: str) -> None:
     with pytest.raises(GroupIdNotFound, match=reason):
-        upgrade(classic(sent), Scene().context())
+        upgrade(classic(sent), ConsumerGroupDriver().context())
 
 
 def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
-    scene = Scene(FakeTopics(t=2))
-    upgraded(classic(assignment(t=[0, 1])), scene)
-    scene.join("new", "t")
-    draft = depart(scene.group, ["new"], scene.context())
+    driver = ConsumerGroupDriver(FakeTopics(t=2))
+    upgraded(classic(assignment(t=[0, 1])), driver)
+    driver.join("new", "t")
+    draft = depart(driver.group, ["new"], driver.context())
     back = draft.becomes_classic
     assert back is not None
     assert (back.generation, back.protocol_type) == (8, "consumer")
@@ -110,10 +110,10 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
     assert attrs.asdict(attrs.evolve(member, assignment=b"")) == attrs.asdict(before)
     (given,) = read_assignment(member.assignment).assigned_partitions
     assert (given.topic, len(given.partitions)) == ("t", 1)
-    scene.carry_out(draft)
-    assert scene.group.removed
-    assert scene.replayed().removed
-    assert not scene.replayed().members
+    driver.carry_out(draft)
+    assert driver.group.removed
+    assert driver.replayed().removed
+    assert not driver.replayed().members
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
     ],
 )
 def test_who_stays_a_consumer_group(settings: dict[str, object], leaving: list[str]) -> None:
-    scene = Scene(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
-    upgraded(classic(b""), scene)
-    scene.join("new", "t")
-    draft = depart(scene.group, leaving, scene.context())
+    driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
+    upgraded(classic(b""), driver)
+    driver.join("new", "t")
+    draft = depart(driver.group, leaving, driver.context())
     assert draft.becomes_classic is None
     assert not draft.group.removed

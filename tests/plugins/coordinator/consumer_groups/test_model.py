@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics, Scene
+from tests.plugins.coordinator.consumer_groups.driver import SETTINGS, ConsumerGroupDriver, FakeTopics
 from tidelog.kernel.errors import BrokerError, FencedMemberEpoch, UnknownMemberId, UnreleasedInstanceId
 from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import HeartbeatAnswer
@@ -62,7 +62,7 @@ class GroupMachine(RuleBasedStateMachine):
         interval=st.sampled_from([0, 1_000]), counts=st.lists(st.integers(1, 5), min_size=2, max_size=2)
     )
     def begin(self, interval: int, counts: list[int]) -> None:
-        self.scene = Scene(
+        self.driver = ConsumerGroupDriver(
             FakeTopics(**dict(zip(TOPICS, counts, strict=False))),
             attrs.evolve(SETTINGS, assignment_interval_ms=interval, max_size=4),
         )
@@ -87,7 +87,7 @@ class GroupMachine(RuleBasedStateMachine):
         self, number: int, consumer: Consumer, topics: frozenset[str], regex: str | None, assignor: str | None
     ) -> None:
         try:
-            answer = self.scene.join(
+            answer = self.driver.join(
                 consumer.member_id,
                 *topics,
                 topic_regex=regex,
@@ -95,9 +95,9 @@ class GroupMachine(RuleBasedStateMachine):
                 instance_id=consumer.instance_id,
             )
         except UnreleasedInstanceId:
-            assert consumer.instance_id in self.scene.group.static_members
+            assert consumer.instance_id in self.driver.group.static_members
         except BrokerError:
-            assert len(self.scene.group.members) >= 4
+            assert len(self.driver.group.members) >= 4
         else:
             consumer.topics, consumer.regex = topics, regex
             consumer.hear(answer)
@@ -114,7 +114,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def _send(self, consumer: Consumer, *, heard: bool = True, tells: bool = True) -> None:
         try:
-            answer = self.scene.heartbeat(
+            answer = self.driver.heartbeat(
                 consumer.member_id,
                 consumer.epoch,
                 instance_id=consumer.instance_id,
@@ -137,11 +137,11 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=MEMBERS, topics=st.frozensets(st.sampled_from(TOPICS)))
     def subscribe(self, number: int, topics: frozenset[str]) -> None:
         consumer = self.consumers.get(number)
-        if consumer is None or consumer.member_id not in self.scene.group.members:
+        if consumer is None or consumer.member_id not in self.driver.group.members:
             return
         consumer.topics = topics
         try:
-            answer = self.scene.heartbeat(
+            answer = self.driver.heartbeat(
                 consumer.member_id,
                 consumer.epoch,
                 topic_names=topics,
@@ -157,65 +157,65 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=MEMBERS)
     def leave(self, number: int) -> None:
         consumer = self.consumers.pop(number, None)
-        if consumer is not None and consumer.member_id in self.scene.group.members:
+        if consumer is not None and consumer.member_id in self.driver.group.members:
             epoch = -2 if consumer.instance_id else -1
-            self.scene.heartbeat(consumer.member_id, epoch, instance_id=consumer.instance_id)
+            self.driver.heartbeat(consumer.member_id, epoch, instance_id=consumer.instance_id)
 
     @rule(number=MEMBERS, notices=st.booleans())
     def time_out(self, number: int, notices: bool) -> None:
         """A member is not heard of; one that does not notice goes on until it is told."""
         consumer = self.consumers.get(number)
-        if consumer is None or consumer.member_id not in self.scene.group.members:
+        if consumer is None or consumer.member_id not in self.driver.group.members:
             return
-        self.scene.carry_out(depart(self.scene.group, [consumer.member_id], self.scene.context()))
+        self.driver.carry_out(depart(self.driver.group, [consumer.member_id], self.driver.context()))
         consumer.owned = {}
         if notices:
             del self.consumers[number]
 
     @rule(name=st.sampled_from(TOPICS), partitions=st.integers(1, 6))
     def create_or_grow(self, name: str, partitions: int) -> None:
-        entry = self.scene.topics.by_name(name)
-        self.scene.topics.put(name, max(partitions, entry.partitions if entry else 0))
+        entry = self.driver.topics.by_name(name)
+        self.driver.topics.put(name, max(partitions, entry.partitions if entry else 0))
 
     @rule(name=st.sampled_from(TOPICS))
     def delete_topic(self, name: str) -> None:
-        if self.scene.topics.by_name(name):
-            self.scene.topics.delete(name)
+        if self.driver.topics.by_name(name):
+            self.driver.topics.delete(name)
 
     @rule(ms=st.integers(1, 20_000))
     def wait(self, ms: int) -> None:
-        self.scene.now_ms += ms
+        self.driver.now_ms += ms
 
     @rule()
     def restart(self) -> None:
         """The broker starts again and knows what its log tells, which is everything."""
-        replayed = self.scene.replayed()
+        replayed = self.driver.replayed()
         assert attrs.evolve(replayed, topics_version=None) == attrs.evolve(
-            self.scene.group, topics_version=None
+            self.driver.group, topics_version=None
         )
-        self.scene.group = replayed
+        self.driver.group = replayed
 
     @precondition(lambda self: self.consumers)
     @rule()
     def settle(self) -> None:
         """Heartbeats alone bring everybody to where they are to be; members that stopped are removed."""
         present = {consumer.member_id for consumer in self.consumers.values()}
-        gone = [member_id for member_id in self.scene.group.members if member_id not in present]
+        gone = [member_id for member_id in self.driver.group.members if member_id not in present]
         if gone:
-            self.scene.carry_out(depart(self.scene.group, gone, self.scene.context()))
+            self.driver.carry_out(depart(self.driver.group, gone, self.driver.context()))
         for _ in range(HEARTBEATS_TO_SETTLE):
-            self.scene.now_ms += 11_000
+            self.driver.now_ms += 11_000
             for consumer in list(self.consumers.values()):
                 consumer.give_up()
                 self._send(consumer)
-        assert self.scene.group.state is ConsumerGroupState.STABLE
+        assert self.driver.group.state is ConsumerGroupState.STABLE
         for consumer in self.consumers.values():
-            assert consumer.owned == self.scene.group.targets.get(consumer.member_id, {})
+            assert consumer.owned == self.driver.group.targets.get(consumer.member_id, {})
         self._check_complete()
 
     def _check_complete(self) -> None:
         """Every partition of every topic that somebody wants has an owner."""
-        group, topics = self.scene.group, self.scene.topics
+        group, topics = self.driver.group, self.driver.topics
         wanted = {name for member in group.members.values() for name in group.subscribed_names(member)}
         entries = [entry for name in wanted if (entry := topics.by_name(name))]
         assert group.owners.keys() == {
@@ -232,10 +232,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def epochs_never_go_back(self) -> None:
-        if hasattr(self, "scene"):
-            assert self.scene.group.epoch >= self.epoch
-            self.epoch = self.scene.group.epoch
-            assert self.scene.group.assignment_epoch <= self.epoch
+        if hasattr(self, "driver"):
+            assert self.driver.group.epoch >= self.epoch
+            self.epoch = self.driver.group.epoch
+            assert self.driver.group.assignment_epoch <= self.epoch
 
 
 TestGroup = GroupMachine.TestCase

@@ -10,8 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for
-from tests.plugins.coordinator.consumer_groups.scene import SETTINGS, FakeTopics
+from tests.plugins.coordinator.consumer_groups.driver import SETTINGS, FakeTopics
+from tests.plugins.coordinator.groups.group_coordinator import (
+    GroupCoordinator,
+    new_coordinator,
+    partition_for,
+)
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,
@@ -41,10 +45,10 @@ CLASSIC_JOIN = JoinRequest(GROUP, "old", "consumer", [GroupProtocol("range", SUB
 
 
 @attrs.define
-class ConsumerWorld:
+class ConsumerGroupCoordinator:
     """Classic groups and consumer groups over one log; the topic `t` has two partitions."""
 
-    classic: World
+    base: GroupCoordinator
     topics: FakeTopics
     shared: Shared
     service: ConsumerGroups
@@ -66,7 +70,7 @@ class ConsumerWorld:
 
     async def classic_join(self) -> Joined:
         """A member of the classic protocol joins."""
-        joined = self.classic.groups.join(CLASSIC_JOIN)
+        joined = self.base.groups.join(CLASSIC_JOIN)
         return joined if isinstance(joined, Joined) else await joined
 
     def described(self) -> DescribedConsumerGroup:
@@ -81,123 +85,125 @@ class ConsumerWorld:
     @property
     def types(self) -> list[str]:
         """What kinds of groups are listed."""
-        return [listed.group_type for listed in self.classic.groups.list()]
+        return [listed.group_type for listed in self.base.groups.list()]
 
 
-def new_consumer_world() -> ConsumerWorld:
-    """Groups that nobody drives yet."""
-    world, topics = new_world(), FakeTopics(t=2)
+def new_consumer_coordinator() -> ConsumerGroupCoordinator:
+    """Return a coordinator whose deadlines are not served."""
+    coordinator, topics = new_coordinator(), FakeTopics(t=2)
     shared = Shared(
-        world.registry,
-        world.log,
+        coordinator.registry,
+        coordinator.log,
         partition_for,
         SETTINGS,
         topics,
-        world.deadlines,
-        world.clock,
-        world.classic,
+        coordinator.deadlines,
+        coordinator.clock,
+        coordinator.classic,
     )
-    return ConsumerWorld(world, topics, shared, ConsumerGroups(shared))
+    return ConsumerGroupCoordinator(coordinator, topics, shared, ConsumerGroups(shared))
 
 
 @pytest.fixture
-async def world() -> AsyncGenerator[ConsumerWorld]:
+async def coordinator() -> AsyncGenerator[ConsumerGroupCoordinator]:
     """Groups whose deadlines are served."""
-    world = new_consumer_world()
+    coordinator = new_consumer_coordinator()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.classic.deadlines.run)
-        yield world
+        nursery.start_soon(coordinator.base.deadlines.run)
+        yield coordinator
         nursery.cancel_scope.cancel()
 
 
 async def test_a_member_that_is_silent_for_its_session_timeout_is_gone(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("silent")
-    await world.join("alive")
+    await coordinator.join("silent")
+    await coordinator.join("alive")
     for _ in range(5):
         await trio.sleep(10)
-        await world.heartbeat("alive", 2)
-    assert world.members == ["alive"]
+        await coordinator.heartbeat("alive", 2)
+    assert coordinator.members == ["alive"]
 
 
-async def test_heartbeat_is_answered_at_once_if_nothing_changes(world: ConsumerWorld) -> None:
-    await world.join("a")
-    answer = world.service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
+async def test_heartbeat_is_answered_at_once_if_nothing_changes(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
+    await coordinator.join("a")
+    answer = coordinator.service.heartbeat(ConsumerGroupHeartbeat(GROUP, "a", 1))
     assert answer == HeartbeatAnswer("a", 1, SETTINGS.heartbeat_interval_ms)
 
 
 async def test_a_member_that_does_not_give_up_in_time_is_gone(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("keeps")
-    await world.join("waits")
+    await coordinator.join("keeps")
+    await coordinator.join("waits")
     for _ in range(3):
-        await world.heartbeat("keeps", 1)
-        assert world.members == ["keeps", "waits"]
+        await coordinator.heartbeat("keeps", 1)
+        assert coordinator.members == ["keeps", "waits"]
         await trio.sleep(9)
-    assert world.members == ["waits"]
+    assert coordinator.members == ["waits"]
 
 
 async def test_a_static_member_that_does_not_come_back_is_gone(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("a", instance_id="i")
-    await world.heartbeat("a", -2, instance_id="i")
+    await coordinator.join("a", instance_id="i")
+    await coordinator.heartbeat("a", -2, instance_id="i")
     await trio.sleep(44)
-    assert world.members == ["a"]
+    assert coordinator.members == ["a"]
     await trio.sleep(2)
-    assert world.described().state == "Empty"
+    assert coordinator.described().state == "Empty"
 
 
 async def test_a_member_that_cannot_be_removed_yet_is_removed_later(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("a")
-    world.classic.log.refusal = StorageError("full")
+    await coordinator.join("a")
+    coordinator.base.log.refusal = StorageError("full")
     await trio.sleep(46)
-    assert world.members == ["a"]
-    world.classic.log.refusal = None
+    assert coordinator.members == ["a"]
+    coordinator.base.log.refusal = None
     await trio.sleep(2)
-    assert world.members == []
+    assert coordinator.members == []
 
 
-async def test_what_the_log_refuses_has_not_happened(world: ConsumerWorld) -> None:
-    await world.join("a")
-    world.classic.log.refusal = StorageError("full")
+async def test_what_the_log_refuses_has_not_happened(coordinator: ConsumerGroupCoordinator) -> None:
+    await coordinator.join("a")
+    coordinator.base.log.refusal = StorageError("full")
     with pytest.raises(StorageError):
-        await world.join("b")
-    assert (world.members, world.described().epoch) == (["a"], 1)
+        await coordinator.join("b")
+    assert (coordinator.members, coordinator.described().epoch) == (["a"], 1)
 
 
-async def test_nobody_is_answered_before_it_is_on_disk(world: ConsumerWorld) -> None:
-    world.classic.log.flush_due = True
+async def test_nobody_is_answered_before_it_is_on_disk(coordinator: ConsumerGroupCoordinator) -> None:
+    coordinator.base.log.flush_due = True
     answers: list[HeartbeatAnswer] = []
 
     async def join() -> None:
-        answers.append(await world.join("a"))
+        answers.append(await coordinator.join("a"))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(join)
         await wait_all_tasks_blocked()
         assert not answers
-        world.classic.log.flushed.set()
+        coordinator.base.log.flushed.set()
     assert answers
 
 
 async def test_a_restart_gives_members_their_whole_time_again(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("a")
-    again = new_consumer_world()
-    registry = again.classic.registry
+    await coordinator.join("a")
+    again = new_consumer_coordinator()
+    registry = again.base.registry
     restarted = ConsumerGroups(
-        attrs.evolve(again.shared, deadlines=world.classic.deadlines, topics=world.topics)
+        attrs.evolve(again.shared, deadlines=coordinator.base.deadlines, topics=coordinator.topics)
     )
-    for partition, batch in world.classic.log.batches:
+    for partition, batch in coordinator.base.log.batches:
         for record in batch:
             restarted.replay(partition, record.key, record.value)
-    world.classic.registry.forget_partition(partition_for(GROUP))
+    coordinator.base.registry.forget_partition(partition_for(GROUP))
     await trio.sleep(40)
     assert len(list(registry.settle(partition_for(GROUP)))) == 1
     await trio.sleep(44)
@@ -207,24 +213,24 @@ async def test_a_restart_gives_members_their_whole_time_again(
     assert (answer.member_epoch, answer.assignment) == (1, None)
 
 
-async def test_requests_wait_for_the_log_to_be_read(world: ConsumerWorld) -> None:
-    world.classic.log.inactive[partition_for(GROUP)] = CoordinatorLoadInProgress("reading")
+async def test_requests_wait_for_the_log_to_be_read(coordinator: ConsumerGroupCoordinator) -> None:
+    coordinator.base.log.inactive[partition_for(GROUP)] = CoordinatorLoadInProgress("reading")
     with pytest.raises(CoordinatorLoadInProgress):
-        await world.join("a")
+        await coordinator.join("a")
     with pytest.raises(CoordinatorLoadInProgress):
-        world.described()
+        coordinator.described()
 
 
-async def test_what_tools_see(world: ConsumerWorld) -> None:
-    await world.join("a", instance_id="i", rack_id="r", client_id="c", client_host="/h")
-    group = world.described()
+async def test_what_tools_see(coordinator: ConsumerGroupCoordinator) -> None:
+    await coordinator.join("a", instance_id="i", rack_id="r", client_id="c", client_host="/h")
+    group = coordinator.described()
     assert (group.state, group.epoch, group.assignment_epoch, group.assignor) == ("Stable", 1, 1, "uniform")
     (member,) = group.members
     assert (member.instance_id, member.rack_id, member.member_epoch) == ("i", "r", 1)
     assert (member.client_id, member.client_host, member.topic_names) == ("c", "/h", ["t"])
-    everything = [DescribedPartitions(world.topics.id_of("t"), "t", [0, 1])]
+    everything = [DescribedPartitions(coordinator.topics.id_of("t"), "t", [0, 1])]
     assert member.assignment == member.target == everything
-    groups = world.classic.groups
+    groups = coordinator.base.groups
     assert list(groups.list()) == [(GROUP, "consumer", "Stable", "consumer")]
     assert groups.list(states=["empty"]) == []
     assert groups.list(types=["classic"]) == []
@@ -232,19 +238,19 @@ async def test_what_tools_see(world: ConsumerWorld) -> None:
         groups.describe(GROUP)
 
 
-async def test_a_group_is_deleted_once_it_is_empty(world: ConsumerWorld) -> None:
-    await world.join("a")
-    (error,) = await world.classic.groups.delete([GROUP])
+async def test_a_group_is_deleted_once_it_is_empty(coordinator: ConsumerGroupCoordinator) -> None:
+    await coordinator.join("a")
+    (error,) = await coordinator.base.groups.delete([GROUP])
     assert isinstance(error, NonEmptyGroup)
-    await world.heartbeat("a", -1)
-    assert list(await world.classic.groups.delete([GROUP])) == [None]
+    await coordinator.heartbeat("a", -1)
+    assert list(await coordinator.base.groups.delete([GROUP])) == [None]
     with pytest.raises(GroupIdNotFound):
-        world.described()
+        coordinator.described()
 
 
-async def test_committed_offsets_ask_the_group(world: ConsumerWorld) -> None:
-    await world.join("a")
-    group = world.classic.group(GROUP)
+async def test_committed_offsets_ask_the_group(coordinator: ConsumerGroupCoordinator) -> None:
+    await coordinator.join("a")
+    group = coordinator.base.group(GROUP)
     group.check_commit(OffsetCommit(GROUP, [], 1, "a"))
     with pytest.raises(UnknownMemberId):
         group.check_commit(OffsetCommit(GROUP, [], 1, "b"))
@@ -252,115 +258,117 @@ async def test_committed_offsets_ask_the_group(world: ConsumerWorld) -> None:
     assert not group.subscribes("u")
     assert not group.is_idle()
     assert group.expiry() == ExpiryRule()
-    assert world.classic.registry.of_partition(partition_for(GROUP)) == [group]
-    await world.heartbeat("a", -1)
+    assert coordinator.base.registry.of_partition(partition_for(GROUP)) == [group]
+    await coordinator.heartbeat("a", -1)
     assert group.is_idle()
     assert group.tombstones()
-    world.classic.registry.remove(group, UnknownMemberId("expired"))
-    assert world.types == []
+    coordinator.base.registry.remove(group, UnknownMemberId("expired"))
+    assert coordinator.types == []
 
 
-async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(world: ConsumerWorld) -> None:
-    world.classic.classic.create(GROUP)
-    assert world.types == ["classic"]
-    await world.join("a")
-    assert world.types == ["consumer"]
+async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
+    coordinator.base.classic.create(GROUP)
+    assert coordinator.types == ["classic"]
+    await coordinator.join("a")
+    assert coordinator.types == ["consumer"]
 
 
 async def test_a_classic_group_with_members_is_upgraded_and_comes_back(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    groups = world.classic.groups
-    old = (await world.classic.join(metadata=SUBSCRIPTION)).member_id
-    await world.join("new")
-    assert (world.types, world.members) == (["consumer"], [old, "new"])
+    groups = coordinator.base.groups
+    old = (await coordinator.base.join(metadata=SUBSCRIPTION)).member_id
+    await coordinator.join("new")
+    assert (coordinator.types, coordinator.members) == (["consumer"], [old, "new"])
     with pytest.raises(RebalanceInProgress):
         groups.heartbeat(GROUP, old, 1)
-    await world.heartbeat("new", -1)
-    assert world.types == ["classic"]
+    await coordinator.heartbeat("new", -1)
+    assert coordinator.types == ["classic"]
     with pytest.raises(GroupIdNotFound):
-        world.described()
+        coordinator.described()
     with pytest.raises(RebalanceInProgress):
         groups.heartbeat(GROUP, old, 2)
 
 
 async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("a")
-    await world.heartbeat("a", -1)
-    await world.classic.join(metadata=SUBSCRIPTION)
-    assert world.types == ["classic"]
+    await coordinator.join("a")
+    await coordinator.heartbeat("a", -1)
+    await coordinator.base.join(metadata=SUBSCRIPTION)
+    assert coordinator.types == ["classic"]
 
 
-async def emptied(world: ConsumerWorld) -> None:
+async def emptied(coordinator: ConsumerGroupCoordinator) -> None:
     """A consumer group without members; from now on the log has to be flushed before anything is answered."""
-    await world.join("a")
-    await world.heartbeat("a", -1)
-    world.classic.log.flush_due = True
+    await coordinator.join("a")
+    await coordinator.heartbeat("a", -1)
+    coordinator.base.log.flush_due = True
 
 
 async def test_a_group_is_of_one_kind_whoever_comes_while_a_classic_member_waits_for_the_disk(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await emptied(world)
+    await emptied(coordinator)
     async with trio.open_nursery() as nursery:
         nursery.cancel_scope.deadline = trio.current_time() + 600
-        nursery.start_soon(partial(world.classic.join, metadata=SUBSCRIPTION))
+        nursery.start_soon(partial(coordinator.base.join, metadata=SUBSCRIPTION))
         await wait_all_tasks_blocked()
-        assert world.types == []
-        nursery.start_soon(world.join, "b")
+        assert coordinator.types == []
+        nursery.start_soon(coordinator.join, "b")
         await wait_all_tasks_blocked()
-        assert world.types == ["consumer"]
-        world.classic.log.flushed.set()
-    assert world.types == ["consumer"]
-    assert len(world.members) == 2
-    replayed = new_consumer_world()
-    for partition, records in world.classic.log.batches:
+        assert coordinator.types == ["consumer"]
+        coordinator.base.log.flushed.set()
+    assert coordinator.types == ["consumer"]
+    assert len(coordinator.members) == 2
+    replayed = new_consumer_coordinator()
+    for partition, records in coordinator.base.log.batches:
         for record in records:
-            replay = replayed.classic.classic.replay if record.key[:2] == b"\0\2" else replayed.service.replay
+            replay = replayed.base.classic.replay if record.key[:2] == b"\0\2" else replayed.service.replay
             replay(partition, record.key, record.value)
     assert replayed.types == ["consumer"]
-    assert replayed.members == world.members
+    assert replayed.members == coordinator.members
 
 
 async def test_a_classic_member_that_waited_for_the_disk_is_not_taken_in_by_a_broker_that_cannot(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await emptied(world)
+    await emptied(coordinator)
 
     async def join() -> None:
         with pytest.raises(NotCoordinator):
-            await world.classic.join(metadata=SUBSCRIPTION)
+            await coordinator.base.join(metadata=SUBSCRIPTION)
 
     async with trio.open_nursery() as nursery:
         nursery.cancel_scope.deadline = trio.current_time() + 600
         nursery.start_soon(join)
         await wait_all_tasks_blocked()
-        world.classic.log.inactive[partition_for(GROUP)] = NotCoordinator("the log is gone")
-        world.classic.log.flushed.set()
-    assert world.types == []
+        coordinator.base.log.inactive[partition_for(GROUP)] = NotCoordinator("the log is gone")
+        coordinator.base.log.flushed.set()
+    assert coordinator.types == []
 
 
 async def test_a_classic_member_that_does_not_ask_for_its_partitions_is_gone(
-    world: ConsumerWorld, autojump_clock: MockClock
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
-    await world.join("a")
-    generation = (await world.classic_join()).generation
+    await coordinator.join("a")
+    generation = (await coordinator.classic_join()).generation
     for _ in range(3):
-        world.classic.groups.heartbeat(GROUP, "old", generation)
+        coordinator.base.groups.heartbeat(GROUP, "old", generation)
         await trio.sleep(9)
-    assert world.members == ["a"]
+    assert coordinator.members == ["a"]
 
 
-async def test_members_of_both_protocols_can_be_removed(world: ConsumerWorld) -> None:
-    await world.join("a", instance_id="i")
-    await world.join("b")
-    await world.classic_join()
+async def test_members_of_both_protocols_can_be_removed(coordinator: ConsumerGroupCoordinator) -> None:
+    await coordinator.join("a", instance_id="i")
+    await coordinator.join("b")
+    await coordinator.classic_join()
     leaving = [LeavingMember("", "i"), LeavingMember("x"), LeavingMember("old")]
-    outcomes = await world.classic.groups.leave(GROUP, leaving)
+    outcomes = await coordinator.base.groups.leave(GROUP, leaving)
     assert [type(outcome.error) for outcome in outcomes] == [type(None), UnknownMemberId, type(None)]
-    assert world.members == ["b"]
+    assert coordinator.members == ["b"]
 
 
 @pytest.mark.parametrize(

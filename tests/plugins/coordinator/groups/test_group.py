@@ -8,8 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.plugins.coordinator.classic_groups.machine import SESSION_MS
-from tests.plugins.coordinator.classic_groups.world import World, partition_for, running_world
+from tests.plugins.coordinator.classic_groups.driver import SESSION_MS
+from tests.plugins.coordinator.groups.group_coordinator import (
+    GroupCoordinator,
+    partition_for,
+    running_coordinator,
+)
 from tidelog.kernel.errors import (
     BrokerError,
     FencedInstanceId,
@@ -35,25 +39,25 @@ SUBSCRIPTION = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0
 
 
 @pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with running_world() as world:
-        yield world
+async def coordinator() -> AsyncGenerator[GroupCoordinator]:
+    async with running_coordinator() as coordinator:
+        yield coordinator
 
 
-async def group_in(world: World, state: GroupState) -> Joined:
+async def group_in(coordinator: GroupCoordinator, state: GroupState) -> Joined:
     """A group `g` of the static member `i` in that state; it may have lost it."""
-    joined = await world.join(instance="i", metadata=SUBSCRIPTION)
+    joined = await coordinator.join(instance="i", metadata=SUBSCRIPTION)
     if state is GroupState.COMPLETING_REBALANCE:
         return joined
-    await world.sync(joined)
+    await coordinator.sync(joined)
     if state is GroupState.EMPTY:
-        await world.groups.leave("g", [LeavingMember(joined.member_id)])
+        await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
     return joined
 
 
-def refusal(world: World, commit: OffsetCommit) -> type[BrokerError] | None:
+def refusal(coordinator: GroupCoordinator, commit: OffsetCommit) -> type[BrokerError] | None:
     try:
-        world.group().check_commit(commit)
+        coordinator.group().check_commit(commit)
     except BrokerError as error:
         return type(error)
     return None
@@ -84,13 +88,13 @@ COMMITS: list[tuple[GroupState, tuple[int, str | None, str | None], bool, type[B
 @pytest.mark.parametrize(("state", "who", "transactional", "error"), COMMITS)
 async def test_who_may_commit(
     autojump_clock: MockClock,
-    world: World,
+    coordinator: GroupCoordinator,
     state: GroupState,
     who: tuple[int, str | None, str | None],
     transactional: bool,
     error: type[BrokerError] | None,
 ) -> None:
-    joined = await group_in(world, state)
+    joined = await group_in(coordinator, state)
     generation, member_id, instance = who
     member_id = joined.member_id if member_id is None else member_id
     commit = OffsetCommit(
@@ -101,24 +105,26 @@ async def test_who_may_commit(
         group_instance_id=instance,
         is_transactional=transactional,
     )
-    assert refusal(world, commit) is error
+    assert refusal(coordinator, commit) is error
 
 
-async def test_a_group_without_members_is_a_simple_one(autojump_clock: MockClock, world: World) -> None:
-    group = world.classic.create("g")
-    assert refusal(world, OffsetCommit("g", [])) is None
-    assert world.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
-    assert world.registry.of_partition(partition_for("g")) == [group]
+async def test_a_group_without_members_is_a_simple_one(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
+    group = coordinator.classic.create("g")
+    assert refusal(coordinator, OffsetCommit("g", [])) is None
+    assert coordinator.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
+    assert coordinator.registry.of_partition(partition_for("g")) == [group]
     assert group.expiry() == ExpiryRule()
     assert group.is_idle()
     assert group.tombstones() == [GenerationChange("g", None).to_record()]
 
 
-async def test_commits_keep_a_session_alive(autojump_clock: MockClock, world: World) -> None:
-    joined = await group_in(world, STABLE)
+async def test_commits_keep_a_session_alive(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+    joined = await group_in(coordinator, STABLE)
     for _ in range(5):
         await trio.sleep(SESSION_MS / 1000 * 0.9)
-        assert refusal(world, OffsetCommit("g", [], 1, joined.member_id)) is None
+        assert refusal(coordinator, OffsetCommit("g", [], 1, joined.member_id)) is None
 
 
 @pytest.mark.parametrize(
@@ -126,14 +132,14 @@ async def test_commits_keep_a_session_alive(autojump_clock: MockClock, world: Wo
     [(STABLE, "read", True), (STABLE, "other", False), (EMPTY, "read", False)],
 )
 async def test_what_members_read(
-    autojump_clock: MockClock, world: World, state: GroupState, topic: str, reads: bool
+    autojump_clock: MockClock, coordinator: GroupCoordinator, state: GroupState, topic: str, reads: bool
 ) -> None:
-    await group_in(world, state)
-    assert world.group().subscribes(topic) == reads
+    await group_in(coordinator, state)
+    assert coordinator.group().subscribes(topic) == reads
 
 
 async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
-    autojump_clock: MockClock, world: World, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: MockClock, coordinator: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
 
@@ -142,52 +148,54 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
         return read_subscription(metadata)
 
     monkeypatch.setattr(live, "read_subscription", counting)
-    joined = await group_in(world, STABLE)
-    assert [world.group().subscribes(topic) for topic in ("read", "other") * 500] == [True, False] * 500
+    joined = await group_in(coordinator, STABLE)
+    assert [coordinator.group().subscribes(topic) for topic in ("read", "other") * 500] == [True, False] * 500
     assert len(read) == 1
     other = b"\0\0" + encode(ConsumerProtocolSubscription(topics=["other"]), 0)
-    await world.sync(await world.join(member_id=joined.member_id, instance="i", metadata=other))
-    assert [world.group().subscribes(topic) for topic in ("read", "other")] == [False, True]
+    await coordinator.sync(await coordinator.join(member_id=joined.member_id, instance="i", metadata=other))
+    assert [coordinator.group().subscribes(topic) for topic in ("read", "other")] == [False, True]
     assert len(read) == 2
 
 
 async def test_subscriptions_that_cannot_be_read_may_be_for_anything(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
-    joined = await world.join(metadata=b"\0")
-    await world.sync(joined)
-    assert world.group().subscribes("topic")
-    assert world.group().expiry() is None
+    joined = await coordinator.join(metadata=b"\0")
+    await coordinator.sync(joined)
+    assert coordinator.group().subscribes("topic")
+    assert coordinator.group().expiry() is None
 
 
 async def test_retention_counts_from_when_the_last_member_went(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
-    joined = await group_in(world, COMPLETING)
-    assert world.group().expiry() is None
-    await world.sync(joined)
-    assert world.group().expiry() == ExpiryRule()
-    assert not world.group().is_idle()
-    world.clock.advance(5_000)
-    await world.groups.leave("g", [LeavingMember(joined.member_id)])
-    assert world.group().expiry() == ExpiryRule(world.clock())
+    joined = await group_in(coordinator, COMPLETING)
+    assert coordinator.group().expiry() is None
+    await coordinator.sync(joined)
+    assert coordinator.group().expiry() == ExpiryRule()
+    assert not coordinator.group().is_idle()
+    coordinator.clock.advance(5_000)
+    await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
+    assert coordinator.group().expiry() == ExpiryRule(coordinator.clock())
 
 
-async def test_an_empty_group_leaves_a_tombstone(autojump_clock: MockClock, world: World) -> None:
-    await group_in(world, EMPTY)
-    assert world.group().is_idle()
-    [tombstone] = world.group().tombstones()
+async def test_an_empty_group_leaves_a_tombstone(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
+    await group_in(coordinator, EMPTY)
+    assert coordinator.group().is_idle()
+    [tombstone] = coordinator.group().tombstones()
     assert tombstone.value is None
-    assert {key for _, ((key, _),) in world.log.batches} == {tombstone.key}
+    assert {key for _, ((key, _),) in coordinator.log.batches} == {tombstone.key}
 
 
 async def test_check_delete_offsets_refuses_members_of_unknown_subscriptions(
-    autojump_clock: MockClock, world: World
+    autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     with pytest.raises(GroupIdNotFound):
-        world.group()
-    await group_in(world, STABLE)
-    group = world.classic_group()
+        coordinator.group()
+    await group_in(coordinator, STABLE)
+    group = coordinator.classic_group()
     group.check_delete_offsets()
     group.check_fetch(OffsetFetch("g", None))
     group.group.protocol_type = "connect"

@@ -8,8 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.plugins.coordinator.classic_groups.machine import INITIAL_DELAY_MS, SESSION_MS
-from tests.plugins.coordinator.classic_groups.world import World, new_world, partition_for, running_world
+from tests.plugins.coordinator.classic_groups.driver import INITIAL_DELAY_MS, SESSION_MS
+from tests.plugins.coordinator.groups.group_coordinator import (
+    GroupCoordinator,
+    new_coordinator,
+    partition_for,
+    running_coordinator,
+)
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
@@ -35,9 +40,9 @@ from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 
 
 @pytest.fixture
-async def world() -> AsyncGenerator[World]:
-    async with running_world() as world:
-        yield world
+async def coordinator() -> AsyncGenerator[GroupCoordinator]:
+    async with running_coordinator() as coordinator:
+        yield coordinator
 
 
 async def refused(outcome: Awaitable[object]) -> type[BrokerError]:
@@ -61,55 +66,63 @@ class Waiting:
             self.outcome = error
 
 
-async def test_a_group_from_its_first_member_to_its_last(autojump_clock: MockClock, world: World) -> None:
+async def test_a_group_from_its_first_member_to_its_last(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     began = trio.current_time()
-    joined = await world.join()
+    joined = await coordinator.join()
     assert trio.current_time() - began == pytest.approx(INITIAL_DELAY_MS / 1000)
-    synced = await world.sync(joined, {joined.member_id: b"mine"})
+    synced = await coordinator.sync(joined, {joined.member_id: b"mine"})
     assert synced.assignment == b"mine"
     for _ in range(20):
         await trio.sleep(SESSION_MS / 1000 * 0.9)
-        world.groups.heartbeat("g", joined.member_id, 1)
-    assert world.groups.list() == [ListedGroup("g", "consumer", "Stable", "classic")]
+        coordinator.groups.heartbeat("g", joined.member_id, 1)
+    assert coordinator.groups.list() == [ListedGroup("g", "consumer", "Stable", "classic")]
     await trio.sleep(SESSION_MS / 1000 + 0.001)
-    assert world.groups.list() == [ListedGroup("g", "consumer", "Empty", "classic")]
+    assert coordinator.groups.list() == [ListedGroup("g", "consumer", "Empty", "classic")]
     with pytest.raises(UnknownMemberId):
-        world.groups.heartbeat("g", joined.member_id, 1)
+        coordinator.groups.heartbeat("g", joined.member_id, 1)
 
 
-async def test_heartbeats_are_cheap(autojump_clock: MockClock, world: World) -> None:
-    joined = await world.stable()
+async def test_heartbeats_are_cheap(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+    joined = await coordinator.stable()
     for _ in range(1000):
-        world.groups.heartbeat("g", joined.member_id, 1)
-    assert len(world.deadlines) == 1
-    assert len(world.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
+        coordinator.groups.heartbeat("g", joined.member_id, 1)
+    assert len(coordinator.deadlines) == 1
+    assert len(coordinator.deadlines._heap) <= 3  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_connection_that_breaks_leaves_the_member(autojump_clock: MockClock, world: World) -> None:
+async def test_a_connection_that_breaks_leaves_the_member(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     with trio.move_on_after(1):
-        await world.join()
+        await coordinator.join()
     await trio.sleep(INITIAL_DELAY_MS / 1000)
-    assert world.groups.describe("g").state == "CompletingRebalance"
+    assert coordinator.groups.describe("g").state == "CompletingRebalance"
     await trio.sleep(SESSION_MS / 1000)
-    assert world.groups.describe("g").state == "Empty"
+    assert coordinator.groups.describe("g").state == "Empty"
 
 
-async def test_a_group_that_came_to_nothing_is_forgotten(autojump_clock: MockClock, world: World) -> None:
+async def test_a_group_that_came_to_nothing_is_forgotten(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     with pytest.raises(MemberIdRequired):
-        await world.join(id_required=True)
-    assert [group.state for group in world.groups.list()] == ["Empty"]
+        await coordinator.join(id_required=True)
+    assert [group.state for group in coordinator.groups.list()] == ["Empty"]
     await trio.sleep(SESSION_MS / 1000)
     await wait_all_tasks_blocked()
-    assert world.groups.list() == []
-    assert world.log.batches == []
+    assert coordinator.groups.list() == []
+    assert coordinator.log.batches == []
 
 
-async def test_a_group_that_has_offsets_is_not(autojump_clock: MockClock, world: World) -> None:
-    world.offsets.of["g"] = [StateRecord(b"offset", None)]
+async def test_a_group_that_has_offsets_is_not(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
+    coordinator.offsets.of["g"] = [StateRecord(b"offset", None)]
     with pytest.raises(MemberIdRequired):
-        await world.join(id_required=True)
+        await coordinator.join(id_required=True)
     await trio.sleep(2 * SESSION_MS / 1000)
-    assert [group.group_id for group in world.groups.list()] == ["g"]
+    assert [group.group_id for group in coordinator.groups.list()] == ["g"]
 
 
 @pytest.mark.parametrize(
@@ -123,40 +136,47 @@ async def test_a_group_that_has_offsets_is_not(autojump_clock: MockClock, world:
     ],
 )
 async def test_joins_that_come_to_no_group(
-    autojump_clock: MockClock, world: World, change: dict[str, object], error: type[BrokerError]
+    autojump_clock: MockClock,
+    coordinator: GroupCoordinator,
+    change: dict[str, object],
+    error: type[BrokerError],
 ) -> None:
     with pytest.raises(error):
-        await world.join(**change)  # type: ignore[arg-type]
-    assert world.groups.list() == []
+        await coordinator.join(**change)  # type: ignore[arg-type]
+    assert coordinator.groups.list() == []
 
 
-async def test_requests_about_a_group_that_is_not_there(autojump_clock: MockClock, world: World) -> None:
+async def test_requests_about_a_group_that_is_not_there(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     joined = Joined("m", 1, None, None, "m")
-    assert await refused(world.sync(joined)) is UnknownMemberId
+    assert await refused(coordinator.sync(joined)) is UnknownMemberId
     with pytest.raises(UnknownMemberId):
-        world.groups.heartbeat("g", "m", 1)
-    (outcome,) = await world.groups.leave("g", [LeavingMember("m")])
+        coordinator.groups.heartbeat("g", "m", 1)
+    (outcome,) = await coordinator.groups.leave("g", [LeavingMember("m")])
     assert isinstance(outcome.error, UnknownMemberId)
     with pytest.raises(GroupIdNotFound):
-        world.groups.describe("g")
-    (error,) = await world.groups.delete(["g"])
+        coordinator.groups.describe("g")
+    (error,) = await coordinator.groups.delete(["g"])
     assert isinstance(error, GroupIdNotFound)
 
 
-async def test_an_empty_group_id(autojump_clock: MockClock, world: World) -> None:
-    assert await refused(world.sync(Joined("m", 1, None, None, "m"), group_id="")) is InvalidGroupId
-    assert await refused(world.groups.leave("", [])) is InvalidGroupId
+async def test_an_empty_group_id(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+    assert await refused(coordinator.sync(Joined("m", 1, None, None, "m"), group_id="")) is InvalidGroupId
+    assert await refused(coordinator.groups.leave("", [])) is InvalidGroupId
     with pytest.raises(InvalidGroupId):
-        world.groups.heartbeat("", "m", 1)
+        coordinator.groups.heartbeat("", "m", 1)
 
 
 class TestTheLog:
-    async def test_a_restart_finds_the_group_as_it_was(self, autojump_clock: MockClock, world: World) -> None:
-        joined = await world.stable()
-        await world.stable("h")
-        described = world.groups.describe("g")
-        async with running_world() as later:
-            replay(world, later)
+    async def test_a_restart_finds_the_group_as_it_was(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        joined = await coordinator.stable()
+        await coordinator.stable("h")
+        described = coordinator.groups.describe("g")
+        async with running_coordinator() as later:
+            replay(coordinator, later)
             assert later.groups.describe("g") == described
             later.groups.heartbeat("g", joined.member_id, 1)
             assert (await later.sync(joined)).assignment == b"share"
@@ -165,88 +185,103 @@ class TestTheLog:
             await trio.sleep(SESSION_MS / 1000 * 0.9)
             assert [group.state for group in later.groups.list()] == ["Stable", "Empty"]
 
-    async def test_a_restart_finds_an_empty_group(self, autojump_clock: MockClock, world: World) -> None:
-        joined = await world.stable()
-        world.clock.advance(1000)
-        await world.groups.leave("g", [LeavingMember(joined.member_id)])
-        later = new_world()
-        replay(world, later)
+    async def test_a_restart_finds_an_empty_group(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        joined = await coordinator.stable()
+        coordinator.clock.advance(1000)
+        await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
+        later = new_coordinator()
+        replay(coordinator, later)
         described = later.groups.describe("g")
         assert (described.state, described.protocol_type, described.members) == ("Empty", "consumer", [])
         entry = later.classic_group()
-        assert (entry.group.generation, entry.state_timestamp_ms) == (2, world.clock())
+        assert (entry.group.generation, entry.state_timestamp_ms) == (2, coordinator.clock())
 
-    async def test_each_group_is_in_its_partition(self, autojump_clock: MockClock, world: World) -> None:
-        await world.stable("g")
-        await world.stable("h")
-        assert [partition for partition, _ in world.log.batches] == [partition_for("g"), partition_for("h")]
+    async def test_each_group_is_in_its_partition(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        await coordinator.stable("g")
+        await coordinator.stable("h")
+        assert [partition for partition, _ in coordinator.log.batches] == [
+            partition_for("g"),
+            partition_for("h"),
+        ]
 
     @pytest.mark.parametrize(
         ("refusal", "told"),
         [(StorageError("broken"), NotCoordinator), (MessageTooLarge("large"), BrokerError)],
     )
     async def test_an_assignment_that_cannot_be_written(
-        self, autojump_clock: MockClock, world: World, refusal: BrokerError, told: type[BrokerError]
+        self,
+        autojump_clock: MockClock,
+        coordinator: GroupCoordinator,
+        refusal: BrokerError,
+        told: type[BrokerError],
     ) -> None:
-        joined = await world.join()
-        world.log.refusal = refusal
-        assert await refused(world.sync(joined)) is told
-        world.log.refusal = None
-        again = await world.join(member_id=joined.member_id)
+        joined = await coordinator.join()
+        coordinator.log.refusal = refusal
+        assert await refused(coordinator.sync(joined)) is told
+        coordinator.log.refusal = None
+        again = await coordinator.join(member_id=joined.member_id)
         assert again.generation == 2
 
     async def test_an_empty_group_that_cannot_be_written_is_empty_all_the_same(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        joined = await world.stable()
-        world.log.refusal = StorageError("broken")
-        (outcome,) = await world.groups.leave("g", [LeavingMember(joined.member_id)])
+        joined = await coordinator.stable()
+        coordinator.log.refusal = StorageError("broken")
+        (outcome,) = await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
         assert outcome.error is None
-        assert world.groups.describe("g").state == "Empty"
+        assert coordinator.groups.describe("g").state == "Empty"
 
-    async def test_nobody_is_told_before_it_is_on_disk(self, autojump_clock: MockClock, world: World) -> None:
-        joined = await world.join()
-        world.log.flush_due = True
+    async def test_nobody_is_told_before_it_is_on_disk(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        joined = await coordinator.join()
+        coordinator.log.flush_due = True
         async with trio.open_nursery() as nursery:
-            leader = Waiting(nursery, world.sync(joined, {joined.member_id: b"mine"}))
+            leader = Waiting(nursery, coordinator.sync(joined, {joined.member_id: b"mine"}))
             await wait_all_tasks_blocked()
             assert leader.outcome is None
-            world.log.flushed.set()
+            coordinator.log.flushed.set()
         assert isinstance(leader.outcome, Synced)
 
-    async def test_what_the_disk_refused_is_not_told(self, autojump_clock: MockClock, world: World) -> None:
-        joined = await world.join()
-        world.log.flush_due = True
-        world.log.flush_error = NotCoordinator("the disk broke")
-        world.log.flushed.set()
-        assert await refused(world.sync(joined)) is NotCoordinator
+    async def test_what_the_disk_refused_is_not_told(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        joined = await coordinator.join()
+        coordinator.log.flush_due = True
+        coordinator.log.flush_error = NotCoordinator("the disk broke")
+        coordinator.log.flushed.set()
+        assert await refused(coordinator.sync(joined)) is NotCoordinator
 
     async def test_a_record_that_nobody_can_read_is_left_alone(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        await world.stable()
-        ((_, ((key, value),)),) = world.log.batches
+        await coordinator.stable()
+        ((_, ((key, value),)),) = coordinator.log.batches
         assert value is not None
-        later = new_world()
+        later = new_coordinator()
         for bad_key, bad_value in ((key, b"\0\x09" + value[2:]), (key[:4], value)):
             with pytest.raises(UnreadableRecord):
                 later.classic.replay(0, bad_key, bad_value)
         assert later.groups.list() == []
 
     async def test_a_partition_that_is_gone_takes_its_groups_along(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        await world.stable("g")
-        await world.stable("h")
+        await coordinator.stable("g")
+        await coordinator.stable("h")
         async with trio.open_nursery() as nursery:
-            waiting = Waiting(nursery, world.join("g"))
+            waiting = Waiting(nursery, coordinator.join("g"))
             await wait_all_tasks_blocked()
-            world.registry.forget_partition(partition_for("g"))
+            coordinator.registry.forget_partition(partition_for("g"))
         assert isinstance(waiting.outcome, NotCoordinator)
-        assert [group.group_id for group in world.groups.list()] == ["h"]
+        assert [group.group_id for group in coordinator.groups.list()] == ["h"]
 
 
-def replay(before: World, after: World) -> None:
+def replay(before: GroupCoordinator, after: GroupCoordinator) -> None:
     """What one wrote is read back by the other."""
     for partition, records in before.log.batches:
         for key, value in records:
@@ -257,53 +292,61 @@ def replay(before: World, after: World) -> None:
 
 
 class TestWhileItLoads:
-    async def test_members_are_told_to_come_back(self, autojump_clock: MockClock, world: World) -> None:
-        world.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
+    async def test_members_are_told_to_come_back(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        coordinator.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
         joined = Joined("m", 1, None, None, "m")
         with pytest.raises(CoordinatorLoadInProgress):
-            await world.join()
+            await coordinator.join()
         with pytest.raises(CoordinatorLoadInProgress):
-            await world.sync(joined)
+            await coordinator.sync(joined)
         with pytest.raises(CoordinatorLoadInProgress):
-            await world.groups.leave("g", [LeavingMember("m")])
+            await coordinator.groups.leave("g", [LeavingMember("m")])
         with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.describe("g")
+            coordinator.groups.describe("g")
         with pytest.raises(CoordinatorLoadInProgress):
-            world.groups.list()
-        (error,) = await world.groups.delete(["g"])
+            coordinator.groups.list()
+        (error,) = await coordinator.groups.delete(["g"])
         assert isinstance(error, CoordinatorLoadInProgress)
 
-    async def test_heartbeats_are_believed(self, autojump_clock: MockClock, world: World) -> None:
-        world.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
-        world.groups.heartbeat("g", "m", 1)
+    async def test_heartbeats_are_believed(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        coordinator.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
+        coordinator.groups.heartbeat("g", "m", 1)
 
-    async def test_without_a_log_there_are_no_groups(self, autojump_clock: MockClock, world: World) -> None:
-        world.log.inactive = dict.fromkeys(range(3), NotCoordinator("no log"))
-        assert world.groups.list() == []
+    async def test_without_a_log_there_are_no_groups(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        coordinator.log.inactive = dict.fromkeys(range(3), NotCoordinator("no log"))
+        assert coordinator.groups.list() == []
         with pytest.raises(NotCoordinator):
-            await world.join()
+            await coordinator.join()
 
 
-async def test_a_stop_answers_everybody(autojump_clock: MockClock, world: World) -> None:
-    first = await world.join()
+async def test_a_stop_answers_everybody(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+    first = await coordinator.join()
     async with trio.open_nursery() as nursery:
-        syncing = Waiting(nursery, world.join("h"))
-        joining = Waiting(nursery, world.join("g"))
+        syncing = Waiting(nursery, coordinator.join("h"))
+        joining = Waiting(nursery, coordinator.join("g"))
         await wait_all_tasks_blocked()
-        world.registry.close()
+        coordinator.registry.close()
     assert isinstance(joining.outcome, NotCoordinator)
     assert isinstance(syncing.outcome, NotCoordinator)
     with pytest.raises(NotCoordinator):
-        await world.join("new")
+        await coordinator.join("new")
     with pytest.raises(NotCoordinator):
-        world.groups.heartbeat("g", first.member_id, 1)
+        coordinator.groups.heartbeat("g", first.member_id, 1)
     await trio.sleep(60)
 
 
 class TestTools:
-    async def test_a_stable_group_is_described(self, autojump_clock: MockClock, world: World) -> None:
-        joined = await world.stable()
-        described = world.groups.describe("g")
+    async def test_a_stable_group_is_described(
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
+    ) -> None:
+        joined = await coordinator.stable()
+        described = coordinator.groups.describe("g")
         assert (described.state, described.protocol_type, described.protocol_name) == (
             "Stable",
             "consumer",
@@ -314,13 +357,13 @@ class TestTools:
         ]
 
     async def test_during_a_rebalance_members_metadata_is_not(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        await world.stable()
+        await coordinator.stable()
         async with trio.open_nursery() as nursery:
-            Waiting(nursery, world.join())
+            Waiting(nursery, coordinator.join())
             await wait_all_tasks_blocked()
-            described = world.groups.describe("g")
+            described = coordinator.groups.describe("g")
             nursery.cancel_scope.cancel()
         assert (described.state, described.protocol_name) == ("PreparingRebalance", "")
         assert [(member.metadata, member.assignment) for member in described.members] == [
@@ -342,44 +385,44 @@ class TestTools:
     async def test_filters(
         self,
         autojump_clock: MockClock,
-        world: World,
+        coordinator: GroupCoordinator,
         states: tuple[str, ...],
         types: tuple[str, ...],
         found: list[str],
     ) -> None:
-        joined = await world.stable("empty")
-        await world.groups.leave("empty", [LeavingMember(joined.member_id)])
-        await world.stable("stable")
-        assert [group.group_id for group in world.groups.list(states, types)] == found
+        joined = await coordinator.stable("empty")
+        await coordinator.groups.leave("empty", [LeavingMember(joined.member_id)])
+        await coordinator.stable("stable")
+        assert [group.group_id for group in coordinator.groups.list(states, types)] == found
 
     async def test_only_empty_groups_are_deleted_and_their_offsets_with_them(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        joined = await world.stable("empty")
-        await world.groups.leave("empty", [LeavingMember(joined.member_id)])
-        await world.stable("full")
-        world.offsets.of["empty"] = [StateRecord(b"offset", None)]
-        world.log.batches.clear()
-        outcomes = await world.groups.delete(["empty", "full", "none", "empty"])
+        joined = await coordinator.stable("empty")
+        await coordinator.groups.leave("empty", [LeavingMember(joined.member_id)])
+        await coordinator.stable("full")
+        coordinator.offsets.of["empty"] = [StateRecord(b"offset", None)]
+        coordinator.log.batches.clear()
+        outcomes = await coordinator.groups.delete(["empty", "full", "none", "empty"])
         assert [type(outcome) for outcome in outcomes] == [
             type(None),
             NonEmptyGroup,
             GroupIdNotFound,
             GroupIdNotFound,
         ]
-        ((partition, records),) = world.log.batches
+        ((partition, records),) = coordinator.log.batches
         assert partition == partition_for("empty")
         assert [value for _, value in records] == [None, None]
         assert records[0].key == b"offset"
-        assert world.offsets.of == {}
-        assert [group.group_id for group in world.groups.list()] == ["full"]
+        assert coordinator.offsets.of == {}
+        assert [group.group_id for group in coordinator.groups.list()] == ["full"]
 
     async def test_a_deletion_that_cannot_be_written_is_none(
-        self, autojump_clock: MockClock, world: World
+        self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
-        joined = await world.stable()
-        await world.groups.leave("g", [LeavingMember(joined.member_id)])
-        world.log.refusal = NotCoordinator("broken")
-        (outcome,) = await world.groups.delete(["g"])
+        joined = await coordinator.stable()
+        await coordinator.groups.leave("g", [LeavingMember(joined.member_id)])
+        coordinator.log.refusal = NotCoordinator("broken")
+        (outcome,) = await coordinator.groups.delete(["g"])
         assert isinstance(outcome, NotCoordinator)
-        assert [group.group_id for group in world.groups.list()] == ["g"]
+        assert [group.group_id for group in coordinator.groups.list()] == ["g"]

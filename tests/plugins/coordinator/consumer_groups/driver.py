@@ -68,8 +68,8 @@ class FakeTopics:
         return self._entries[name].topic_id
 
 
-class Scene:
-    """One group, its log, and the time; requests are carried out at once."""
+class ConsumerGroupDriver:
+    """Sends requests to one group, with a log and a clock; what is decided is carried out at once."""
 
     def __init__(self, topics: FakeTopics | None = None, settings: Settings = SETTINGS) -> None:
         self.topics = topics or FakeTopics(t=4)

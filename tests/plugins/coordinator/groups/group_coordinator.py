@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from tests.plugins.coordinator.classic_groups.machine import CONSUMER, REBALANCE_MS, SESSION_MS
+from tests.plugins.coordinator.classic_groups.driver import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
@@ -104,13 +104,13 @@ class FakeOffsets:
 
 
 def partition_for(group_id: str) -> int:
-    """A group's partition: the sum of its letters."""
+    """Return a group's partition, by the sum of its letters."""
     return sum(group_id.encode()) % PARTITIONS
 
 
 @attrs.define
-class World:
-    """A coordinator of classic groups and what it stands on."""
+class GroupCoordinator:
+    """A coordinator of classic groups, with the fakes that it uses."""
 
     log: FakeLog
     offsets: FakeOffsets
@@ -121,11 +121,11 @@ class World:
     clock: FakeClock
 
     def group(self, group_id: str = "g") -> Group:
-        """The group of that id."""
+        """Return the group of that id."""
         return self.registry.get(group_id)
 
     def classic_group(self, group_id: str = "g") -> LiveClassicGroup:
-        """The classic group of that id."""
+        """Return the classic group of that id."""
         group = self.registry.get(group_id)
         assert isinstance(group, LiveClassicGroup)
         return group
@@ -140,7 +140,7 @@ class World:
         id_required: bool = False,
         metadata: bytes = b"r",
     ) -> Joined:
-        """A member joins."""
+        """Let a member join."""
         joined = self.groups.join(
             JoinRequest(
                 group_id,
@@ -160,7 +160,7 @@ class World:
     async def sync(
         self, joined: Joined, shares: dict[str, bytes] | None = None, group_id: str = "g"
     ) -> Synced:
-        """A member asks for its share."""
+        """Sync a member; the leader sends `shares`."""
         assignments = [Assignment(member_id, share) for member_id, share in (shares or {}).items()]
         synced = self.groups.sync(
             SyncRequest(group_id, joined.member_id, joined.generation, assignments=assignments)
@@ -168,14 +168,14 @@ class World:
         return synced if isinstance(synced, Synced) else await synced
 
     async def stable(self, group_id: str = "g", *, session_ms: int = SESSION_MS) -> Joined:
-        """A stable group of one member, which has the share `share`."""
+        """Create a stable group of one member, whose assignment is `share`."""
         joined = await self.join(group_id, session_ms=session_ms)
         await self.sync(joined, {joined.member_id: b"share"}, group_id)
         return joined
 
 
-def new_world() -> World:
-    """A coordinator that nobody drives yet."""
+def new_coordinator() -> GroupCoordinator:
+    """Return a coordinator whose deadlines are not served."""
     numbers = itertools.count(1)
     settings = GroupSettings(lambda prefix: f"{prefix}-{next(numbers)}")
     registry, deadlines, log, offsets = GroupRegistry(), Deadlines(), FakeLog(), FakeOffsets()
@@ -183,14 +183,14 @@ def new_world() -> World:
     context = ClassicContext(registry, log, deadlines, settings, clock, offsets.holds)
     classic = ClassicGroups(context, partition_for)
     groups = Groups(registry, log, partition_for, classic.for_join, offsets)
-    return World(log, offsets, deadlines, registry, classic, groups, clock)
+    return GroupCoordinator(log, offsets, deadlines, registry, classic, groups, clock)
 
 
 @asynccontextmanager
-async def running_world() -> AsyncGenerator[World]:
-    """A coordinator whose deadlines are served."""
-    world = new_world()
+async def running_coordinator() -> AsyncGenerator[GroupCoordinator]:
+    """Run a coordinator whose deadlines are served."""
+    coordinator = new_coordinator()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.deadlines.run)
-        yield world
+        nursery.start_soon(coordinator.deadlines.run)
+        yield coordinator
         nursery.cancel_scope.cancel()

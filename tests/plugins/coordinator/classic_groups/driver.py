@@ -1,4 +1,4 @@
-"""A classic group's state machine with a clock of its own, and replies that can be looked at."""
+"""A driver of one classic group's state machine, with a clock of its own and replies that tests read."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def settings(
     )
 
 
-class Machine:
-    """One group. What it writes goes to `written`, unless `refuse_writes` is set."""
+class ClassicGroupDriver:
+    """Sends requests to one group. What it writes goes to `written`, unless `refuse_writes` is set."""
 
     def __init__(self, group_settings: GroupSettings | None = None) -> None:
         self.group = ClassicGroup(GROUP, group_settings or settings())
@@ -180,14 +180,14 @@ class Machine:
 
 
 def stable(
-    machine: Machine, count: int = 1, *, instances: Sequence[str | None] | None = None
+    driver: ClassicGroupDriver, count: int = 1, *, instances: Sequence[str | None] | None = None
 ) -> list[Joined]:
     """A stable group of so many members, the first of which leads; each has the share `share-N`."""
     names = instances or [None] * count
-    answers = [machine.join(instance=name) for name in names]
-    machine.pass_time(2 * INITIAL_DELAY_MS)
+    answers = [driver.join(instance=name) for name in names]
+    driver.pass_time(2 * INITIAL_DELAY_MS)
     joined = [answer.value for answer in answers]
     shares = {each.member_id: b"share-%d" % number for number, each in enumerate(joined)}
-    synced = [machine.sync(each, shares if each is joined[0] else None) for each in reversed(joined)]
+    synced = [driver.sync(each, shares if each is joined[0] else None) for each in reversed(joined)]
     assert [answer.value.assignment for answer in reversed(synced)] == list(shares.values())
     return joined
