@@ -97,9 +97,11 @@ class Broker:
         self.server = Server(
             self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
         )
-        self.cluster: Cluster
-        self.dynamic_config: DynamicConfig
-        self.producer_ids: ProducerIds
+        self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
+        self.producer_ids = ProducerIds(self.metadata)
+        self.dynamic_config = DynamicConfig(
+            config, self.metadata, self.topics, config[keys.NODE_ID], self.events
+        )
         self._stop_requested = trio.Event()
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
@@ -212,12 +214,6 @@ class Broker:
             _log.error("%s", error)
 
     async def _open(self) -> None:
-        metadata = self.metadata
-        self.cluster = Cluster(self.config[keys.NODE_ID], metadata.cluster_id, self.config[keys.BROKER_RACK])
-        self.producer_ids = ProducerIds(metadata)
-        self.dynamic_config = DynamicConfig(
-            self.config, metadata, self.topics, self.config[keys.NODE_ID], self.events
-        )
         self.events.subscribe(self.server.on_event)
         self.dynamic_config.load()
         for listener in self.plugins.event_listeners(self):
@@ -229,7 +225,7 @@ class Broker:
         self.listeners = {name: format_address(host, port) for name, (host, port) in bound.items()}
         advertised = advertised_addresses(self.config, bound)
         self.cluster.advertise(advertised)
-        await metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
+        await self.metadata.register_broker(BrokerRegistration(advertised, self.config[keys.BROKER_RACK]))
         for task in self.plugins.background_tasks(self):
             await self.tasks.start_ready(task)
 

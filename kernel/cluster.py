@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.cluster import BrokerEndpoint
+from tidelog.kernel.seams.metadata import MetadataStore
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
@@ -14,11 +15,16 @@ EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not 
 class Cluster:
     """The brokers, the leaders and the coordinators, as one broker sees them."""
 
-    def __init__(self, node_id: int, cluster_id: str, rack: str | None) -> None:
+    def __init__(self, node_id: int, metadata: MetadataStore, rack: str | None) -> None:
         self.node_id = node_id
-        self.cluster_id = cluster_id
         self.rack = rack
+        self._metadata = metadata
         self._advertised: Mapping[str, tuple[str, int]] = {}
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters of URL-safe base64; known once the metadata store is open."""
+        return self._metadata.cluster_id
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Set the address that clients of each listener get."""
