@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.just("x" * 200)
 _CONTENT = st.binary(max_size=12) | st.just(bytes(200))
+_PRIMITIVES: dict[Primitive[Any], SearchStrategy[Any]] = {
+    STRING: _TEXT,
+    BYTES: _CONTENT,
+    RECORDS: _CONTENT.map(memoryview),
+    UUID: st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
+    BOOL: st.booleans(),
+    FLOAT64: st.floats(allow_nan=False),
+}
 
 
 def all_versions(*, requests_only: bool = False) -> list[Any]:
@@ -45,6 +54,8 @@ def all_versions(*, requests_only: bool = False) -> list[Any]:
     ]
 
 
+# To make and validate a strategy takes as long as all that is drawn from it in a test.
+@cache
 def messages(
     cls: type[Any], version: int, special: Callable[[Field], SearchStrategy[Any] | None] = lambda _: None
 ) -> SearchStrategy[Any]:
@@ -78,15 +89,7 @@ def _values(
 
 
 def _primitives(kind: Primitive[Any]) -> SearchStrategy[Any]:
-    strategies: dict[Primitive[Any], SearchStrategy[Any]] = {
-        STRING: _TEXT,
-        BYTES: _CONTENT,
-        RECORDS: _CONTENT.map(memoryview),
-        UUID: st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
-        BOOL: st.booleans(),
-        FLOAT64: st.floats(allow_nan=False),
-    }
-    return strategies[kind] if kind in strategies else _integers(kind)
+    return _PRIMITIVES[kind] if kind in _PRIMITIVES else _integers(kind)
 
 
 def _integers(kind: Primitive[Any]) -> SearchStrategy[int]:
