@@ -38,7 +38,7 @@ class Follower:
         partition.follow()
 
     def append(self, batches: bytearray | memoryview) -> None:
-        """Append batches of the leader with their offsets and epochs; one that is cut short is left out.
+        """Append batches of the leader with their offsets and epochs, but for an incomplete one at the end.
 
         Nothing is appended unless all of them are valid. Readers see them after `advance_high_watermark`.
 
@@ -65,7 +65,7 @@ class Follower:
 
 
 def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
-    """Check the whole batches; the last one may be cut short, as a fetch leaves it, and then comes again."""
+    """Check the whole batches; the last one may be incomplete, as a fetch leaves it: it is fetched again."""
     position = 0
     while len(batches) - position >= HEADER_BYTES:
         header = parse_header(batches, position)

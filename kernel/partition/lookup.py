@@ -95,7 +95,8 @@ def _search_from(partition: Partition, timestamp_ms: int, start: int) -> Timesta
 def _search_newest(partition: Partition, start: int) -> TimestampOffset | None:
     """Search for the largest timestamp where no record has that of the largest header.
 
-    What promises the most is read first: what promises less than was found need not be.
+    Segments and batches with the largest header timestamp are read first: those with a smaller one than was
+    found need not be.
     """
     newest: TimestampOffset | None = None
     for segment in sorted(partition.store.segments(), key=_largest_timestamp_first):
@@ -141,8 +142,8 @@ def _records_in(
 ) -> Generator[TimestampOffset]:
     """The batch's records from `start` on, as far as they can be decoded.
 
-    One that cannot be stands for itself and all behind it, with the header's timestamp: whoever reads there
-    gets the error.
+    One that cannot be stands for itself and all behind it, with the header's timestamp: a client that fetches
+    there gets the error.
     """
     epoch = header.leader_epoch
     next_offset = max(header.base_offset, start)

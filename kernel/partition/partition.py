@@ -11,9 +11,8 @@ event loop that makes it atomic without a lock. Each other concern has an owner:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 from uuid import UUID
 
 from tidelog.kernel.clock import Clock
@@ -32,7 +31,7 @@ from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochFileCach
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import SentBatch
-from tidelog.kernel.partition.record_checks import RecordChecks, check_records
+from tidelog.kernel.partition.record_checks import CheckedAppend, CheckedBatch, RecordChecks, check_records
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
@@ -72,27 +71,8 @@ from tidelog.kernel.seams.storage import (
 _log = logging.getLogger(__name__)
 
 
-class CheckedBatch(NamedTuple):
-    """The header of a batch that was validated, and the largest timestamp of its records."""
-
-    header: BatchHeader
-    max_timestamp: int
-
-
-class _CheckedAppend(Awaitable[AppendResult]):
-    """An append that begins when it is awaited, and that leaves no trace if it never is."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Callable[[], Awaitable[AppendResult]]) -> None:
-        self._run = run
-
-    def __await__(self) -> Generator[Any, Any, AppendResult]:
-        return self._run().__await__()
-
-
 class Partition:
-    """One partition of a topic, open; led by this broker unless it was told to `follow`."""
+    """One partition of a topic, open; led by this broker unless it is a follower (`follow`)."""
 
     __slots__ = (
         "_clock",
@@ -162,12 +142,12 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """What lies below is committed: every replica that counts has it, or it will never be lost."""
+        """The offset below which everything is committed: no change of leader loses it."""
         return self.watermarks.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """What lies below belongs to no transaction, or to one that is decided."""
+        """The offset below which no transaction is undecided, and up to which committed readers see."""
         return self.watermarks.last_stable_offset
 
     @property
@@ -185,7 +165,7 @@ class Partition:
         self.watermarks.follows = True
 
     def configure(self, config: TopicConfig) -> None:
-        """Take a changed configuration into use: from the next append on it counts."""
+        """Apply a changed configuration, from the next append on."""
         self.config = config.derive(PartitionConfig.of)
         self.commit.flush_messages = self.config.flush_messages
         self.store.configure(config)
@@ -212,7 +192,7 @@ class Partition:
         try:
             return self._append(batch, RecordChecks.QUICK, in_transaction=verify is not None and verify())
         except ChecksTakeLong as checks:
-            return _CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
+            return CheckedAppend(partial(self._append_checked, batch, checks.header, verify))
 
     def append_nowait(
         self,
@@ -293,10 +273,10 @@ class Partition:
         commit: bool,
         transaction_version: int = 1,
     ) -> AppendResult:
-        """End the producer's transaction here: write the control batch, and let committed readers go on.
+        """End the producer's transaction in this partition with a control batch.
 
-        Without an open transaction the marker is written all the same, as Kafka does when a coordinator
-        repeats itself; it then only fences older epochs. `flush_due` holds as for `append`.
+        Without an open transaction the marker is written all the same, as in Kafka when a coordinator repeats
+        it; it then only fences older epochs. `flush_due` holds as for `append`.
 
         Raises:
             InvalidProducerEpoch, TransactionCoordinatorFenced: see `ProducerStates.check_marker`.
@@ -439,7 +419,7 @@ class Partition:
         watermarks.reset(store.log_start_offset, min(high_watermark, end), end)
 
     def raise_log_start(self, offset: int) -> None:
-        """Raise the log start offset (DeleteRecords); where the log begins behind `offset` already, it stays.
+        """Raise the log start offset (DeleteRecords); do nothing if it is at `offset` or above it.
 
         Raises:
             OffsetOutOfRange: the offset is above the high watermark.
@@ -470,7 +450,7 @@ class Partition:
         )
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
-        """Batches from the one that holds `offset` on, at most `max_bytes` but at least one whole batch.
+        """Return batches from the one that holds `offset` on, up to `max_bytes` but at least one whole batch.
 
         Raises:
             OffsetOutOfRange: below the log start offset or above the log end offset.
@@ -499,7 +479,7 @@ class Partition:
     def aborted_transactions(
         self, offset: int, found: LogSlice, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """What a reader of committed records has to leave out of the slice that `read` gave for `offset`.
+        """Return what a reader of committed records has to leave out of the slice read at `offset`.
 
         Raises:
             WouldBlock: as for `read`.
@@ -509,11 +489,11 @@ class Partition:
         return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
 
     def readable_end(self, isolation: Isolation) -> int:
-        """The first offset that a reader of that isolation may not see yet."""
+        """Return the first offset that a reader of that isolation may not see yet."""
         return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Compare the epoch that a client believes in with the partition's; -1 is not checked.
+        """Compare a client's leader epoch with the partition's; -1 is not checked.
 
         Raises:
             FencedLeaderEpoch: the client's is older.

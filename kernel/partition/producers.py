@@ -1,6 +1,6 @@
 """Producer state: what makes a retried batch of an idempotent producer land once and in order.
 
-For each producer id the last five batches are remembered (seed 002, "ProducerStateManager"): a batch whose
+For each producer id the last five batches are kept (seed 002, "ProducerStateManager"): a batch whose
 first and last sequence equal one of them is a retry and is answered with the offsets that it got then; any
 other batch has to follow the last one. A transactional batch opens a transaction, which a marker ends.
 """
@@ -74,7 +74,7 @@ class ProducerStates:
         self.transactions = Transactions()
 
     def restore(self, entries: Mapping[int, ProducerEntry]) -> None:
-        """Start over with the producers of a snapshot."""
+        """Replace all producers by those of a snapshot."""
         self.entries = dict(entries)
         self.transactions.restore(
             (entry.current_txn_first_offset, producer_id)
@@ -110,7 +110,7 @@ class ProducerStates:
         return None
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch that is in the log at `base_offset`."""
+        """Add a batch that is in the log at `base_offset`."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
@@ -135,7 +135,7 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Whether a coordinator may end a transaction of that producer; repeating the last marker is fine.
+        """Check whether a coordinator may end a transaction of that producer; it may repeat the last marker.
 
         Raises:
             InvalidProducerEpoch: a newer epoch of this producer was seen; or, from transaction version 2 on,
@@ -163,7 +163,7 @@ class ProducerStates:
     def aborted_by(
         self, header: BatchHeader, base_offset: int, marker: EndMarker
     ) -> AbortedTransaction | None:
-        """What the marker in that batch at `base_offset` aborts, None when it commits or nothing is open."""
+        """Return the transaction that a marker aborts; None if it commits, or none is open."""
         entry = self.entries.get(header.producer_id)
         if marker.commit or entry is None or entry.current_txn_first_offset == NO_OFFSET:
             return None
@@ -172,7 +172,7 @@ class ProducerStates:
         return AbortedTransaction(header.producer_id, first, base_offset, stable)
 
     def end_transaction(self, header: BatchHeader, base_offset: int, marker: EndMarker) -> None:
-        """Remember a marker that is in the log at `base_offset`; with nothing open it only fences."""
+        """Apply a marker that is in the log at `base_offset`; with no transaction open it only fences."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
@@ -186,7 +186,10 @@ class ProducerStates:
         entry.last_timestamp = header.max_timestamp
 
     def expire(self, older_than_ms: int) -> int:
-        """Forget producers whose last batch is older than that time and that have no open transaction."""
+        """Drop producers whose last batch is older than that time and that have no open transaction.
+
+        Returns how many were dropped.
+        """
         gone = [
             producer_id
             for producer_id, entry in self.entries.items()

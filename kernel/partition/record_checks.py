@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from functools import partial
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import trio
 
@@ -23,6 +23,7 @@ from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking, let_othe
 from tidelog.kernel.partition.validation import validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
+from tidelog.kernel.seams.partition import AppendResult
 
 OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes longer has served other tasks."""
@@ -39,6 +40,25 @@ class RecordChecks(enum.Enum):
     """Check them at once if they are few and small."""
     DONE = enum.auto()
     """Do not check them."""
+
+
+class CheckedBatch(NamedTuple):
+    """The header of a batch that was validated, and the largest timestamp of its records."""
+
+    header: BatchHeader
+    max_timestamp: int
+
+
+class CheckedAppend(Awaitable[AppendResult]):
+    """An append that begins when it is awaited, with checking the records; it does nothing if it never is."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Callable[[], Awaitable[AppendResult]]) -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, Any, AppendResult]:
+        return self._run().__await__()
 
 
 async def check_records(

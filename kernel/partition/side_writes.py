@@ -1,7 +1,7 @@
 """Background work on a partition's files: snapshots, the lineage of leader epochs, deletion of old segments.
 
 Jobs run in any order, in several threads, and some time later. Of two writes of one file the newer content
-stays, and what a truncation has made untrue is not written any more. A partition that is deleted ends this
+stays, and what a truncation has made wrong is not written any more. A partition that is deleted ends this
 work first: its directory is renamed then, and a new topic of the same name may get one of the old name.
 """
 
@@ -25,7 +25,7 @@ class SideWrites:
         in_thread: Callable[[str, Callable[[], object]], None],
         wanted: Callable[[], bool],
     ) -> None:
-        """`in_thread(name, job)` runs a job soon; nothing is written unless `wanted()` says so then."""
+        """`in_thread(name, job)` runs a job soon; nothing is written unless `wanted()` is true then."""
         self._store = store
         self._in_thread = in_thread
         self._wanted = wanted
@@ -36,14 +36,14 @@ class SideWrites:
         self._closed = False
 
     def soon(self, job: str, name: str, content: bytes) -> None:
-        """Replace a file's content soon; `job` is what the background work is called."""
+        """Replace a file's content in the background; `job` is the name of the work, for logs."""
         number = next(self._numbers)
         with self._naming:
             self._newest[name] = number
         self._in_thread(job, lambda: self._write(name, content, number))
 
     def run_soon(self, job: str, change: Callable[[], object]) -> None:
-        """Change files of the partition soon; `job` is what the background work is called."""
+        """Change files of the partition in the background; `job` is the name of the work, for logs."""
         self._in_thread(job, lambda: self._run(change))
 
     def _run(self, change: Callable[[], object]) -> None:
@@ -61,13 +61,13 @@ class SideWrites:
                 self._store.write_side_file(name, content)
 
     def forget(self) -> Collection[str]:
-        """Blocking: drop what waits to be written, after the write under way; the names of those files."""
+        """Blocking: drop what waits to be written, after the write under way; return the files' names."""
         with self._writing, self._naming:
             waiting, self._newest = self._newest, {}
         return waiting
 
     def close(self) -> bool:
-        """Begin no change any more; return whether one is under way, which `wait_closed` waits for."""
+        """Start no change any more; return whether one is under way, which `wait_closed` waits for."""
         self._closed = True
         return self._writing.locked()
 

@@ -38,16 +38,16 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(StorageError):
-    """A snapshot's bytes are not what was written; it is thrown away and the log is read instead."""
+    """A snapshot's bytes are not what was written; it is removed and the log is read instead."""
 
 
 def snapshot_name(offset: int) -> str:
-    """File name of the snapshot taken at `offset`."""
+    """Return the file name of the snapshot taken at `offset`."""
     return f"{offset:020d}{SUFFIX}"
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """Offsets of all snapshots among those file names, ascending."""
+    """Return the offsets of all snapshots among those file names, ascending."""
     stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
 
@@ -62,7 +62,7 @@ def remove_snapshots(store: PartitionStore, *, below: int = 0, above: int = MAX_
     keep_from = max((offset for offset in offsets if offset <= below), default=below)
     for offset in offsets:
         if not keep_from <= offset <= above:
-            # One from above would tell of another history as soon as the log has grown beyond it.
+            # One from above would be of another history as soon as the log has grown beyond it.
             store.delete_side_file(snapshot_name(offset), durable=offset > above)
 
 
@@ -80,7 +80,7 @@ def remove_stray_snapshots(store: PartitionStore) -> None:
 
 
 def encode_snapshot(entries: dict[int, ProducerEntry]) -> bytes:
-    """The file's content for a producer table."""
+    """Return the file's content for a producer table."""
     body = bytearray(_COUNT.pack(len(entries)))
     for producer_id, entry in entries.items():
         body += _encode_entry(producer_id, entry)
@@ -102,7 +102,7 @@ def _encode_entry(producer_id: int, entry: ProducerEntry) -> bytes:
 
 
 def decode_snapshot(content: bytes) -> dict[int, ProducerEntry]:
-    """The producer table in a snapshot file.
+    """Parse the producer table in a snapshot file.
 
     Raises:
         CorruptSnapshot: wrong version, length or CRC.

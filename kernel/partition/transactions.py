@@ -24,7 +24,7 @@ class Transactions:
 
     `open` maps first offsets, ascending, to producer ids; an ordered map, since its first entry is asked for
     all the time. `ended` has what would keep readers back once nothing is open: its markers ascend, and so do
-    its first offsets, because a later marker of an earlier beginning outlasts whatever began after it.
+    its first offsets: the transaction with the later marker and the smaller first offset covers the others.
     """
 
     __slots__ = ("ended", "open")
@@ -34,11 +34,11 @@ class Transactions:
         self.ended: deque[EndedTransaction] = deque()
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """A transaction's first batch is in the log, behind those of all others."""
+        """Add a transaction whose first batch is in the log, behind those of all others."""
         self.open[first_offset] = producer_id
 
     def end(self, first_offset: int, last_offset: int) -> None:
-        """A transaction's marker is in the log at `last_offset`."""
+        """Move a transaction whose marker is in the log at `last_offset` to the ended ones."""
         del self.open[first_offset]
         ended = self.ended
         while ended and ended[-1].first_offset > first_offset:
@@ -46,13 +46,15 @@ class Transactions:
         ended.append(EndedTransaction(first_offset, last_offset))
 
     def stable_offset_after(self, first_offset: int, last_offset: int) -> int:
-        """The last stable offset once the open transaction that began at `first_offset` ends: the next open
-        one's first offset, or what follows its marker at `last_offset`."""
+        """Return the last stable offset once the open transaction that began at `first_offset` ends.
+
+        It is the next open one's first offset, or what follows the marker at `last_offset`.
+        """
         others = (first for first in islice(self.open, 2) if first != first_offset)
         return next(others, last_offset + 1)
 
     def settle(self, high_watermark: int) -> int | None:
-        """Forget ended transactions below the high watermark; the first offset that is undecided then."""
+        """Drop ended transactions below the high watermark; return the first undecided offset, if any."""
         ended = self.ended
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()
@@ -61,6 +63,6 @@ class Transactions:
         return min(undecided, default=None)
 
     def restore(self, open_transactions: Iterable[tuple[int, int]]) -> None:
-        """Start over with these (first offset, producer id) open, in any order."""
+        """Replace all by these (first offset, producer id), which are open, in any order."""
         self.open = OrderedDict(sorted(open_transactions))
         self.ended.clear()

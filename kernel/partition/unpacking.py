@@ -22,18 +22,18 @@ T = TypeVar("T")
 CHECKS = 2
 """How many batches of producers are checked at the same time, other than small ones."""
 READ_THREADS = 4
-"""How many look through records for consumers: other work in threads does not wait for them."""
+"""How many read records for consumers: other work in threads does not wait for them."""
 RECORDS_PER_BREATH = 200
-"""So many are decoded in a fraction of a millisecond, after which a thread lets others run."""
+"""So many are decoded in a fraction of a millisecond, after which a thread lets other threads run."""
 
 
 def let_others_run() -> None:
-    """Give up the interpreter's lock for a moment, in a thread that goes through many records."""
+    """Release the interpreter's lock for a moment, in a thread that iterates over many records."""
     time.sleep(0)
 
 
 class MemoryBudget:
-    """Bytes that may be held at the same time, given out in the order in which they are asked for."""
+    """Bytes that may be held at the same time, granted in the order of the requests."""
 
     def __init__(self, total_bytes: int) -> None:
         self._total = total_bytes
@@ -43,16 +43,16 @@ class MemoryBudget:
 
     @property
     def free_bytes(self) -> int:
-        """What nobody holds."""
+        """Bytes that are not held."""
         return self._free
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """How many requests wait in line."""
         return len(self._line)
 
     def try_hold(self, size: int) -> bool:
-        """Take so many bytes if they are there and nobody waits; `release` gives them back."""
+        """Hold so many bytes if they are free and no request waits; return whether that was so."""
         with self._changed:
             if self._line or self._of_all(size) > self._free:
                 return False
@@ -60,7 +60,7 @@ class MemoryBudget:
             return True
 
     def release(self, size: int) -> None:
-        """Give back what was taken."""
+        """Free what is held."""
         with self._changed:
             self._free += self._of_all(size)
             self._changed.notify_all()
@@ -81,7 +81,7 @@ class MemoryBudget:
             self.release(size)
 
     def _of_all(self, size: int) -> int:
-        """What is asked for, or all there is."""
+        """Return what is asked for, or all there is."""
         return min(size, self._total)
 
 
@@ -100,5 +100,5 @@ class Unpacking:
         return await trio.to_thread.run_sync(job, limiter=self._check_threads)
 
     async def read(self, job: Callable[[], T]) -> T:
-        """Run a job that looks through records for a consumer in a thread."""
+        """Run a job that reads records for a consumer in a thread."""
         return await trio.to_thread.run_sync(job, limiter=self._read_threads)

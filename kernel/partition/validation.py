@@ -1,6 +1,6 @@
-"""What a client's batch must fulfil before it may enter a log.
+"""Validation of a client's batch before it is appended.
 
-The records of uncompressed batches are not looked at: header, lengths and CRC say all that the produce path
+The records of uncompressed batches are not decoded: header, lengths and CRC are all that the produce path
 needs (seed 000, 5.3.1; seed 002, "The append path"). Those of compressed ones are, those of compacted topics,
 and those whose header cannot be right.
 """
@@ -50,10 +50,10 @@ QUICK_STEPS = 16
 
 
 class ChecksTakeLong(Exception):
-    """The records are too many to go through in one turn of the event loop: check them first, then append."""
+    """The records are too many to be checked in one turn of the event loop: check them in steps."""
 
     def __init__(self, header: BatchHeader) -> None:
-        """`header` of the batch, in which nothing was wrong."""
+        """Keep the `header` of the batch, which is valid."""
         super().__init__()
         self.header = header
 
@@ -65,9 +65,9 @@ def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = 
         MessageTooLarge: larger than `max.message.bytes`.
         CorruptBatch: the length cannot be, the CRC does not match, or the magic is none of 0, 1 and 2.
         UnsupportedMessageFormat: the magic is 0 or 1.
-        InvalidRecord: the batch is cut short or not alone, counts, offsets or flags contradict each other, or
-            a client sent a control batch.
-        InvalidTimestamp: a client claims to know the append time, in a topic that has it.
+        InvalidRecord: the batch is incomplete or not alone, counts, offsets or flags contradict each other,
+            or a client sent a control batch.
+        InvalidTimestamp: the batch is marked LogAppendTime, in a topic of that timestamp type.
         UnsupportedCompression: there is no such codec.
     """
     size = len(batch)
@@ -138,7 +138,7 @@ def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
 
 
 def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: int) -> bool:
-    """Whether the header does not do: the records have to be checked one by one.
+    """Return whether the records have to be checked one by one, since the header is not enough.
 
     Compressed ones always, and those that need keys. Any others if the header's timestamps are beyond the
     limits, so that the records at fault can be named, or if the largest is below that of the first record.
@@ -187,7 +187,7 @@ def validate_in_steps(
 
     Raises:
         MessageTooLarge: it unpacks to more than 256 MiB, or if it has to be `quick` than 64 KiB.
-        InvalidRecord: it does not hold the records that its header tells of, or some of them have no key in a
+        InvalidRecord: it does not have the number of records in its header, or some of them have no key in a
             compacted topic.
         InvalidTimestamp: some of the records are too far in the past or in the future.
     """

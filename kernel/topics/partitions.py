@@ -79,10 +79,11 @@ class PartitionKeeper:
         )
 
     async def discard(self, name: str, partitions: Sequence[Partition]) -> None:
-        """Take the partitions of a topic away that no registry knows (any more), whatever the disk says."""
+        """Delete partitions that no registry has (any more); a refusal of the disk is only logged."""
         for partition in partitions:
             partition.take_offline()
-        # Or else they would go on in a directory that is renamed, or in that of a new topic of the same name.
+        # Or else background writes would run in a directory that is renamed, or in that of a new topic of the
+        # same name.
         busy = [partition.side_writes for partition in partitions if partition.side_writes.close()]
         if busy:
             await trio.to_thread.run_sync(_wait_closed, busy)

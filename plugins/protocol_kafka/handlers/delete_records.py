@@ -1,4 +1,4 @@
-"""DeleteRecords (API 21): let partitions begin at a later offset."""
+"""DeleteRecords (API 21): raise the log start offsets of partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_OFFSET = -1
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> Generator[None, None, DeleteRecordsResponse]:
-    """Each partition by itself, in steps: one that is refused does not hinder the others.
+    """Raise the log start of each partition, in steps; one that is refused does not affect the others.
 
     As in Apache Kafka the last offset counts for one that is named more than once.
     """
@@ -57,7 +57,7 @@ def _delete(
 
 
 def _low_watermark(context: RequestContext, name: str, asked: DeleteRecordsPartition) -> int:
-    """Delete below the offset; where the partition begins now."""
+    """Raise the log start to the offset; return the log start offset of now."""
     topic = context.broker.topics.get(name)
     if topic.is_internal:
         raise InvalidTopic(

@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
     """Read what is there; when that is less than `min_bytes`, wait for more up to `max_wait_ms`.
 
     No fetch session is ever opened: as a broker whose session cache is full, it answers session id 0 and the
-    client goes on with whole requests (KIP-227).
+    client continues with whole requests (KIP-227).
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
@@ -62,7 +62,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
 
 
 def _name_each_once(request: FetchRequest) -> None:
-    """As in Apache Kafka a partition that is named more than once is read once, as it is named last."""
+    """Keep the last mention of a partition that is named more than once, as Apache Kafka does."""
     asked: dict[tuple[str, bytes], dict[int, FetchPartition]] = {}
     count = 0
     for topic in request.topics:
@@ -84,7 +84,7 @@ async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
 
 async def _wait_and_read(read: _Read, request: FetchRequest, response: FetchResponse) -> FetchResponse:
     deadline = trio.current_time() + read.max_wait_seconds
-    while read.is_outdated(response):  # something came before anybody waited for it
+    while read.is_outdated(response):  # something came before there was a waiter for it
         response = await _read_again(read)
         if read.is_enough():
             return response
@@ -126,14 +126,14 @@ class _Read:
         self.partitions: list[Partition] = []
 
     async def in_thread(self) -> FetchResponse:
-        """The same as `once`, and wait for the disk, or for memory to convert batches in."""
+        """Read as `once` does, and wait for the disk, or for memory to convert batches in."""
         job = partial(self.once, wait=True)
         if self._version < BATCHES_SINCE:
             return await self._topics.unpacking.read(job)
         return await trio.to_thread.run_sync(job)
 
     def is_enough(self) -> bool:
-        """Whether the last pass is to be answered at once: enough bytes, an error, or nothing to wait for."""
+        """Return whether to answer the last pass at once: enough bytes, an error, or nothing to wait for."""
         request = self._request
         return (
             self.size >= request.min_bytes
@@ -145,21 +145,21 @@ class _Read:
 
     @property
     def max_wait_seconds(self) -> float:
-        """How long to wait: what is asked for, and no longer than a connection may idle, as it would end."""
+        """How long to wait, in seconds: no longer than a connection may idle, as it would be closed."""
         idle_ms = self._max_idle_ms
         wait_ms = self._request.max_wait_ms
         return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000
 
     def is_outdated(self, response: FetchResponse) -> bool:
-        """Whether another pass would give more than the last one, whose outcome `response` is."""
-        told = [
+        """Return whether another pass would give more than the last one, which gave `response`."""
+        answered = [
             part.last_stable_offset if self.isolation else part.high_watermark
             for topic in response.responses
             for part in topic.partitions
         ]
         return self._topics.closing or any(
             partition.readable_end(self.isolation) != end or partition.offline is not None
-            for partition, end in zip(self.partitions, told, strict=True)
+            for partition, end in zip(self.partitions, answered, strict=True)
         )
 
     def once(self, *, wait: bool) -> FetchResponse:
@@ -169,7 +169,7 @@ class _Read:
             WouldBlock: unless `wait`.
         """
         if self._is_large and not wait:
-            raise WouldBlock  # it takes long, so it is left to a thread
+            raise WouldBlock  # it takes long: a thread reads
         self.size = 0
         self.partitions = []
         self._failed = False
@@ -216,7 +216,7 @@ class _Read:
         )
 
     def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
-        """The partition's share: whole first batch for the first that has data, then only what still fits."""
+        """Read what the request's limit leaves: a whole first batch for the first partition with data."""
         left = self._max_bytes - self.size
         allowed = min(asked.partition_max_bytes, left)
         if self.size and allowed <= 0:

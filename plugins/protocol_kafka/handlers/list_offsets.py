@@ -38,9 +38,9 @@ LEADER_EPOCH_SINCE = 4
 
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look every partition up, once; those that need the log's content are read in a thread.
+    """Answer for each partition; look-ups that read the log run in a thread.
 
-    As in Apache Kafka one that is named more than once is refused.
+    As in Apache Kafka a partition that is named more than once is refused.
     """
     isolation = isolation_of(request.isolation_level)
     pace = Pace()
@@ -120,7 +120,7 @@ def _search(partition: Partition, time: int) -> Callable[[], TimestampOffset | N
 
 
 def _old_style_offsets(partition: Partition, time: int, max_offsets: int) -> list[int]:
-    """Version 0: the log end for the latest time, then base offsets of segments from new to old."""
+    """Answer version 0 with base offsets of segments, newest first, and the high watermark as the latest."""
     if time == EARLIEST:
         return [partition.log_start_offset][:max_offsets]
     if time == LATEST:

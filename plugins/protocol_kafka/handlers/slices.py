@@ -1,4 +1,4 @@
-"""Large requests in slices: each is served as a request of its own, and others have their turn in between."""
+"""Large requests in slices: each is served as a request of its own, with other requests in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Slice(NamedTuple, Generic[T]):
 
 
 def slices(topics: Sequence[T], field: str, size: int = PARTITIONS_PER_SLICE) -> Iterator[Slice[T]]:
-    """Cut topics, whose partitions are in the list `field`, into pieces with `size` partitions."""
+    """Split topics, whose partitions are in the list `field`, into slices of `size` partitions."""
     current: Slice[T] = Slice([], [])
     left = size
     for place, topic in enumerate(topics):
@@ -39,12 +39,12 @@ def slices(topics: Sequence[T], field: str, size: int = PARTITIONS_PER_SLICE) ->
 
 
 def partition_count(topics: Sequence[T], field: str) -> int:
-    """How many partitions the topics have in the list `field`, at least one for each."""
+    """Count the partitions that the topics have in the list `field`, at least one for each."""
     return sum(len(getattr(topic, field)) or 1 for topic in topics)
 
 
 def merge(answers: dict[int, T], places: Sequence[int], topics: Sequence[T], field: str) -> None:
-    """Take in the answer to a slice: partitions of a topic that was cut come together again."""
+    """Add the answer to a slice; the partitions of a topic that was split come together again."""
     for place, topic in zip(places, topics, strict=True):
         if place in answers:
             getattr(answers[place], field).extend(getattr(topic, field))

@@ -60,15 +60,15 @@ class TransactionVerification:
             for data in request.topic_data:
                 by_id = self._version >= TOPIC_IDS_SINCE
                 topic = find_topic(self._context.broker.topics, data.name, data.topic_id, by_id=by_id)
-                for partition in data.partition_data:
-                    producer = _producer(partition.records)
-                    place = TopicPartition(topic.name, partition.index)
+                for batch in data.partition_data:
+                    producer = _producer(batch.records)
+                    partition = TopicPartition(topic.name, batch.index)
                     if (
                         producer is not None
-                        and 0 <= partition.index < len(topic.partitions)
-                        and not includes_partition(*producer, place)
+                        and 0 <= batch.index < len(topic.partitions)
+                        and not includes_partition(*producer, partition)
                     ):
-                        missing.setdefault(producer, []).append(place)
+                        missing.setdefault(producer, []).append(partition)
         except BrokerError:
             # `verify` raises it for each partition.
             return {}
@@ -76,15 +76,15 @@ class TransactionVerification:
 
     async def add(self, missing: Mapping[ProducerIdentity, Sequence[TopicPartition]]) -> None:
         """Make these partitions part of the transaction."""
-        for producer, places in missing.items():
+        for producer, partitions in missing.items():
             try:
                 await self._context.broker.coordinator.transactions.add_partitions(
-                    self._transactional_id, producer, places, version=EPOCH_PER_TRANSACTION
+                    self._transactional_id, producer, partitions, version=EPOCH_PER_TRANSACTION
                 )
             except BrokerError as error:
                 self._refused[producer] = error
 
-    def verify(self, place: TopicPartition, records: memoryview) -> bool:
+    def verify(self, partition: TopicPartition, records: memoryview) -> bool:
         """Return whether the batch is transactional, if the partition is part of its transaction.
 
         Raises:
@@ -95,14 +95,15 @@ class TransactionVerification:
             return False
         try:
             transactions = self._context.broker.coordinator.transactions
-            if transactions.includes_partition(*producer, place):
+            if transactions.includes_partition(*producer, partition):
                 return True
             refused = self._refused.get(producer)
             if refused is None:
-                refused = transactions.verify_partitions(self._transactional_id, producer, (place,))[place]
+                verified = transactions.verify_partitions(self._transactional_id, producer, (partition,))
+                refused = verified[partition]
         except BrokerError as error:
             refused = error
-        raise self._known_to_client(refused or InvalidTransactionState(f"{place} is in no transaction"))
+        raise self._known_to_client(refused or InvalidTransactionState(f"{partition} is in no transaction"))
 
     def _known_to_client(self, error: BrokerError) -> BrokerError:
         """Translate an error into one that a client of this version knows."""
@@ -112,7 +113,7 @@ class TransactionVerification:
             return InvalidTransactionState(str(error))
         passing = isinstance(error, (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator))
         if passing or (isinstance(error, ConcurrentTransactions) and self._version < IMPLICIT_SINCE):
-            return NotEnoughReplicas(f"whether the transaction covers it cannot be told now: {error}")
+            return NotEnoughReplicas(f"the transaction cannot be verified now: {error}")
         return error
 
 

@@ -34,7 +34,7 @@ REMOVALS: Final = (
     Removal(
         "A producer that was fenced is refused by the coordinator and by every partition",
         f"{_HANDLERS}/transaction_verification.py",
-        "            if transactions.includes_partition(*producer, place):\n                return True",
+        "            if transactions.includes_partition(*producer, partition):\n                return True",
         "            if transactions:\n                return True",
         f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
     ),
