@@ -47,7 +47,7 @@ def test_an_empty_partition_begins_at_zero() -> None:
 
 
 @given(st.lists(st.integers(1, 20), max_size=12))
-def test_offsets_are_dense(counts: list[int]) -> None:
+def test_append_gives_dense_offsets(counts: list[int]) -> None:
     partition = open_partition()
     end = 0
     for count in counts:
@@ -57,7 +57,7 @@ def test_offsets_are_dense(counts: list[int]) -> None:
         assert partition.store.log_end_offset == end
 
 
-def test_the_header_is_stamped_where_it_lies() -> None:
+def test_append_stamps_the_header_in_place() -> None:
     partition = open_partition()
     partition.append_nowait(batch_of(5))
     batch = batch_of(3)
@@ -89,7 +89,7 @@ def test_the_receive_buffer_may_be_used_again_after_an_append() -> None:
     assert read_all(partition) == expected
 
 
-def test_the_leader_epoch_is_stamped() -> None:
+def test_append_stamps_the_leader_epoch() -> None:
     partition = open_partition()
     partition.leader_epoch = 7
     batch = batch_of(1)
@@ -182,7 +182,7 @@ FAILURES: dict[str, Callable[[Partition], object]] = {
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("append", FAILURES.values(), ids=FAILURES)
-def test_a_disk_that_refuses_leaves_everything_as_it_was(
+def test_append_that_the_disk_refuses_leaves_everything_as_it_was(
     append: Callable[[Partition], object], code: int
 ) -> None:
     store = FailingStore(TopicConfig(), FakeClock())

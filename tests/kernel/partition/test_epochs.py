@@ -200,7 +200,7 @@ MALFORMED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_checkpoint_is_told(content: bytes) -> None:
+def test_decode_refuses_a_malformed_checkpoint(content: bytes) -> None:
     with pytest.raises(CorruptEpochCheckpoint):
         LeaderEpochs.decode(content)
 

@@ -16,7 +16,7 @@ from tests.kernel.partition.parts import (
     open_partition,
     sent,
 )
-from tests.kernel.partition.test_markers import aborted, ends, write
+from tests.kernel.partition.test_append_marker import aborted, ends, write
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
@@ -114,7 +114,7 @@ def test_after_a_start_a_transaction_below_the_log_start_keeps_nobody_back() -> 
     assert ends(open_partition(store)) == (2, 5, 5)
 
 
-async def test_nothing_but_the_leader_moves_the_high_watermark() -> None:
+async def test_follower_high_watermark_is_moved_by_nothing_but_the_leader() -> None:
     following = open_partition()
     following.commit.durable_offset = 0
     Follower(following).append(batch_of(3))
@@ -123,7 +123,7 @@ async def test_nothing_but_the_leader_moves_the_high_watermark() -> None:
     assert (following.has_unflushed, following.high_watermark) == (False, 0)
 
 
-def test_a_batch_that_is_cut_short_comes_again() -> None:
+def test_follower_append_leaves_an_incomplete_batch_for_the_next_fetch() -> None:
     leading = leader()
     data = all_of(leading)
     following = open_partition()
@@ -134,7 +134,7 @@ def test_a_batch_that_is_cut_short_comes_again() -> None:
     assert all_of(following) == data
 
 
-def test_gaps_of_a_compacted_log_are_taken_as_they_are() -> None:
+def test_follower_append_keeps_the_gaps_of_a_compacted_log() -> None:
     following = open_partition()
     Follower(following).append(make_batch(base_offset=5, leader_epoch=2))
     Follower(following).append(make_batch([], 10, last_offset_delta=4, leader_epoch=2))
@@ -153,21 +153,23 @@ def test_gaps_of_a_compacted_log_are_taken_as_they_are() -> None:
     ],
     ids=["offsets do not grow", "wrong CRC", "negative delta", "impossible length", "unknown magic"],
 )
-def test_one_bad_batch_and_nothing_is_appended(second: bytearray, error: type[BrokerError]) -> None:
+def test_follower_append_appends_nothing_if_one_batch_is_invalid(
+    second: bytearray, error: type[BrokerError]
+) -> None:
     following = open_partition()
     with pytest.raises(error):
         Follower(following).append(make_batch() + second)
     assert following.log_end_offset == 0
 
 
-def test_what_is_there_already_is_refused() -> None:
+def test_follower_append_refuses_what_is_in_the_log_already() -> None:
     following = open_partition()
     Follower(following).append(make_batch(base_offset=0))
     with pytest.raises(InvalidRecord, match="is not at 1"):
         Follower(following).append(make_batch(base_offset=0))
 
 
-def test_waiters_are_woken_when_the_high_watermark_moves() -> None:
+def test_advance_high_watermark_wakes_waiters() -> None:
     following, woken = open_partition(), list[int]()
     following.add_waiter(AppendWaiter(1, partial(woken.append, 1)))
     Follower(following).append(batch_of(2))
@@ -178,7 +180,7 @@ def test_waiters_are_woken_when_the_high_watermark_moves() -> None:
 
 @pytest.mark.parametrize("config", [TopicConfig(), SMALL_SEGMENTS])
 @pytest.mark.parametrize("offset", range(END))
-def test_a_truncated_log_is_as_if_the_rest_had_never_come(config: TopicConfig, offset: int) -> None:
+def test_truncate_to_leaves_a_log_as_if_the_rest_had_never_come(config: TopicConfig, offset: int) -> None:
     leading = leader(config)
     data = all_of(leading)
     leading.truncate_to(offset)
@@ -197,7 +199,7 @@ def test_a_truncated_log_is_as_if_the_rest_had_never_come(config: TopicConfig, o
     assert max(snapshot_offsets(leading.store.side_files()), default=0) <= leading.log_end_offset
 
 
-def test_truncating_behind_the_end_changes_nothing() -> None:
+def test_truncate_to_an_offset_behind_the_end_changes_nothing() -> None:
     leading = leader()
     before = state(leading)
     leading.truncate_to(END)
@@ -205,7 +207,7 @@ def test_truncating_behind_the_end_changes_nothing() -> None:
     assert state(leading) == before
 
 
-def test_readers_are_held_back_before_anything_is_cut() -> None:
+def test_truncate_to_holds_readers_back_before_anything_is_dropped() -> None:
     leading = leader()
     seen: list[tuple[int, int, int]] = []
     truncate = leading.store.truncate_to
@@ -221,7 +223,7 @@ def test_readers_are_held_back_before_anything_is_cut() -> None:
     assert ends(leading) == (3, 5, 5)
 
 
-def test_a_log_that_is_truncated_below_its_start_begins_there() -> None:
+def test_truncate_to_an_offset_below_the_log_start_begins_there() -> None:
     partition = open_partition()
     for _ in range(10):
         partition.append_nowait(batch_of(1))
@@ -233,7 +235,7 @@ def test_a_log_that_is_truncated_below_its_start_begins_there() -> None:
     assert ends(partition) == (3, 9, 9)
 
 
-async def test_what_replaces_durable_records_after_a_truncation_is_not_durable() -> None:
+async def test_truncate_to_makes_what_replaces_durable_records_not_durable() -> None:
     partition = open_partition()
     partition.append_nowait(batch_of(5))
     await partition.flush()
@@ -259,7 +261,7 @@ def test_a_follower_reads_from_the_newest_snapshot_below_its_high_watermark() ->
     assert begun == [7]
 
 
-def test_producers_come_back_from_the_newest_snapshot_that_is_left() -> None:
+def test_truncate_to_restores_producers_from_the_newest_snapshot_that_is_left() -> None:
     partition = open_partition(new_store(SMALL_SEGMENTS), SMALL_SEGMENTS)
     for sequence in range(20):
         partition.append_nowait(sent(1, 0, sequence))
@@ -268,7 +270,7 @@ def test_producers_come_back_from_the_newest_snapshot_that_is_left() -> None:
     assert partition.append_nowait(sent(1, 0, 11)).base_offset == 11
 
 
-def test_the_log_start_is_raised() -> None:
+def test_raise_log_start() -> None:
     partition = leader(SMALL_SEGMENTS)
     partition.leader_epoch = 6
     with pytest.raises(OffsetOutOfRange, match="high watermark is 10"):
@@ -282,7 +284,7 @@ def test_the_log_start_is_raised() -> None:
     assert offsets_in(partition.read(7, 1000, UNCOMMITTED)) == [7, 8, 9]
 
 
-def test_the_log_does_not_start_above_the_high_watermark() -> None:
+def test_raise_log_start_is_bounded_by_the_high_watermark() -> None:
     following = open_partition()
     Follower(following).append(batch_of(5))
     Follower(following).advance_high_watermark(3)
@@ -292,14 +294,14 @@ def test_the_log_does_not_start_above_the_high_watermark() -> None:
     assert ends(following) == (3, 3, 5)
 
 
-def test_a_log_start_below_zero_is_none() -> None:
+def test_raise_log_start_refuses_an_offset_below_zero() -> None:
     partition = open_partition()
     partition.raise_log_start(0)
     with pytest.raises(OffsetOutOfRange, match="cannot begin at -1"):
         partition.raise_log_start(-1)
 
 
-def test_nobody_waits_for_a_transaction_below_the_log_start() -> None:
+def test_raise_log_start_frees_readers_of_transactions_below_it() -> None:
     partition = open_partition()
     write(partition, 1, 0, 3)
     partition.append_nowait(batch_of(2))
@@ -357,7 +359,7 @@ def test_where_this_broker_leads_all_of_the_log_is_committed(checkpointed: int, 
     assert open_partition(store, clean_start=clean_start).high_watermark == END
 
 
-def test_a_truncation_keeps_what_ended_above_the_high_watermark_undecided() -> None:
+def test_truncate_to_keeps_what_ended_above_the_high_watermark_undecided() -> None:
     following = follower_of(all_of(leader()), SMALL_SEGMENTS, 4)
     assert max(snapshot_offsets(following.store.side_files())) > 6
     stable = following.last_stable_offset

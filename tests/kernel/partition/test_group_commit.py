@@ -200,7 +200,7 @@ async def test_what_is_not_due_any_more_is_shown_after_the_flush_under_way() -> 
     assert (disk.flushes, partition.commit.durable_offset) == (1, 1)
 
 
-async def test_a_truncation_ends_the_wait_for_what_it_cut() -> None:
+async def test_truncate_to_ends_the_wait_for_the_flush_of_what_it_dropped() -> None:
     partition, disk = partition_on(flush_messages=100)
     partition.append_nowait(batch_of(5))
     partition.follow()

@@ -41,7 +41,7 @@ def test_from_the_batch_that_holds_the_offset(offset: int, found: list[int]) -> 
 
 
 @pytest.mark.parametrize("offset", [-1, 51, 2**62, -(2**62)])
-def test_out_of_range(offset: int) -> None:
+def test_read_out_of_range(offset: int) -> None:
     with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not between log start 0 and log end 50"):
         filled().read(offset, PLENTY, UNCOMMITTED)
 
@@ -78,7 +78,7 @@ def test_no_more_bytes_than_asked_for(extra: int) -> None:
 
 
 @pytest.mark.parametrize(("isolation", "found"), [(UNCOMMITTED, [0, 10, 20, 30]), (COMMITTED, [0, 10])])
-def test_isolation_bounds_what_is_seen(isolation: Isolation, found: list[int]) -> None:
+def test_read_is_bounded_by_the_isolation(isolation: Isolation, found: list[int]) -> None:
     partition = filled()
     partition.watermarks.high_watermark, partition.watermarks.last_stable_offset = 40, 20
     assert partition.readable_end(isolation) == found[-1] + 10
@@ -96,7 +96,7 @@ def test_between_what_may_be_seen_and_the_log_end_there_is_nothing_yet() -> None
 
 
 @pytest.mark.parametrize("epoch", [-1, 5])
-def test_a_leader_epoch_that_is_right_or_not_told(epoch: int) -> None:
+def test_check_leader_epoch_that_is_right_or_not_given(epoch: int) -> None:
     partition = open_partition()
     partition.leader_epoch = 5
     partition.check_leader_epoch(epoch)
@@ -106,7 +106,7 @@ def test_a_leader_epoch_that_is_right_or_not_told(epoch: int) -> None:
     ("epoch", "error"),
     [(4, FencedLeaderEpoch), (0, FencedLeaderEpoch), (6, UnknownLeaderEpoch), (-2, FencedLeaderEpoch)],
 )
-def test_a_leader_epoch_that_is_wrong(epoch: int, error: type[Exception]) -> None:
+def test_check_leader_epoch_that_is_wrong(epoch: int, error: type[Exception]) -> None:
     partition = open_partition()
     partition.leader_epoch = 5
     with pytest.raises(error, match=f"leader epoch 5, the client says {epoch}"):

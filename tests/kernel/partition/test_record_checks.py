@@ -57,7 +57,7 @@ REFUSED: dict[str, Callable[[int], bytearray]] = {
 
 @CODECS
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
-async def test_what_is_wrong_inside_is_not_appended(codec: int, make: Callable[[int], bytearray]) -> None:
+async def test_append_refuses_invalid_records(codec: int, make: Callable[[int], bytearray]) -> None:
     partition = open_partition()
     with pytest.raises(InvalidRecord):
         partition.append_nowait(make(codec))
@@ -98,14 +98,14 @@ async def test_append_verifies_a_transactional_batch_right_before_it_is_written(
 
 
 @CODECS
-def test_a_bomb_is_not_unpacked_in_one_turn(codec: int) -> None:
+def test_append_does_not_unpack_a_bomb_in_one_turn(codec: int) -> None:
     partition = open_partition()
     assert isinstance(partition.append(bomb(codec, QUICK_BYTES // 2)), AppendResult)
     assert not isinstance(partition.append(bomb(codec, QUICK_BYTES * 2)), AppendResult)
 
 
 @CODECS
-async def test_a_bomb_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_records_refuses_a_bomb(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_RECORDS_BYTES", 1_000_000)
     partition = open_partition()
     small, large = bomb(codec, 900_000), bomb(codec, 1_100_000)
@@ -115,7 +115,7 @@ async def test_a_bomb_is_refused(codec: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_compacted_topics_take_no_record_without_a_key(codec: int) -> None:
+def test_append_refuses_records_without_a_key_in_a_compacted_topic(codec: int) -> None:
     partition = open_partition(config=COMPACTED)
     keyed = make_batch([b"a", None], keys=[b"k", b""])
     assert partition.append_nowait(compressed(keyed, codec)).last_offset == 1
@@ -161,7 +161,7 @@ LONG_WORK: dict[str, tuple[bytes, int, int]] = {
 
 
 @pytest.mark.parametrize(("packed", "codec", "least_steps"), LONG_WORK.values(), ids=LONG_WORK)
-async def test_few_records_that_are_much_work_take_many_steps(
+async def test_check_records_takes_many_steps_for_few_records_that_are_much_work(
     packed: bytes, codec: int, least_steps: int
 ) -> None:
     batch = of_one_record(packed, codec)
@@ -176,7 +176,7 @@ async def test_few_records_that_are_much_work_take_many_steps(
     assert (await appending).last_offset == 0
 
 
-def test_a_retry_is_answered_without_another_look() -> None:
+def test_append_answers_a_retry_without_checking_its_records() -> None:
     partition = open_partition()
     batch = compressed(sent(7, 0, 0, LARGE), 4)
     partition.append_nowait(bytearray(batch))
@@ -207,7 +207,7 @@ async def be_busy(turns: list[int]) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def test_a_loop_with_nothing_else_to_do_goes_through_them_itself(
+async def test_check_records_runs_on_an_event_loop_that_is_idle(
     monkeypatch: pytest.MonkeyPatch, steps_in_threads: list[int]
 ) -> None:
     monkeypatch.setattr(record_checks, "OTHERS_SECONDS", 60.0)  # whatever the machine does meanwhile
@@ -216,7 +216,9 @@ async def test_a_loop_with_nothing_else_to_do_goes_through_them_itself(
     assert steps_in_threads == []
 
 
-async def test_as_soon_as_others_want_the_loop_a_thread_goes_on(steps_in_threads: list[int]) -> None:
+async def test_check_records_continues_in_a_thread_when_other_tasks_are_ready(
+    steps_in_threads: list[int],
+) -> None:
     batch = compressed(batch_of(5000), ZSTD)
     turns: list[int] = []
     async with trio.open_nursery() as nursery:
@@ -228,14 +230,14 @@ async def test_as_soon_as_others_want_the_loop_a_thread_goes_on(steps_in_threads
     assert set(steps_in_threads).isdisjoint(turns)
 
 
-async def test_snappy_that_cannot_be_cut_is_left_to_a_thread(steps_in_threads: list[int]) -> None:
+async def test_check_records_of_one_snappy_block_runs_in_a_thread(steps_in_threads: list[int]) -> None:
     batch = compressed(batch_of(5000), SNAPPY)
     await check_in_steps(open_partition(), batch)
     assert threading.get_ident() not in steps_in_threads
     assert len(steps_in_threads) >= 10
 
 
-async def test_the_loop_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_records_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
     monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
     monkeypatch.setattr(record_checks, "let_others_run", lambda: went_on.wait(5))

@@ -37,7 +37,9 @@ def append(partition: Partition, count: int, size: int = 200) -> None:
         partition.append_nowait(make_batch([b"x" * size]))
 
 
-def test_a_snapshot_of_a_log_that_was_cut_is_not_written(partition: Partition, tasks: ManualTasks) -> None:
+def test_truncate_to_drops_snapshots_that_wait_to_be_written(
+    partition: Partition, tasks: ManualTasks
+) -> None:
     append(partition, 5)
     assert [view.base_offset for view in partition.store.segments()] == [0, 3]
     partition.truncate_to(1)
@@ -52,7 +54,9 @@ def test_a_snapshot_of_a_log_that_was_cut_is_not_written(partition: Partition, t
     ]
 
 
-def test_a_truncation_behind_the_end_forgets_nothing(partition: Partition, tasks: ManualTasks) -> None:
+def test_truncate_to_an_offset_behind_the_end_drops_no_side_write(
+    partition: Partition, tasks: ManualTasks
+) -> None:
     append(partition, 5)
     partition.truncate_to(5)
     tasks.run_jobs()
@@ -60,7 +64,7 @@ def test_a_truncation_behind_the_end_forgets_nothing(partition: Partition, tasks
 
 
 @pytest.mark.parametrize("written_before", [True, False])
-def test_a_truncation_leaves_the_lineage_of_the_shorter_log_on_the_disk(
+def test_truncate_to_leaves_the_lineage_of_the_shorter_log_on_the_disk(
     partition: Partition, tasks: ManualTasks, written_before: bool
 ) -> None:
     for epoch in range(4):
@@ -73,9 +77,7 @@ def test_a_truncation_leaves_the_lineage_of_the_shorter_log_on_the_disk(
     assert content == b"0\n2\n0 0\n1 1\n"
 
 
-def test_raising_the_log_start_takes_lineage_and_snapshots_along(
-    partition: Partition, tasks: ManualTasks
-) -> None:
+def test_raise_log_start_truncates_lineage_and_snapshots(partition: Partition, tasks: ManualTasks) -> None:
     for epoch in range(10):
         partition.leader_epoch = epoch // 4
         append(partition, 1)
@@ -87,7 +89,7 @@ def test_raising_the_log_start_takes_lineage_and_snapshots_along(
     assert partition.store.side_files()[:-1] == [f"{offset:020}.snapshot" for offset in (6, 9)]
 
 
-def test_a_truncation_removes_the_snapshots_above_it_from_the_disk(
+def test_truncate_to_removes_the_snapshots_above_it_from_the_disk(
     partition: Partition, tasks: ManualTasks
 ) -> None:
     append(partition, 10)
@@ -111,7 +113,9 @@ def test_the_newest_lineage_stays_whatever_is_written_first(
     assert LeaderEpochs.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
 
 
-def test_nothing_is_written_beside_a_partition_that_is_gone(partition: Partition, tasks: ManualTasks) -> None:
+def test_side_writes_write_nothing_beside_a_partition_that_is_gone(
+    partition: Partition, tasks: ManualTasks
+) -> None:
     append(partition, 5)
     changed: list[str] = []
     partition.side_writes.run_soon("change", lambda: changed.append("files"))

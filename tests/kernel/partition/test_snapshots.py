@@ -97,7 +97,7 @@ WHOLE = encode_snapshot({index: an_entry(SentBatch(0, 4, 0, 4, 1000)) for index 
 
 
 @pytest.mark.parametrize("at", range(len(WHOLE)))
-def test_a_flipped_bit_anywhere_is_told(at: int) -> None:
+def test_decode_snapshot_detects_a_flipped_bit_anywhere(at: int) -> None:
     for bit in range(8):
         content = bytearray(WHOLE)
         content[at] ^= 1 << bit
@@ -106,7 +106,7 @@ def test_a_flipped_bit_anywhere_is_told(at: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(len(WHOLE)))
-def test_a_cut_anywhere_is_told(size: int) -> None:
+def test_decode_snapshot_detects_missing_bytes(size: int) -> None:
     with pytest.raises(CorruptSnapshot):
         decode_snapshot(WHOLE[:size])
 

@@ -106,7 +106,7 @@ REMOVALS: Final = (
         "kernel/partition/transactions.py",
         "undecided += islice(self.open, 1)",
         "pass",
-        "kernel/partition/test_markers.py",
+        "kernel/partition/test_append_marker.py",
     ),
     Removal(
         "Committed readers wait in front of the first open transaction, and are told what was aborted",
@@ -148,7 +148,7 @@ REMOVALS: Final = (
         "kernel/partition/producers.py",
         "if producer_epoch < entry.epoch or late:",
         "if producer_epoch < entry.epoch:",
-        "kernel/partition/test_markers.py",
+        "kernel/partition/test_append_marker.py",
     ),
     Removal(
         "A request that was answered before is answered again; the opposite of what was decided is",

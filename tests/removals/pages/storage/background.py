@@ -102,7 +102,7 @@ _WORK: Final = (
         f"{_PARTITION}/side_writes.py",
         "if not self._closed and self._wanted():\n                change()",
         "if self._store:\n                change()",
-        f"{_PARTITION}/test_side_writes.py::test_nothing_is_written_beside_a_partition_that_is_gone",
+        f"{_PARTITION}/test_side_writes.py::test_side_writes_write_nothing_beside_a_partition_that_is_gone",
     ),
 )
 
@@ -154,7 +154,7 @@ _OLDEST: Final = (
         f"{_PARTITION}/partition.py",
         "if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:",
         "if offset < 0:",
-        f"{_PARTITION}/test_read.py::test_out_of_range",
+        f"{_PARTITION}/test_read.py::test_read_out_of_range",
     ),
     Removal(
         "Recovery goes through the newest segment: sizes within the file, CRC, then truncation",

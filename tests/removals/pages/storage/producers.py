@@ -22,21 +22,21 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/producers.py",
         "BATCHES_TO_RETAIN = 5",
         "BATCHES_TO_RETAIN = 4",
-        f"{_PARTITION}/test_idempotence.py",
+        f"{_PARTITION}/test_producers.py",
     ),
     Removal(
         _SNAPSHOTS,
         f"{_PARTITION}/snapshots.py",
         "if version != VERSION:",
         "if version < 0:",
-        f"{_PARTITION}/test_snapshots.py::test_a_flipped_bit_anywhere_is_told",
+        f"{_PARTITION}/test_snapshots.py::test_decode_snapshot_detects_a_flipped_bit_anywhere",
     ),
     Removal(
         _SNAPSHOTS,
         f"{_PARTITION}/snapshots.py",
         "if crc32c(body) != crc:",
         "if crc < 0:",
-        f"{_PARTITION}/test_snapshots.py::test_a_flipped_bit_anywhere_is_told",
+        f"{_PARTITION}/test_snapshots.py::test_decode_snapshot_detects_a_flipped_bit_anywhere",
     ),
     Removal(
         _SNAPSHOTS,
@@ -99,14 +99,14 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/producers.py",
         "self.transactions.begin(base_offset, header.producer_id)",
         "pass",
-        f"{_PARTITION}/test_markers.py::test_a_batch_outside_of_the_transaction_that_is_open_is_refused",
+        f"{_PARTITION}/test_append_marker.py::test_a_batch_outside_of_the_transaction_that_is_open_is_refused",
     ),
     Removal(
         _OPEN,
         f"{_PARTITION}/transactions.py",
         "self.open = OrderedDict(sorted(open_transactions))",
         "self.open = OrderedDict()",
-        f"{_PARTITION}/test_markers.py::test_open_transactions_come_back_from_a_snapshot_and_from_the_log",
+        f"{_PARTITION}/test_append_marker.py::test_open_transactions_come_back_from_a_snapshot_and_from_the_log",
     ),
     Removal(
         _OPEN,
@@ -120,14 +120,14 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/producer_state_manager.py",
         "            self._store.add_aborted(aborted)\n",
         "            pass\n",
-        f"{_PARTITION}/test_markers.py::test_committed_readers_wait_for_the_first_transaction_that_is_open",
+        f"{_PARTITION}/test_append_marker.py::test_committed_readers_wait_for_the_first_transaction_that_is_open",
     ),
     Removal(
         _OPEN,
         f"{_PARTITION}/producers.py",
         "if coordinator_epoch < entry.coordinator_epoch:",
         "if coordinator_epoch < -9:",
-        f"{_PARTITION}/test_markers.py::test_who_may_end_a_transaction",
+        f"{_PARTITION}/test_append_marker.py::test_append_marker_fences_older_epochs",
     ),
     Removal(
         _EXPIRY,
@@ -141,7 +141,7 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/producers.py",
         "if entry.last_timestamp < older_than_ms and entry.current_txn_first_offset == NO_OFFSET",
         "if entry.last_timestamp < older_than_ms",
-        f"{_PARTITION}/test_idempotence.py::test_an_open_transaction_keeps_its_producer",
+        f"{_PARTITION}/test_producers.py::test_expire_keeps_a_producer_with_an_open_transaction",
     ),
     Removal(
         _VERIFIED,
@@ -155,7 +155,7 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/partition.py",
         "if header.attributes & TRANSACTIONAL_BIT and not in_transaction:",
         "if header.attributes < 0:",
-        f"{_PARTITION}/test_markers.py::test_append_refuses_a_transactional_batch_that_is_not_verified",
+        f"{_PARTITION}/test_append_marker.py::test_append_refuses_a_transactional_batch_that_is_not_verified",
     ),
 )
 
@@ -175,7 +175,7 @@ _EPOCHS: Final = (
         f"{_PARTITION}/epochs.py",
         "if not (self.latest < epoch <= MAX_EPOCH and newest_start < start <= MAX_OFFSET):",
         "if not (self.latest < epoch <= MAX_EPOCH and start <= MAX_OFFSET):",
-        f"{_PARTITION}/test_epochs.py::test_a_malformed_checkpoint_is_told",
+        f"{_PARTITION}/test_epochs.py::test_decode_refuses_a_malformed_checkpoint",
     ),
     Removal(
         "A start after a crash leads in a new epoch, written down before anyone can see it",
@@ -210,14 +210,14 @@ _EPOCHS: Final = (
         f"{_PARTITION}/epochs.py",
         "if self.truncate_from_end(offset) or rewrite:",
         "if False:",
-        f"{_PARTITION}/test_side_writes.py::test_a_snapshot_of_a_log_that_was_cut_is_not_written",
+        f"{_PARTITION}/test_side_writes.py::test_truncate_to_drops_snapshots_that_wait_to_be_written",
     ),
     Removal(
         _CUT,
         f"{_PARTITION}/epochs.py",
         "if self.truncate_from_start(offset):",
         "if False:",
-        f"{_PARTITION}/test_side_writes.py::test_raising_the_log_start_takes_lineage_and_snapshots_along",
+        f"{_PARTITION}/test_side_writes.py::test_raise_log_start_truncates_lineage_and_snapshots",
     ),
     Removal(
         _CUT,

@@ -68,7 +68,7 @@ def test_a_batch_outside_of_the_transaction_that_is_open_is_refused() -> None:
     assert partition.append_nowait(sent(1, 0, 1)).base_offset == 2
 
 
-def test_a_marker_from_a_client_is_refused() -> None:
+def test_append_refuses_a_control_batch_of_a_client() -> None:
     batch, _ = marker_batch(1, 0, EndMarker(True, 0), 0)
     with pytest.raises(InvalidRecord):
         open_partition().append_nowait(batch, in_transaction=True)
@@ -98,7 +98,7 @@ def test_a_retry_of_a_transactional_batch_is_answered_with_its_offsets() -> None
     assert ends(partition) == (3, 3, 3)
 
 
-def test_a_marker_is_stamped_and_read_again() -> None:
+def test_append_marker_stamps_a_control_batch() -> None:
     clock = FakeClock()
     partition = open_partition(clock=clock)
     write(partition, 1, 0)
@@ -112,14 +112,14 @@ def test_a_marker_is_stamped_and_read_again() -> None:
     assert not entry.batches
 
 
-def test_a_topic_that_stamps_the_time_of_appending_stamps_markers() -> None:
+def test_append_marker_has_log_append_time_where_the_topic_has() -> None:
     clock = FakeClock()
     partition = open_partition(config=TopicConfig({"message.timestamp.type": "LogAppendTime"}), clock=clock)
     assert partition.append_marker(1, 0, 0, commit=True).log_append_time_ms == clock.now_ms
     assert parse_header(content(partition.read(0, 1000, UNCOMMITTED))).is_append_time
 
 
-def test_who_may_end_a_transaction() -> None:
+def test_append_marker_fences_older_epochs() -> None:
     partition = open_partition()
     write(partition, 1, 0, epoch=5)
     with pytest.raises(InvalidProducerEpoch):
@@ -133,7 +133,7 @@ def test_who_may_end_a_transaction() -> None:
     assert write(partition, 1, 0, epoch=6).base_offset == 3
 
 
-def test_from_transaction_version_2_on_a_marker_of_the_open_epoch_is_late() -> None:
+def test_append_marker_of_transaction_version_2_refuses_the_epoch_that_is_open() -> None:
     partition = open_partition()
     write(partition, 1, 0, epoch=5)
     with pytest.raises(InvalidProducerEpoch):
@@ -143,7 +143,7 @@ def test_from_transaction_version_2_on_a_marker_of_the_open_epoch_is_late() -> N
     assert ends(partition) == (3, 3, 3)
 
 
-def test_a_repeated_marker_changes_nothing_but_the_log() -> None:
+def test_append_marker_again_changes_nothing_but_the_log() -> None:
     partition = open_partition()
     write(partition, 1, 0)
     for _ in range(3):
@@ -152,7 +152,7 @@ def test_a_repeated_marker_changes_nothing_but_the_log() -> None:
     assert aborted(partition) == [AbortedTransaction(1, 0, 1, 2)]
 
 
-def test_a_marker_of_a_producer_that_is_not_known() -> None:
+def test_append_marker_of_an_unknown_producer() -> None:
     partition = open_partition()
     partition.append_marker(9, 2, 1, commit=False)
     assert ends(partition) == (1, 1, 1)
@@ -277,7 +277,7 @@ def test_stray_snapshots_go_and_those_of_segments_and_the_newest_stay() -> None:
     assert set(snapshot_offsets(store.side_files())) == (bases - {0}) | {12}
 
 
-def test_a_coordinator_writes_for_a_producer_without_sequences() -> None:
+def test_append_nowait_of_a_coordinator_needs_no_sequences() -> None:
     partition = open_partition(new_store())
     write(partition, 7, 0, count=3)
     batch = in_transaction(7, 1, -1)

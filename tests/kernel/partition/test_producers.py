@@ -266,7 +266,7 @@ def test_producers_do_not_disturb_each_other() -> None:
         assert partition.append_nowait(sent(producer_id, 0, 3)).base_offset == 30 + producer_id
 
 
-def test_expiry_looks_at_the_newest_batch() -> None:
+def test_expire_compares_the_newest_batch() -> None:
     partition = open_partition()
     partition.append_nowait(make_batch(producer_id=1, producer_epoch=0, base_sequence=0, timestamps=1000))
     partition.append_nowait(make_batch(producer_id=2, producer_epoch=0, base_sequence=0, timestamps=1000))
@@ -276,7 +276,7 @@ def test_expiry_looks_at_the_newest_batch() -> None:
     assert set(partition.producers.entries) == {2}
 
 
-def test_an_open_transaction_keeps_its_producer() -> None:
+def test_expire_keeps_a_producer_with_an_open_transaction() -> None:
     partition = open_partition()
     partition.append_nowait(sent(1, 0, 0))
     partition.producers.entries[1].current_txn_first_offset = 0
