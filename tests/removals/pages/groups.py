@@ -164,7 +164,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/offsets/table.py",
         "group.unread[key[end:]] = value",
         "pass",
-        f"{_COORDINATOR}/offsets/test_table.py::test_the_last_word_counts",
+        f"{_COORDINATOR}/offsets/test_table.py::test_load_and_commit_and_remove_in_any_order",
     ),
     Removal(
         "Requests for a partition that is not read yet are told to try again",
