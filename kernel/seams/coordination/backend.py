@@ -40,7 +40,7 @@ class Coordinator(Protocol):
         ...
 
     async def open(self) -> None:
-        """Begin to bring back what is remembered; returns soon.
+        """Start loading the state; return soon.
 
         Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded and background tasks
         run; the broker does not serve yet.
@@ -48,43 +48,43 @@ class Coordinator(Protocol):
         ...
 
     def release_waiters(self) -> None:
-        """The broker stops: answer everybody who waits for something, and let nobody wait any more."""
+        """Answer all requests that wait, and let none wait any more: the broker stops."""
         ...
 
     async def close(self) -> None:
-        """Stop: nothing is written any more. Topics are still open."""
+        """Stop writing; topics are still open."""
         ...
 
     async def expire(self) -> None:
-        """Look for what has outlived its time, as the coordinator does now and then.
+        """Remove or abort what has expired, as the coordinator does from time to time.
 
         Offsets beyond their retention, open transactions beyond their timeout, transactional ids out of use.
         """
         ...
 
     async def prepare_groups(self) -> None:
-        """Make what groups need before their first request, such as an internal topic; soon afterwards cheap.
+        """Create what groups need before their first request, such as an internal topic; cheap afterwards.
 
         Raises:
-            BrokerError: it cannot be made; CoordinatorNotAvailable is what clients then are to be told.
+            BrokerError: it cannot be created; clients get CoordinatorNotAvailable.
         """
         ...
 
     async def prepare_transactions(self) -> None:
-        """The same for transactions."""
+        """Create what transactions need before their first request; raises as `prepare_groups`."""
         ...
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
-        """How far what is remembered has been read back: `groups` and `transactions`."""
+        """The progress of loading `groups` and `transactions`."""
         ...
 
     def partition_for_group(self, group_id: str) -> int:
-        """The number of the partition that a group's state is in."""
+        """Return the number of the partition that a group's state is in."""
         ...
 
     def partition_for_transactional_id(self, transactional_id: str) -> int:
-        """The number of the partition that a transactional id's state is in."""
+        """Return the number of the partition that a transactional id's state is in."""
         ...
 
 

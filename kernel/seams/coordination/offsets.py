@@ -1,7 +1,7 @@
-"""Committed offsets: what a group commits, what it fetches, what is deleted.
+"""Committed offsets: committing, fetching and deleting them.
 
-Source: seed 003, "Offset Commit/Fetch API"; seed 000, section 5.5; KIP-211 (expiry), KIP-447 (stable
-offsets), KIP-496 (deleting), KIP-848 (member epochs).
+Source: Kafka's OffsetCommit, OffsetFetch and OffsetDelete; KIP-211 (expiry), KIP-447 (stable offsets),
+KIP-496 (deleting), KIP-848 (member epochs).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NO_RETENTION = -1
 class OffsetToCommit(NamedTuple):
     """The position of a group in one partition, as a client commits it.
 
-    `topic_id` is 16 bytes, or None where the request has none. `commit_timestamp_ms` is -1 unless the client
-    says when it was (only version 1 of the protocol does).
+    `topic_id` is 16 bytes, or None where the request has none. `commit_timestamp_ms` is -1 unless the request
+    has a timestamp (only version 1 of the protocol does).
     """
 
     topic: str
@@ -57,9 +57,9 @@ class OffsetCommit:
 
 
 class CommitOutcome(NamedTuple):
-    """What became of a commit: for each offset None or why it was refused, in the order of the request.
+    """The result of a commit: for each offset None or why it was refused, in the order of the request.
 
-    With `wait` what was committed may only be acknowledged after that returned; it raises what went wrong.
+    With `wait` the commit may be acknowledged only after that has returned; it raises the error otherwise.
     """
 
     errors: Sequence[BrokerError | None]
@@ -67,7 +67,7 @@ class CommitOutcome(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A group's position in a partition, as it is remembered; times are milliseconds since the epoch.
+    """A group's position in a partition, as it is stored; times are milliseconds since the epoch.
 
     `expire_timestamp_ms` is -1 unless the client chose a retention time of its own; `topic_id` (16 bytes) is
     None unless the client named the topic by it.
@@ -83,7 +83,7 @@ class CommittedOffset(NamedTuple):
 
 @attrs.frozen
 class OffsetFetch:
-    """What is asked of one group: `topics` maps a topic's name to partitions, None asks for everything.
+    """A request for the offsets of one group: `topics` maps names to partitions, None is all of them.
 
     `member_id` and `member_epoch` are those of a consumer member, None and -1 of all others.
     """
@@ -96,14 +96,14 @@ class OffsetFetch:
 
 
 FetchedOffsets = Mapping[str, Mapping[int, CommittedOffset | BrokerError | None]]
-"""Topic → partition → what is committed: None for nothing, UnstableOffsetCommit if a transaction decides."""
+"""Topic → partition → committed offset: None without one, UnstableOffsetCommit if a transaction decides."""
 
 
 class OffsetService(Protocol):
-    """The offsets of all groups. All of it may raise CoordinatorLoadInProgress and NotCoordinator."""
+    """The offsets of all groups. Every method may raise CoordinatorLoadInProgress and NotCoordinator."""
 
     def commit(self, request: OffsetCommit) -> CommitOutcome:
-        """Commit offsets; they are in the log, and fetches see them, when this returns.
+        """Commit offsets; they are in the log, and fetches return them, when this returns.
 
         Raises:
             BrokerError: all of it is refused: GroupIdNotFound, UnknownMemberId, IllegalGeneration,
@@ -120,7 +120,7 @@ class OffsetService(Protocol):
         ...
 
     def fetch(self, request: OffsetFetch) -> FetchedOffsets:
-        """What a group has committed.
+        """Return what a group has committed.
 
         Raises:
             BrokerError: InvalidGroupId, UnknownMemberId, StaleMemberEpoch, GroupIdNotFound.
@@ -128,7 +128,7 @@ class OffsetService(Protocol):
         ...
 
     def delete(self, group_id: str, partitions: Sequence[tuple[str, int]]) -> CommitOutcome:
-        """Forget what a group has committed in these partitions, unless it subscribes to their topic.
+        """Remove what a group has committed in these partitions, unless it is subscribed to their topic.
 
         Raises:
             BrokerError: InvalidGroupId, GroupIdNotFound, NonEmptyGroup, StorageError.

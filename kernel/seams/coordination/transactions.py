@@ -1,6 +1,6 @@
-"""Transactions: what producers ask of their coordinator, and what others ask about them.
+"""Transactions: the requests of producers to their coordinator, and those of tools about them.
 
-Source: KIP-98, KIP-360 (epoch bumps), KIP-664 (looking in), KIP-890 (an epoch of its own for every
+Source: KIP-98, KIP-360 (epoch bumps), KIP-664 (describing and listing), KIP-890 (an epoch for each
 transaction).
 """
 
@@ -21,7 +21,7 @@ EPOCH_PER_TRANSACTION = 2
 
 
 class TransactionState(enum.IntEnum):
-    """Where a transactional id is; the numbers are those of Kafka's transaction log."""
+    """The state of a transactional id; the numbers are those of Kafka's transaction log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -34,19 +34,19 @@ class TransactionState(enum.IntEnum):
 
     @property
     def title(self) -> str:
-        """Kafka's name for it, such as `PrepareCommit`."""
+        """The name that Kafka's tools show, such as `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id and the epoch of the instance that has it."""
+    """A producer id and the epoch of its instance."""
 
     producer_id: int
     epoch: int
 
 
 class EndOfTransaction(NamedTuple):
-    """What a marker says: how a producer's transaction ended, and the epoch of who decided so."""
+    """The content of a marker: how a producer's transaction ended, and the epoch of its coordinator."""
 
     producer: ProducerIdentity
     commit: bool
@@ -81,12 +81,12 @@ class TransactionFilter:
 
 
 class TransactionService(Protocol):
-    """The transactions of all producers. All of it may raise CoordinatorLoadInProgress and NotCoordinator."""
+    """The transactions of all producers. Every method may raise CoordinatorLoadInProgress, NotCoordinator."""
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, current: ProducerIdentity | None = None
     ) -> ProducerIdentity:
-        """The identity that a producer has from now on; what an earlier instance left open is aborted.
+        """Return the next identity of a producer; what an earlier instance left open is aborted.
 
         With the identity that it has (`current`, KIP-360) a producer gets the next epoch, unless another
         instance has taken over.
@@ -107,9 +107,9 @@ class TransactionService(Protocol):
         *,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> None:
-        """Make partitions part of the producer's transaction, which begins with that if none is open.
+        """Add partitions to the producer's transaction, which begins with that if none is open.
 
-        `version` is the transaction version that the client works by.
+        `version` is the transaction version that the client uses.
 
         Raises:
             InvalidRequest, InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions.
@@ -124,13 +124,13 @@ class TransactionService(Protocol):
         *,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> None:
-        """Make a group's offsets part of the producer's transaction; raises as `add_partitions`."""
+        """Add a group's offsets to the producer's transaction; raises as `add_partitions`."""
         ...
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdentity, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, BrokerError | None]:
-        """For each partition why it is not part of the producer's transaction, None if it is.
+        """Return for each partition why the producer's transaction does not include it, None if it does.
 
         Raises:
             InvalidRequest, InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions.
@@ -138,7 +138,7 @@ class TransactionService(Protocol):
         ...
 
     def verify_offsets(self, transactional_id: str, producer: ProducerIdentity, group_id: str) -> None:
-        """Check that a group's offsets are part of the producer's transaction.
+        """Check that the producer's transaction includes a group's offsets.
 
         Raises:
             TransactionAbortable: they are not.
@@ -158,29 +158,29 @@ class TransactionService(Protocol):
         commit: bool,
         version: int = FIRST_TRANSACTION_VERSION,
     ) -> ProducerIdentity:
-        """Commit or abort; what the producer's next transaction goes by.
+        """Commit or abort; return the identity of the producer's next transaction.
 
         The decision is in the log when this returns, and markers are in all partitions that could be written.
 
         Raises:
-            InvalidRequest, InvalidProducerIdMapping, ProducerFenced: the producer is not who it should be.
+            InvalidRequest, InvalidProducerIdMapping, ProducerFenced: the producer has another id or epoch.
             ConcurrentTransactions: the same decision is still being carried out.
             InvalidTransactionState: there is nothing to end, or the opposite was decided.
         """
         ...
 
     async def write_marker(self, partition: TopicPartition, end: EndOfTransaction) -> None:
-        """End a producer's transaction in one partition, whatever its coordinator thinks: for repairs.
+        """End a producer's transaction in one partition, whatever its coordinator has decided: for repairs.
 
         Raises:
             UnknownTopicOrPartition: there is no such partition.
-            InvalidProducerEpoch, TransactionCoordinatorFenced: somebody newer has ended one there.
-            StorageError: the disk refused.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: a newer producer or coordinator has ended one.
+            StorageError: the marker could not be written.
         """
         ...
 
     def describe(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id.
+        """Return the state of one transactional id.
 
         Raises:
             InvalidRequest: it is empty.
@@ -189,9 +189,9 @@ class TransactionService(Protocol):
         ...
 
     async def list(self, wanted: TransactionFilter) -> Sequence[TransactionDescription]:
-        """All transactional ids that match.
+        """Return all transactional ids that pass a filter.
 
         Raises:
-            InvalidRegularExpression: the pattern is none.
+            InvalidRegularExpression: the pattern is invalid.
         """
         ...

@@ -100,7 +100,7 @@ class StateLog(Protocol):
         ...
 
     def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
-        """Start to load everything in order into `reader`.
+        """Start loading everything in order into `reader`.
 
         With `relocation`, state that earlier versions wrote to the wrong partition is moved before.
         """

@@ -114,7 +114,7 @@ class TopicLog:
         return not self._failed
 
     def open(self, reader: LogReader, relocation: RelocationPolicy | None = None) -> None:
-        """Start to load the topic, now or once it exists."""
+        """Start loading the topic, now or once it exists."""
         self._reader = reader
         self._relocation = relocation
         self._events.subscribe(self._on_event)
@@ -146,7 +146,7 @@ class TopicLog:
         return NotCoordinator(f"{self._spec.name}-{partition} cannot be written")
 
     def _attach(self) -> None:
-        """Start to load the topic once it exists."""
+        """Start loading the topic once it exists."""
         reader = self._reader
         if self._topic is not None or reader is None:
             return

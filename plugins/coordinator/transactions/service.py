@@ -56,7 +56,7 @@ class Transactions:
         self._context = context
 
     def open(self) -> None:
-        """Start to load the log; decisions that are found are carried out by `complete`."""
+        """Start loading the log; decisions that are found are carried out by `complete`."""
         self.state.open(TransactionRelocation(self._context.partition_for, self.superseded.add))
 
     def periodic_tasks(self, config: Config) -> Sequence[PeriodicTask]:

@@ -29,7 +29,7 @@ class TransactionStateManager:
         self._on_forget: list[Callable[[int], None]] = []
 
     def open(self, relocation: RelocationPolicy) -> None:
-        """Start to load the log, and move what is in the wrong partition."""
+        """Start loading the log, and move what is in the wrong partition."""
         self.log.open(self, relocation)
 
     def locate(self, transactional_id: str) -> int:

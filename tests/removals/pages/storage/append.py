@@ -120,7 +120,7 @@ REMOVALS: Final = (
         f"{_PARTITION}/validation.py",
         "if quick and header.record_count > QUICK_RECORDS:",
         "if quick and header.record_count < 0:",
-        f"{_PARTITION}/test_record_checks.py::test_many_records_are_checked_before_the_append",
+        f"{_PARTITION}/test_record_checks.py::test_append_of_many_records_is_an_awaitable",
     ),
     Removal(
         "A step of the check is bounded by work, and larger batches are checked while others are served",
