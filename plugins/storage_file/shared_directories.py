@@ -11,9 +11,10 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.seams.storage import PartitionSpec, TopicPartition
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.names import LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+from tidelog.plugins.storage_file.recovery.opening import open_partition
 
 
 class SharedDirectories:

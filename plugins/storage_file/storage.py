@@ -26,7 +26,7 @@ from tidelog.plugins.storage_file.directories.failed_directories import FailedDi
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
-from tidelog.plugins.storage_file.directories.placing import Placing, configured_paths
+from tidelog.plugins.storage_file.directories.placing import Placement, Placing, configured_paths
 from tidelog.plugins.storage_file.directories.stray_partitions import (
     NOTHING_KNOWN,
     KnownTopics,
@@ -42,7 +42,6 @@ from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.moving.moves import Moves
 from tidelog.plugins.storage_file.names import delete_directory
-from tidelog.plugins.storage_file.recovery.opening import Placement
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.services import Services
 from tidelog.plugins.storage_file.shared_directories import SharedDirectories

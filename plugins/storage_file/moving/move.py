@@ -18,13 +18,14 @@ from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, TopicPar
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.directories.stray_partitions import move_aside
 from tidelog.plugins.storage_file.log.future_replica import FutureReplica
 from tidelog.plugins.storage_file.log.operations import Change, Operation, OperationAborted, UnderWay
 from tidelog.plugins.storage_file.moving.catch_up import CatchUp, StartOver, first_offset, is_prefix
 from tidelog.plugins.storage_file.names import delete_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+from tidelog.plugins.storage_file.recovery.opening import open_partition
 from tidelog.plugins.storage_file.services import Services
 
 _log = logging.getLogger(__name__)

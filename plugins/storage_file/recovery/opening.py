@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.indexes import IndexFormat
-from tidelog.kernel.seams.storage import PartitionSpec
-from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 from tidelog.plugins.storage_file.directories.partition_metadata import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.log.durability import Durability
 from tidelog.plugins.storage_file.log.local_log import LocalLog
 from tidelog.plugins.storage_file.log.side_files import SideFiles
@@ -31,40 +29,6 @@ from tidelog.plugins.storage_file.segments.segment_files import (
 )
 
 _log = logging.getLogger(__name__)
-
-
-class Placement(NamedTuple):
-    """A partition to open, and the log directory that it is in (`exists`) or is to be created in.
-
-    With `future` it is a copy in a directory of that name, which begins at offset `begin_at` when it is new.
-    """
-
-    spec: PartitionSpec
-    directory: LogDirectory
-    exists: bool
-    future: str = ""
-    begin_at: int = 0
-
-    @property
-    def path(self) -> str:
-        """The partition's directory."""
-        if self.future:
-            return f"{self.directory.path}/{self.future}"
-        return self.directory.partition_path(self.spec.topic_partition)
-
-    @property
-    def recover_from(self) -> int | None:
-        """The offset from which the log has to be checked, None after a clean stop."""
-        if not self.exists:
-            return None
-        return 0 if self.future else self.directory.recover_from(self.spec.topic_partition)
-
-    @property
-    def log_start(self) -> int:
-        """The log start offset of the checkpoint, or that of a new log."""
-        if self.exists and not self.future:
-            return self.directory.log_start(self.spec.topic_partition)
-        return self.begin_at
 
 
 def open_partition(

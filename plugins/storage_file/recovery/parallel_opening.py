@@ -17,9 +17,10 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import PartitionSpec
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+from tidelog.plugins.storage_file.recovery.opening import open_partition
 
 _log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.testing.clock import FakeClock
 from tidelog.plugins.storage_file.directories.deletion import remove_all
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, quarantine_duplicates
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
@@ -22,7 +23,7 @@ from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
 from tidelog.plugins.storage_file.moving.move import Move
 from tidelog.plugins.storage_file.names import future_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
-from tidelog.plugins.storage_file.recovery.opening import Placement, open_partition
+from tidelog.plugins.storage_file.recovery.opening import open_partition
 from tidelog.plugins.storage_file.services import Services
 
 PARTITION = TopicPartition("t", 0)
