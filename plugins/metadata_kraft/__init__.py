@@ -22,7 +22,7 @@ def tidelog_metadata_stores() -> Iterable[MetadataBackend]:
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Where the metadata log is, and how much of it is kept."""
+    """Hand over the keys of the metadata log's directory, segments and snapshots."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.metadata_kraft import keys
 

@@ -84,7 +84,7 @@ class Changes:
         )
 
     def lead(self) -> Iterator[Change]:
-        """Lead every partition in a new epoch, and tell the directories that they were found in."""
+        """Lead every partition in a new epoch, and assign the directories that they were found in."""
         version = partition_version(self._image.metadata_version)
         for topic in self._image.topics.values():
             for index, partition in topic.partitions.items():
@@ -101,15 +101,15 @@ class Changes:
                 yield change, version
 
     def keep_directories(self, directory_ids: list[bytes], broker_epoch: int) -> Iterator[Change]:
-        """Tell which log directories are left."""
+        """Register which log directories are left."""
         if self._node_id in self._image.brokers:
             change = cluster.BrokerRegistrationChangeRecord(
                 broker_id=self._node_id, broker_epoch=broker_epoch, log_dirs=directory_ids
             )
             yield change, LOG_DIRS_VERSION
 
-    def lose(self, partitions: Iterable[TopicPartition]) -> Iterator[Change]:
-        """Lead some partitions no longer: their log directory failed."""
+    def lead_no_longer(self, partitions: Iterable[TopicPartition]) -> Iterator[Change]:
+        """Stop leading some partitions: their log directory failed."""
         image = self._image
         for partition in partitions:
             topic = image.find_topic(partition.topic)
@@ -117,7 +117,7 @@ class Changes:
                 yield self._leaderless(topic, partition.partition), partition_version(image.metadata_version)
 
     def assign(self, partition: TopicPartition, directory_id: bytes) -> Iterator[Change]:
-        """Tell the log directory that a partition is in from now on."""
+        """Assign a partition to another log directory."""
         topic = self._image.find_topic(partition.topic)
         if topic is not None and partition.partition in topic.partitions:
             change = topics.PartitionChangeRecord(
@@ -136,7 +136,7 @@ class Changes:
 
     def register(self, registration: BrokerRegistration, broker_epoch: int, incarnation: bytes,
                  directory_ids: list[bytes]) -> Iterator[Change]:  # fmt: skip
-        """Make this broker known, with the offset of the batch as its epoch, and let it lead."""
+        """Register this broker, with the offset of the batch as its epoch, and let it lead."""
         broker = cluster.RegisterBrokerRecord(
             broker_id=self._node_id,
             incarnation_id=incarnation,
@@ -153,7 +153,7 @@ class Changes:
         yield self._registration(broker_epoch, fenced=cluster.UNFENCE), FENCING_VERSION
 
     def leave(self, broker_epoch: int) -> Iterator[Change]:
-        """Lead nothing any more: this broker stops, with everything on disk."""
+        """Stop leading every partition: this broker stops, with everything on disk."""
         version = partition_version(self._image.metadata_version)
         if self._node_id in self._image.brokers:
             stopping = cluster.IN_CONTROLLED_SHUTDOWN

@@ -28,7 +28,7 @@ _FRAME_VERSION = 1
 
 
 class UnreadableRecord(StorageError):
-    """A record of the metadata log that this broker cannot make sense of."""
+    """A record of the metadata log that is malformed, too new or contradicts the image."""
 
 
 class FramedRecord(NamedTuple):
@@ -41,13 +41,13 @@ class FramedRecord(NamedTuple):
 
 
 def frame(message: object, version: int = 0) -> bytes:
-    """A record's value in the log."""
+    """Return a record's value in the log."""
     kind = BY_MESSAGE[type(message)]
     return bytes((_FRAME_VERSION,)) + uvarint(kind.api_key) + uvarint(version) + encode(message, version)
 
 
 def unframe(value: bytes) -> FramedRecord:
-    """The record in a value of the log.
+    """Return the record in a value of the log.
 
     Raises:
         UnreadableRecord: it is malformed, or of a version that is newer than this broker.
@@ -81,12 +81,12 @@ _MESSAGE_VERSION = 0
 
 
 def data_batch(values: Sequence[bytes], base_offset: int, epoch: int, now_ms: int) -> bytearray:
-    """One batch of framed records; it is read whole or not at all."""
+    """Return one batch of framed records; it is read whole or not at all."""
     return _batch([(None, value) for value in values], base_offset, epoch, now_ms, 0)
 
 
 def control_batch(messages: Sequence[object], base_offset: int, epoch: int, now_ms: int) -> bytearray:
-    """One batch of control records."""
+    """Return one batch of control records."""
     pairs = [
         (_CONTROL_KEY.pack(0, CONTROL_TYPES[type(message)]), encode(message, _MESSAGE_VERSION))
         for message in messages
@@ -95,7 +95,7 @@ def control_batch(messages: Sequence[object], base_offset: int, epoch: int, now_
 
 
 def control_type(key: bytes) -> int:
-    """The type in a control record's key.
+    """Return the type in a control record's key.
 
     Raises:
         struct.error: it is no such key.
@@ -105,7 +105,7 @@ def control_type(key: bytes) -> int:
 
 
 def in_chunks(values: Iterable[bytes], limit_bytes: int) -> Iterator[list[bytes]]:
-    """Runs of values that each fit a batch of about `limit_bytes`."""
+    """Iterate over runs of values that each fit a batch of about `limit_bytes`."""
     chunk: list[bytes] = []
     size = 0
     for value in values:

@@ -52,7 +52,7 @@ CONTROLLER_PORT = 9093
 
 
 def supported_features() -> list[SupportedFeature]:
-    """What this broker registers as what it can work with: the levels of Apache Kafka 4.3."""
+    """Return the feature levels that this broker registers as supported: those of Apache Kafka 4.3."""
     return [
         SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
         for name, (low, high) in SUPPORTED_LEVELS.items()
@@ -60,7 +60,7 @@ def supported_features() -> list[SupportedFeature]:
 
 
 def format_directory(root: Path, metadata_directory: Path, voter: Voter, now_ms: int) -> None:
-    """Blocking: write what a new log begins with; a crash leaves a directory that is formatted anew.
+    """Blocking: write what a new log begins with; a crash leaves a directory that is formatted again.
 
     `root` is the log directory that the metadata log's own, which is there, lies in.
     """
@@ -77,6 +77,6 @@ def format_directory(root: Path, metadata_directory: Path, voter: Voter, now_ms:
 
 
 def sole_voter(node_id: int, directory_id: bytes) -> Voter:
-    """This node as the only voter."""
+    """Return this node as the only voter."""
     endpoint = VoterEndpoint(name=CONTROLLER_LISTENER, host=CONTROLLER_HOST, port=CONTROLLER_PORT)
     return Voter(voter_id=node_id, voter_directory_id=directory_id, endpoints=[endpoint])

@@ -38,7 +38,7 @@ class SnapshotLimits(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> SnapshotLimits:
-        """The limits that the configuration sets."""
+        """Return the limits that the configuration sets."""
         return cls(
             config[keys.METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS],
             config[keys.METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS],
@@ -70,7 +70,7 @@ class Snapshots:
         self.bytes_since = 0
 
     def is_due(self) -> bool:
-        """Whether the log has grown enough since the newest snapshot, or long enough ago."""
+        """Return whether the newest snapshot is old enough, or the log has grown enough since."""
         if self._now_ms() < self._not_before_ms:
             return False
         if self.bytes_since >= self._limits.bytes_between:
@@ -83,7 +83,7 @@ class Snapshots:
         self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
 
     def take(self) -> None:
-        """Write a snapshot of everything up to the log's end, then let go of what is too old."""
+        """Write a snapshot of everything up to the log's end, then remove what is too old."""
         log, replay = self._log, self._replay
         log.flush()
         snapshot = SnapshotId(log.end_offset, log.epoch)

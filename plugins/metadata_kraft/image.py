@@ -81,7 +81,7 @@ class KeptRecords:
     _unknown: int = 0
 
     def values(self) -> Iterator[bytes]:
-        """All of them, in an order in which they can be read again."""
+        """Iterate over all of them, in an order in which they can be read again."""
         return iter(self._values.values())
 
     def keep(self, record: FramedRecord) -> None:
@@ -116,7 +116,7 @@ class TopicImage:
 
 @attrs.define(eq=True)
 class MetadataImage:
-    """Topics by id, configuration by resource, and everything else that the log tells.
+    """Topics by id, configuration by resource, and everything else in the log.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
     for but never loses. `removed_topics` are the ids and names of topics that were
@@ -137,7 +137,7 @@ class MetadataImage:
 
     @property
     def metadata_version(self) -> int:
-        """The level of `metadata.version`, 0 in an image that nothing was ever told."""
+        """The level of `metadata.version`, 0 in an image without any record."""
         return self.features.get(METADATA_VERSION, 0)
 
     @property
@@ -146,7 +146,7 @@ class MetadataImage:
         return self.features.get(ELR_VERSION, 0) > 0
 
     def find_topic(self, name: str) -> TopicImage | None:
-        """The topic of that name."""
+        """Return the topic of that name, None without one."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 

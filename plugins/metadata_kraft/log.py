@@ -55,7 +55,7 @@ class MetadataLog:
         return epochs
 
     def batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Blocking: all batches from the one that holds `from_offset`."""
+        """Blocking: iterate over all batches from the one that holds `from_offset`."""
         end = self._store.log_end_offset
         while from_offset < end:
             content = b"".join(
@@ -74,7 +74,7 @@ class MetadataLog:
                 raise StorageError(f"{METADATA_PARTITION}: no batch can be read at offset {from_offset}")
 
     def begin_epoch(self, epoch: int) -> None:
-        """Blocking: note, durably, that `epoch` starts at the log's end."""
+        """Blocking: record, durably, that `epoch` starts at the log's end."""
         self.epoch = epoch
         self._epochs.assign(epoch, self.end_offset)
         self._store.write_side_file(CHECKPOINT_NAME, self._epochs.encode())

@@ -135,7 +135,7 @@ def _remove_useless(directory: Path, log: MetadataLog, snapshots: Sequence[Snaps
 def _read_snapshots(
     directory: Path, log: MetadataLog, snapshots: list[SnapshotId]
 ) -> tuple[MetadataReplay, int]:
-    """The newest snapshot that is intact, and the offset that the log is read from after it."""
+    """Return the newest snapshot that is intact, and the offset that the log is read from after it."""
     for snapshot in reversed(snapshots):
         path = directory / snapshot.file_name
         try:

@@ -19,7 +19,7 @@ from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import encode_uuid_bytes
 
 QUORUM_STATE = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 _NO_DIRECTORY = encode_uuid_bytes(bytes(16))
 
 
@@ -27,12 +27,12 @@ class QuorumState(NamedTuple):
     """Epoch and leader (-1: unknown), and the configured voters if the file names them."""
 
     leader_epoch: int = 0
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     voters: tuple[int, ...] | None = None
 
 
 def read_quorum_state(directory: Path) -> QuorumState | None:
-    """Blocking: the last election; None when there was none.
+    """Blocking: return the last election, None without one.
 
     Raises:
         ConfigError: the file cannot be understood.
@@ -53,12 +53,12 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
 
 
 def write_quorum_state(directory: Path, node_id: int, epoch: int, kraft_version: int) -> None:
-    """Blocking: note, durably, that this node leads in `epoch`."""
+    """Blocking: record, durably, that this node leads in `epoch`."""
     document: dict[str, object]
     if kraft_version:
-        document = {"leaderId": node_id, "leaderEpoch": epoch, "votedId": NOBODY}
+        document = {"leaderId": node_id, "leaderEpoch": epoch, "votedId": NO_NODE}
         document |= {"votedDirectoryId": _NO_DIRECTORY, "data_version": 1}
     else:
-        document = {"clusterId": "", "leaderId": node_id, "leaderEpoch": epoch, "votedId": NOBODY}
+        document = {"clusterId": "", "leaderId": node_id, "leaderEpoch": epoch, "votedId": NO_NODE}
         document |= {"appliedOffset": 0, "currentVoters": [{"voterId": node_id}], "data_version": 0}
     disk.replace_file(directory / QUORUM_STATE, json.dumps(document, separators=(",", ":")).encode())

@@ -11,7 +11,7 @@ from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
 
 def apply_record(image: MetadataImage, record: FramedRecord) -> None:
-    """Change the image as a record tells.
+    """Apply a record to the image.
 
     Raises:
         UnreadableRecord: the record speaks of a topic, partition or broker that is not there.

@@ -1,4 +1,4 @@
-"""Snapshots: files that stand for everything in the metadata log below their offset.
+"""Snapshots: files that replace everything in the metadata log below their offset.
 
     00000000000000000174-0000000005.checkpoint      20 digits of the offset, 10 digits of the epoch before it
 
@@ -55,7 +55,7 @@ class SnapshotId(NamedTuple):
 
 
 def list_snapshots(directory: Path) -> list[SnapshotId]:
-    """Blocking: all complete snapshots, oldest first; what is left of others is removed."""
+    """Blocking: return all complete snapshots, oldest first; remove what is left of others."""
     found: list[SnapshotId] = []
     with disk.scandir(directory) as entries:
         names = [entry.name for entry in entries]
@@ -105,7 +105,7 @@ def _batches(
 
 
 def read_snapshot(path: Path) -> list[tuple[BatchHeader, bytes]]:
-    """Blocking: a snapshot's batches, every one of them intact.
+    """Blocking: return a snapshot's batches, every one of them intact.
 
     Raises:
         CorruptBatch: it is damaged or not complete.
@@ -133,7 +133,7 @@ def read_snapshot(path: Path) -> list[tuple[BatchHeader, bytes]]:
 
 
 def snapshot_time(path: Path) -> int:
-    """Blocking: the time (milliseconds) of the last batch that a snapshot stands for.
+    """Blocking: return the time (milliseconds) of the last batch that a snapshot covers.
 
     Raises:
         CorruptBatch: it is damaged.

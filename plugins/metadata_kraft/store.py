@@ -210,13 +210,13 @@ class KraftMetadata:
         return self._log
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """The id of the log directory that a partition was last said to be in, None if it never was."""
+        """Return the id of the log directory that a partition was last assigned to, None without one."""
         topic = self.image.find_topic(partition.topic)
         found = None if topic is None else topic.partitions.get(partition.partition)
         return found.directories[0] if found is not None and found.directories else None
 
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
-        """Note that a partition is in another log directory now; durable on return.
+        """Record that a partition is in another log directory now; durable on return.
 
         Raises:
             OSError: the disk refused.
@@ -229,7 +229,7 @@ class KraftMetadata:
         self._log_directory_ids = [other for other in self._log_directory_ids if other != directory_id]
 
     async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
-        """Note that a log directory failed, and that nobody leads its partitions; durable on return.
+        """Record that a log directory failed and its partitions have no leader; durable on return.
 
         Raises:
             OSError: the disk refused.
@@ -239,18 +239,18 @@ class KraftMetadata:
             await self._commit(
                 [
                     *self._changes.keep_directories(self._log_directory_ids, self.broker_epoch),
-                    *self._changes.lose(partitions),
+                    *self._changes.lead_no_longer(partitions),
                 ]
             )
 
     async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Note that nobody leads these partitions, since they were not found; durable on return.
+        """Record that partitions, which were not found, have no leader; durable on return.
 
         Raises:
             OSError: the disk refused.
         """
         async with self._changing:
-            await self._commit(self._changes.lose(partitions))
+            await self._commit(self._changes.lead_no_longer(partitions))
 
     def topics(self) -> Sequence[TopicRecord]:
         """See `MetadataStore.topics`."""
@@ -267,9 +267,9 @@ class KraftMetadata:
         """See `MetadataStore.put_topic`."""
         async with self._changing:
             before = self.image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
-            looked_at = before != record.config
+            configured = before != record.config
             await self._commit(self._changes.put_topic(record))
-            if looked_at:
+            if configured:
                 await self._unmark(record.topic_id)
 
     async def remove_topic(self, name: str) -> None:
@@ -330,7 +330,7 @@ class KraftMetadata:
             await trio.to_thread.run_sync(log.flush)
 
     async def _unmark(self, topic_id: UUID) -> None:
-        """Take an adopted topic's mark away; the change itself is durable, so this must not fail it."""
+        """Remove an adopted topic's mark; the change itself is durable, so an error must not fail it."""
         try:
             await trio.to_thread.run_sync(self._adopted.discard, topic_id)
         except OSError as error:
@@ -341,7 +341,7 @@ class KraftMetadata:
             await trio.to_thread.run_sync(self._take_snapshot)
 
     def _take_snapshot(self) -> None:
-        """Blocking: the log has everything, so a disk that refuses the snapshot fails nothing else."""
+        """Blocking: take a snapshot; an error is only logged, since the log has everything."""
         try:
             self._snapshots.take()
             self._snapshots.clean()

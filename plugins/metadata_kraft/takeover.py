@@ -8,7 +8,7 @@ from pathlib import Path
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import encode_uuid_bytes
 from tidelog.plugins.metadata_kraft.image import METADATA_VERSION, MetadataImage, TopicImage
-from tidelog.plugins.metadata_kraft.quorum_state import NOBODY, QuorumState
+from tidelog.plugins.metadata_kraft.quorum_state import NO_NODE, QuorumState
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.records.types import NEWEST_KNOWN, OLDEST_WRITABLE
@@ -19,7 +19,7 @@ _SET_BY_FORMAT = {("", "min.insync.replicas")}
 def check_takeover(
     directory: Path, replay: MetadataReplay, quorum: QuorumState | None, node_id: int, directory_id: bytes
 ) -> None:
-    """Make sure that nobody else has a say in this log, and that it can be carried on.
+    """Check that this node is the log's only voter, and that this broker can continue it.
 
     Raises:
         ConfigError: it belongs to several nodes, to another one, or to a newer Kafka; says which.
@@ -38,7 +38,7 @@ def _check_voters(
         voters = tuple(voter.voter_id for voter in replay.voters.voters)
     elif quorum is not None:
         voters = quorum.voters or ()
-        if not voters and quorum.leader_id != NOBODY:
+        if not voters and quorum.leader_id != NO_NODE:
             voters = (quorum.leader_id,)
     if voters and voters != (node_id,):
         raise ConfigError(
@@ -85,7 +85,7 @@ def _check_topic(directory: Path, topic: TopicImage, node_id: int) -> None:
 
 
 def foreign_settings(image: MetadataImage, dynamic_keys: Container[str]) -> list[str]:
-    """Names of broker keys that the log sets beyond what a new log sets itself, and that do not count here.
+    """Return broker keys that the log sets beyond what a new log sets itself, and that do not count here.
 
     Those of `dynamic_keys`, which can be changed while the broker runs, do count.
     """

@@ -1,6 +1,6 @@
 """A clean stop: partitions are closed, then the metadata log, then each directory bears the mark of it.
 
-Each step tells what failed instead of raising, so that the rest is closed all the same.
+Each step returns what failed instead of raising, so that the rest is closed all the same.
 """
 
 from __future__ import annotations

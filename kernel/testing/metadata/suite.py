@@ -39,7 +39,7 @@ class MetadataConformance:
 
     @pytest.fixture
     async def scene(self, tmp_path: Path) -> AsyncGenerator[MetadataScene]:
-        """A fresh, open store."""
+        """Open a fresh store."""
         tasks = BackgroundTasks()
         async with tasks.running():
             scene = MetadataScene(self.plugin, tmp_path, tasks, dict(self.settings))

@@ -138,7 +138,7 @@ class AbortTransactionRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class NoOpRecord:
-    """The controller is alive, says Kafka twice a second."""
+    """A heartbeat of the active controller, which Kafka writes twice a second."""
 
 
 @struct(VersionSpan(0, 0, flexible=0))

@@ -31,7 +31,7 @@ BROKER_RESOURCE = 4
 
 @struct(VersionSpan(0, 0, flexible=0))
 class ConfigRecord:
-    """A configuration key of a resource got a value, or lost it if that is null."""
+    """A configuration key of a resource was set, or removed if its value is null."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -59,7 +59,7 @@ class ClientQuotaRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class AccessControlEntryRecord:
-    """Somebody may or may not do something to a resource."""
+    """A principal is allowed or denied an operation on a resource."""
 
     id: Uuid = uuid()
     resource_type: int = int8()
@@ -100,7 +100,7 @@ class RemoveUserScramCredentialRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class DelegationTokenRecord:
-    """A token that somebody may show instead of a password; times are milliseconds since the epoch."""
+    """A token that a client may present instead of a password; times are milliseconds since the epoch."""
 
     owner: str = string()
     requester: str = string()

@@ -52,7 +52,7 @@ BY_API_KEY: Final = {kind.api_key: kind for kind in RECORD_TYPES}
 BY_MESSAGE: Final = {kind.message: kind for kind in RECORD_TYPES}
 
 OLDEST_WRITABLE = 17
-"""Below it brokers do not tell their directories, and a partition's place would be lost."""
+"""Below it, records have no directory ids."""
 NEWEST_KNOWN = 30
 
 _WITH_ELR = 23
@@ -60,16 +60,16 @@ _WITH_CORDONED_DIRECTORIES = 30
 
 
 def partition_version(metadata_version: int) -> int:
-    """The version of partition records, and of changes to partitions."""
+    """Return the version of partition records, and of changes to partitions."""
     return 2 if metadata_version >= _WITH_ELR else 1
 
 
 def registration_version(metadata_version: int) -> int:
-    """The version of broker registrations."""
+    """Return the version of broker registrations."""
     return 4 if metadata_version >= _WITH_CORDONED_DIRECTORIES else 3
 
 
 FENCING_VERSION = 0
 SHUTDOWN_VERSION = 1
 LOG_DIRS_VERSION = 2
-"""A change of registration has the lowest version that can tell it."""
+"""A change of registration has the lowest version that has its fields."""

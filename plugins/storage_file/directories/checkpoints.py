@@ -33,7 +33,7 @@ def write_checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:
 
 
 def read_checkpoint(path: Path) -> dict[TopicPartition, int]:
-    """Blocking: the offsets of a checkpoint; none, with a warning, when it is damaged.
+    """Blocking: return the offsets of a checkpoint; none, with a warning, when it is damaged.
 
     Nothing is lost without one: logs are then recovered from their beginning.
     """

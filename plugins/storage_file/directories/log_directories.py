@@ -80,7 +80,7 @@ class LogDirectories:
         self.offline[path] = reason
 
     def at(self, path: str) -> LogDirectory:
-        """The one in service at a path.
+        """Return the one in service at a path.
 
         Raises:
             StorageError: it is offline.
@@ -95,7 +95,7 @@ class LogDirectories:
         raise LogDirNotFound(f"{path} is none of the log directories of this broker")
 
     def of(self, partition: TopicPartition) -> LogDirectory | None:
-        """The one in which a partition is open."""
+        """Return the one in which a partition is open, None without one."""
         return next((each for each in self.in_service if partition in each.stores), None)
 
     def choose_metadata_directory(self, metadata: StorageMetadata) -> None:

@@ -158,7 +158,7 @@ class LogDirectory:
                         self.folders.add(found)
 
     def partition_path(self, partition: TopicPartition) -> str:
-        """The directory of a partition."""
+        """Return the directory of a partition."""
         return f"{self.path}/{partition_directory(partition)}"
 
     def topic_id_of(self, partition: TopicPartition) -> UUID | None:
@@ -171,7 +171,7 @@ class LogDirectory:
         return None if content is None else decode_partition_metadata(content)
 
     def recover_from(self, partition: TopicPartition) -> int | None:
-        """The offset from which a partition has to be checked, None when it does not have to.
+        """Return the offset from which a partition has to be checked, None when it does not have to.
 
         The metadata log is checked whole, as Apache Kafka does: it is short, and everything hangs on it.
         """
@@ -180,7 +180,7 @@ class LogDirectory:
         return self._recovery_points.get(partition, 0) if partition in self._unchecked else None
 
     def log_start(self, partition: TopicPartition) -> int:
-        """The log start offset that was written down for a partition, 0 without one."""
+        """Return a partition's checkpointed log start offset, 0 without one."""
         return self._log_starts.get(partition, 0)
 
     def add(self, store: FilePartitionStore) -> None:
@@ -210,7 +210,7 @@ class LogDirectory:
         self.write_recovery_points()
 
     def arrived(self, partition: TopicPartition) -> None:
-        """There is no copy any more: it is the partition now, or was given up."""
+        """Forget a copy, which is the partition now, or was given up."""
         self._arriving.pop(partition, None)
         self.futures.pop(partition, None)
 
@@ -223,7 +223,7 @@ class LogDirectory:
                 self._recovery_points = merged
 
     def write_log_starts(self) -> None:
-        """Blocking: checkpoint the log starts that the names of the segments do not tell."""
+        """Blocking: checkpoint the log start offsets that lie inside of a segment."""
         with self._writing:
             merged = self._merge(self._log_starts, _log_start_to_remember)
             if merged != self._log_starts and not self._released:
@@ -259,7 +259,7 @@ class LogDirectory:
         return merged
 
     def mark_clean(self, broker_epoch: int) -> None:
-        """Blocking: write the checkpoints and note the clean stop; every store has to be closed.
+        """Blocking: write the checkpoints and the clean shutdown file; every store has to be closed.
 
         The mark would also vouch for partitions that were never opened since an unclean stop, so with any of
         those it is not written.

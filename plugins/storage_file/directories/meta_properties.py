@@ -33,7 +33,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """Blocking: a directory's ids, None when it is new.
+    """Blocking: return a directory's ids, None when it is new.
 
     Raises:
         ConfigError: the file cannot be understood.

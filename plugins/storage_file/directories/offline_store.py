@@ -1,4 +1,4 @@
-"""What stands for a log whose log directory is offline: it is empty and refuses everything."""
+"""The store of a partition whose log directory is offline: it is empty and refuses everything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OfflineStore:
-    """See `PartitionStore`; whatever would need the disk raises `OSError`."""
+    """`PartitionStore` without a disk: what would need one raises `OSError`."""
 
     log_start_offset = 0
     log_end_offset = 0
@@ -29,81 +29,81 @@ class OfflineStore:
         raise OSError(errno.EIO, self._reason)
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> bool:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def batch_of_max_timestamp(self) -> bytes | None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def segments(self) -> Sequence[SegmentView]:
-        """There are none that could be reached."""
+        """Return nothing: the directory cannot be read."""
         return ()
 
     def configure(self, config: TopicConfig) -> None:
-        """The next start takes the configuration from the metadata."""
+        """Do nothing: the next start takes the configuration from the metadata."""
 
     def truncate_to(self, offset: int) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def raise_log_start(self, offset: int) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def delete_segments_before(self, offset: int) -> int:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def flush(self) -> int:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def side_files(self) -> Sequence[str]:
-        """There are none that could be reached."""
+        """Return nothing: the directory cannot be read."""
         return ()
 
     def read_side_file(self, name: str) -> bytes | None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def write_side_file(self, name: str, content: bytes) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """Refused."""
+        """Refuse."""
         self._refuse()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""

@@ -17,12 +17,12 @@ _PREFIX = "version: 0\ntopic_id: "
 
 
 def encode_partition_metadata(topic_id: UUID) -> bytes:
-    """The file's content."""
+    """Return the file's content."""
     return (_PREFIX + encode_uuid(topic_id)).encode()
 
 
 def decode_partition_metadata(content: bytes) -> UUID:
-    """The topic id in a file's content.
+    """Return the topic id in a file's content.
 
     Raises:
         ValueError: the content is not that of such a file.

@@ -53,7 +53,7 @@ class Placement(NamedTuple):
 
 
 def configured_paths(config: Config) -> list[Path]:
-    """The log directories that are configured, absolute.
+    """Return the configured log directories, absolute.
 
     Raises:
         ConfigError: one of them is named twice.
@@ -82,7 +82,7 @@ class Placing(NamedTuple):
     registered: Collection[UUID]
 
     def place(self, specs: Sequence[PartitionSpec]) -> tuple[list[Placement], dict[TopicPartition, str]]:
-        """Where each partition is, or is to be; and those that are offline, and why.
+        """Return where each partition is, or is to be created; and those that are offline, and why.
 
         A new one goes to the directory that has the fewest partitions.
 
@@ -114,7 +114,7 @@ class Placing(NamedTuple):
         return homes[0] if homes else None
 
     def _is_offline(self, spec: PartitionSpec) -> bool:
-        """Whether a partition that no live directory has is to be looked for in one that failed."""
+        """Return whether a partition that no live directory has may be in one that failed."""
         if not self.offline or spec.topic_id not in self.registered:
             return False
         return self.known.assigned(spec.topic_partition) not in [home.id_bytes for home in self.live]
