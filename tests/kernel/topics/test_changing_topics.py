@@ -12,25 +12,15 @@ import trio
 from tests.crash.core import Core
 from tidelog.kernel.config import keys
 from tidelog.kernel.config.altering import replaced_by
-from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
-from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.metadata import TopicRecord
-from tidelog.kernel.seams.storage.keys import SEGMENT_MS
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 
 SETTINGS = [("flush.messages", "1"), ("segment.bytes", "2000000")]
-
-
-def dynamic(core: Core) -> DynamicConfig:
-    """What a broker has for its own keys."""
-    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
-    changes.load()
-    return changes
 
 
 def store_config(partition: Partition) -> LogConfig:
@@ -155,21 +145,3 @@ async def test_records_that_were_deleted_stay_deleted(tmp_path: Path) -> None:
     assert again.log_start_offset == 15
     assert again.read(15, 10_000, Isolation.READ_UNCOMMITTED).size > 0
     await core.close()
-
-
-async def test_what_is_set_for_the_broker_outlives_it(tmp_path: Path) -> None:
-    core = Core(tmp_path)
-    await core.open()
-    topic = await core.create("orders", 1)
-    changes = dynamic(core)
-    await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
-    await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
-    assert (topic.config[keys.FLUSH_MESSAGES], topic.config[SEGMENT_MS]) == (7, 5000)
-    core.abandon()
-    fresh = Core(tmp_path)
-    await fresh.open()
-    dynamic(fresh)
-    fresh.topics.refresh_configs()
-    config = fresh.topics.get("orders").config
-    assert (config[keys.FLUSH_MESSAGES], config[SEGMENT_MS]) == (7, 5000)
-    await fresh.close()

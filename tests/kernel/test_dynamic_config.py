@@ -1,0 +1,85 @@
+"""Keys of the broker that are set while it runs: what is refused, what counts at once and after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.core import Core
+from tidelog.kernel.config import UnsupportedKey, keys
+from tidelog.kernel.config.altering import replaced_by
+from tidelog.kernel.config.unsupported import UnsupportedKeys
+from tidelog.kernel.dynamic_config import DynamicConfig
+from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
+from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.seams.storage.keys import SEGMENT_MS
+
+
+def dynamic(core: Core) -> DynamicConfig:
+    """Return what a broker has for its own keys."""
+    changes = DynamicConfig(core.config, core.metadata, core.topics, 1, BrokerEvents())
+    changes.load()
+    return changes
+
+
+async def test_alter_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    topic = await core.create("orders", 1)
+    changes = dynamic(core)
+    await changes.alter(1, replaced_by([("log.flush.interval.messages", "7")]))
+    await changes.alter(None, replaced_by([("log.flush.interval.messages", "9"), ("log.roll.ms", "5000")]))
+    assert (topic.config[keys.FLUSH_MESSAGES], topic.config[SEGMENT_MS]) == (7, 5000)
+    core.abandon()
+    fresh = Core(tmp_path)
+    await fresh.open()
+    dynamic(fresh)
+    fresh.topics.refresh_configs()
+    config = fresh.topics.get("orders").config
+    assert (config[keys.FLUSH_MESSAGES], config[SEGMENT_MS]) == (7, 5000)
+    await fresh.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "words"),
+    [
+        (
+            "node.id",
+            "2",
+            InvalidRequest,
+            "node.id cannot be changed while the broker runs",
+        ),
+        ("log.roll.ms", "soon", InvalidConfig, "log.roll.ms = 'soon': is not a whole number (long)"),
+        ("log.rol.ms", "5", InvalidConfig, "log.rol.ms is no key; did you mean log.roll.ms?"),
+        (
+            "tls.version",
+            "1",
+            InvalidRequest,
+            "tls.version is a Kafka key that this broker has no part for",
+        ),
+    ],
+)
+async def test_alter_refuses(
+    tmp_path: Path, name: str, text: str, error: type[BrokerError], words: str
+) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    core.config.keys.unsupported = UnsupportedKeys([UnsupportedKey("tls.*", "broker", missing="TLS")])
+    changes = dynamic(core)
+    before = dict(core.metadata.broker_config(None))
+    with pytest.raises(error) as caught:
+        await changes.alter(None, replaced_by([("log.flush.interval.messages", "7"), (name, text)]))
+    assert words in str(caught.value)
+    assert core.metadata.broker_config(None) == before
+    assert core.config[keys.LOG_FLUSH_INTERVAL_MESSAGES] == keys.LOG_FLUSH_INTERVAL_MESSAGES.default
+    await core.close()
+
+
+async def test_alter_with_validate_only_changes_nothing(tmp_path: Path) -> None:
+    core = Core(tmp_path)
+    await core.open()
+    await dynamic(core).alter(1, replaced_by([("log.roll.ms", "5000")]), validate_only=True)
+    assert core.metadata.broker_config(1) == {}
+    assert core.config.default_topic_config[SEGMENT_MS] == SEGMENT_MS.default
+    await core.close()
