@@ -102,7 +102,7 @@ async def test_what_could_not_be_cut_back_is_written_over_and_never_read(
     with pytest.raises(OSError, match="Input/output error"):
         append(store, 1000)
     monkeypatch.undo()
-    assert "could not be cut back" in caplog.text
+    assert "could not be truncated to" in caplog.text
     assert read_all(store) == first
     second = append(store, 5)
     assert read_all(store) == first + second
