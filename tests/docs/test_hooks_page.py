@@ -108,6 +108,12 @@ def imports_in(source: str) -> Iterator[tuple[str, list[str]]]:
             yield from ((each.name, list[str]()) for each in node.names if each.name.startswith("tidelog"))
 
 
+def test_the_table_promises_what_the_examples_are_held_to() -> None:
+    section = (DOCS / "hooks.md").read_text().partition("\n## Which hook for what\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\|.*?\| `(\w+)` \|.*\| (\d+) \|$", section, re.MULTILINE)
+    assert {hook: int(lines) for hook, lines in rows} == LINES
+
+
 @pytest.mark.parametrize(("hook", "most"), LINES.items())
 def test_an_example_is_no_longer_than_this(hook: str, most: int) -> None:
     lines = [line for line in example_of_hook(hook).splitlines() if line and not line.startswith("#")]
