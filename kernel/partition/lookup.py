@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, StorageError
-from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_run
+from tidelog.kernel.pace import RECORDS_PER_TURN, yield_interpreter
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.records.unpacking import memory_for
@@ -156,8 +156,8 @@ def _records_in(
     try:
         with partition.unpacking.memory.hold(memory_bytes):
             for number, (offset, timestamp) in enumerate(iter_timestamps(batch, header)):
-                if number % RECORDS_PER_BREATH == 0:
-                    let_others_run()
+                if number % RECORDS_PER_TURN == 0:
+                    yield_interpreter()
                 if offset >= start:
                     yield TimestampOffset(timestamp, offset, epoch)
                     next_offset = offset + 1

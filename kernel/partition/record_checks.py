@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, cast
 
 import trio
 
+from tidelog.kernel.pace import yield_interpreter
 from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking, let_others_run
+from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
@@ -112,5 +113,5 @@ def _finish(steps: Generator[None, None, int]) -> int:
         except StopIteration as end:
             return cast("int", end.value)
         if time.perf_counter() - since > HOLD_SECONDS:
-            let_others_run()
+            yield_interpreter()
             since = time.perf_counter()

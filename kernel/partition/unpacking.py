@@ -7,7 +7,6 @@ under way at the same time is bounded: what does not fit waits in line, what tak
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -23,13 +22,6 @@ CHECKS = 2
 """How many batches of producers are checked at the same time, other than small ones."""
 READ_THREADS = 4
 """How many read records for consumers: other work in threads does not wait for them."""
-RECORDS_PER_BREATH = 200
-"""So many are decoded in a fraction of a millisecond, after which a thread lets other threads run."""
-
-
-def let_others_run() -> None:
-    """Release the interpreter's lock for a moment, in a thread that iterates over many records."""
-    time.sleep(0)
 
 
 class MemoryBudget:

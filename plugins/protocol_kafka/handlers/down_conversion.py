@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tidelog.kernel.errors import MessageTooLarge, StorageError
-from tidelog.kernel.partition.unpacking import RECORDS_PER_BREATH, let_others_run
+from tidelog.kernel.pace import RECORDS_PER_TURN, yield_interpreter
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
 from tidelog.kernel.records.record import iter_contents
@@ -57,8 +57,8 @@ def _convert(
     """Append a batch's records from `offset` on; whether there is room for more."""
     try:
         for number, record in enumerate(iter_contents(batch, header, MAX_CONVERTED_BYTES)):
-            if number % RECORDS_PER_BREATH == 0:
-                let_others_run()
+            if number % RECORDS_PER_TURN == 0:
+                yield_interpreter()
             if record.offset < offset:
                 continue
             size = len(out)

@@ -190,7 +190,7 @@ def steps_in_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each step that a thread takes."""
     steps: list[int] = []
     monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "let_others_run", lambda: steps.append(threading.get_ident()))
+    monkeypatch.setattr(record_checks, "yield_interpreter", lambda: steps.append(threading.get_ident()))
     return steps
 
 
@@ -240,7 +240,7 @@ async def test_check_records_of_one_snappy_block_runs_in_a_thread(steps_in_threa
 async def test_check_records_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
     monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "let_others_run", lambda: went_on.wait(5))
+    monkeypatch.setattr(record_checks, "yield_interpreter", lambda: went_on.wait(5))
     batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_in_steps, open_partition(), batch)
