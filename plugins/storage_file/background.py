@@ -1,4 +1,4 @@
-"""What the storage does by itself from time to time."""
+"""The periodic tasks of a storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidelog.plugins.storage_file.directories.deletion import INTERVAL_MS as DEL
 from tidelog.plugins.storage_file.directories.failed_directories import FailedDirectories
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.moving.moves import Moves
+from tidelog.plugins.storage_file.moving.replica_moves import ReplicaMoves
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class BackgroundWork:
         self._failed = failed
         self._loop: trio.lowlevel.TrioToken | None = None
 
-    def start(self, moves: Moves) -> None:
+    def start(self, moves: ReplicaMoves) -> None:
         """Start them all, on the event loop."""
         self._loop = trio.lowlevel.current_trio_token()
         self._start("log-dir-failure-handler", self._failed.take_next, 0)
@@ -72,7 +72,7 @@ class BackgroundWork:
         """Close files of partitions that were not used since the last time; any thread may call this.
 
         Only the event loop closes them: it appends through bare descriptors, and one that another thread
-        closed in the middle of an append would be no file any more, or somebody else's.
+        closed in the middle of an append would be no file any more, or that of another one.
         """
         if not trio.lowlevel.in_trio_run():
             if self._loop is not None:

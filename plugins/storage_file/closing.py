@@ -1,6 +1,6 @@
-"""A clean stop: partitions are closed, then the metadata log, then each directory bears the mark of it.
+"""A clean stop: partitions are closed, then the metadata store, then directories get a clean shutdown file.
 
-Each step returns what failed instead of raising, so that the rest is closed all the same.
+Each step returns what failed instead of raising, so that the rest is closed too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def _run_all(jobs: Sequence[Job], limiter: trio.CapacityLimiter) -> None:
 
 
 async def close_stores(directories: Sequence[LogDirectory], threads: int) -> list[str]:
-    """Close every partition, however many of them fail; what failed."""
+    """Close every partition, however many of them fail; return what failed."""
     errors: list[str] = []
 
     def close(directory: LogDirectory, store: FilePartitionStore) -> None:
@@ -60,7 +60,7 @@ async def close_stores(directories: Sequence[LogDirectory], threads: int) -> lis
 
 
 async def close_metadata(metadata: StorageMetadata, *, clean: bool) -> list[str]:
-    """Close the metadata store; what failed."""
+    """Close the metadata store; return what failed."""
     try:
         await metadata.close(clean=clean)
     except (OSError, StorageError) as error:
@@ -73,7 +73,7 @@ def mark_clean(
     high_watermarks: Callable[[], Mapping[TopicPartition, int]],
     broker_epoch: int,
 ) -> list[str]:
-    """Blocking: leave high watermarks and the mark of a clean stop where all went well; what failed."""
+    """Blocking: write high watermarks and clean shutdown files where all was closed; return what failed."""
     errors: list[str] = []
     for directory in directories:
         if directory.failed:

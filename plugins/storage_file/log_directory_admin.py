@@ -12,8 +12,8 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import LogDirectoryView, PartitionSpec, StoredPartition, TopicPartition
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
-from tidelog.plugins.storage_file.moving.move import Move
-from tidelog.plugins.storage_file.moving.moves import Moves
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.moving.replica_moves import ReplicaMoves
 from tidelog.plugins.storage_file.names import future_directory
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class FileLogDirectoryAdmin:
     def __init__(
         self,
         directories: LogDirectories,
-        moves: Moves,
+        moves: ReplicaMoves,
         failed_partitions: Mapping[TopicPartition, str],
         spec_of: Callable[[TopicPartition], PartitionSpec],
     ) -> None:
@@ -59,10 +59,10 @@ class FileLogDirectoryAdmin:
             return
         store = source.stores[partition]
         spec = self._spec_of(partition)._replace(config=store.config.topic)
-        self._moves.begin(Move(spec, store, source, target, future_directory(partition)))
+        self._moves.begin(ReplicaMove(spec, store, source, target, future_directory(partition)))
 
 
-def _view_of(directory: LogDirectory, moves: Sequence[Move]) -> LogDirectoryView:
+def _view_of(directory: LogDirectory, moves: Sequence[ReplicaMove]) -> LogDirectoryView:
     """Blocking: return a live directory's partitions, the copies in it, and the size of its file system."""
     partitions = [
         StoredPartition(key, store.size_bytes) for key, store in sorted(dict(directory.stores).items())

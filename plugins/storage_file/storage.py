@@ -38,9 +38,8 @@ from tidelog.plugins.storage_file.directories.stray_partitions import (
 )
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 from tidelog.plugins.storage_file.log_directory_admin import FileLogDirectoryAdmin
-from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
-from tidelog.plugins.storage_file.moving.move import Move
-from tidelog.plugins.storage_file.moving.moves import Moves
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.moving.replica_moves import ReplicaMoves, resolve_copies
 from tidelog.plugins.storage_file.names import delete_directory
 from tidelog.plugins.storage_file.recovery.parallel_opening import ParallelOpening
 from tidelog.plugins.storage_file.services import Services
@@ -64,7 +63,7 @@ class FileStorage:
         self._known = NOTHING_KNOWN
         self._clean_start = False
         self._registered: Mapping[UUID, int] = {}
-        self._moves: Moves | None = None
+        self._moves: ReplicaMoves | None = None
         self._specs: dict[TopicPartition, PartitionSpec] = {}
         self._index_formats = IndexFormats(context.index_formats)
         self._descriptor_budget = int(disk.raise_descriptor_limit() * DESCRIPTOR_SHARE)
@@ -103,7 +102,7 @@ class FileStorage:
         """See `Storage.open`."""
         paths = configured_paths(self._context.config)
         self._failed.listen(len(paths) + 1)
-        self._moves = Moves(self._metadata.assign_directory, self._context.partition_moved)
+        self._moves = ReplicaMoves(self._metadata.assign_directory, self._context.partition_moved)
         try:
             await trio.to_thread.run_sync(self._open, paths)
             await self._metadata.activate()
@@ -189,7 +188,7 @@ class FileStorage:
         for target in self._directories:
             name = target.futures.get(partition)
             if name is not None and store is not None:
-                self._opened_moves.begin(Move(spec, store, placement.directory, target, name))
+                self._opened_moves.begin(ReplicaMove(spec, store, placement.directory, target, name))
 
     def _give_up_moves(self, directory: LogDirectory) -> None:
         self._opened_moves.cancel_in(directory)
@@ -223,12 +222,12 @@ class FileStorage:
             await self._metadata.fail_partitions(sorted(lost))
 
     @property
-    def moves_under_way(self) -> Sequence[Move]:
+    def moves_under_way(self) -> Sequence[ReplicaMove]:
         """Moves that are not done yet."""
         return self._opened_moves.under_way()
 
     @property
-    def _opened_moves(self) -> Moves:
+    def _opened_moves(self) -> ReplicaMoves:
         if self._moves is None:
             raise RuntimeError("the storage is not open")
         return self._moves

@@ -17,22 +17,22 @@ from tidelog.kernel.seams.storage import AbortedTransaction, SegmentDraft, Stale
 from tidelog.kernel.testing.storage.scene import append, append_many, base_offsets, read_all
 from tidelog.plugins.storage_file.log.operations import Operation
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
-from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import FailingDisk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
 EPOCHS = "leader-epoch-checkpoint"
 
-Step = Callable[[TwoDirectories, Move], object]
+Step = Callable[[TwoDirectories, ReplicaMove], object]
 
 
-def copy_some(place: TwoDirectories, move: Move) -> None:
+def copy_some(place: TwoDirectories, move: ReplicaMove) -> None:
     del place
     move.copy_some()
 
 
-def make_durable(place: TwoDirectories, move: Move) -> None:
+def make_durable(place: TwoDirectories, move: ReplicaMove) -> None:
     del place
     join(move)
     move.make_durable()
@@ -46,14 +46,14 @@ STEPS: Sequence[tuple[str, Step]] = [
 STEP_NAMES = [name for name, _ in STEPS]
 
 
-def steps_to(place: TwoDirectories, name: str) -> Move:
+def steps_to(place: TwoDirectories, name: str) -> ReplicaMove:
     """A move of which the steps up to this one are done."""
     move = place.move()
     dict(STEPS)[name](place, move)
     return move
 
 
-def finish(place: TwoDirectories, move: Move, step: str) -> None:
+def finish(place: TwoDirectories, move: ReplicaMove, step: str) -> None:
     """What the driver of moves does after that step, to the end."""
     is_durable = step == "durable"
     while PARTITION not in move.target.stores:

@@ -26,7 +26,7 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.testing.storage.scene import append, headers_of, read_all
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
-from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 
@@ -100,7 +100,7 @@ class InterruptedLog(RuleBasedStateMachine):
         self.lives = 0
         self.model = self.before = ModelOfLog()
         self.drafts: list[ModelDraft] = []
-        self.move: Move | None = None
+        self.move: ReplicaMove | None = None
         self.place = TwoDirectories(self.root / "0")
         self.interposers = ExitStack()
         self.recorder: Recorder
@@ -265,7 +265,7 @@ class InterruptedLog(RuleBasedStateMachine):
         self.move = self.place.move()
         self.move_has_begun = self.is_decided = False
 
-    def step(self, step: Callable[[Move], object]) -> None:
+    def step(self, step: Callable[[ReplicaMove], object]) -> None:
         self.note()
         move = self.move
         assert move is not None
@@ -296,7 +296,7 @@ class InterruptedLog(RuleBasedStateMachine):
     @precondition(lambda self: self.move is not None and self.move.is_in_sync and not self.is_decided)
     @rule()
     def decide(self) -> None:
-        def make_durable_and_decide(move: Move) -> None:
+        def make_durable_and_decide(move: ReplicaMove) -> None:
             move.make_durable()
             self.place.decide(move)
             self.is_decided = True

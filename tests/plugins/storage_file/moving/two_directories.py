@@ -19,8 +19,8 @@ from tidelog.plugins.storage_file.directories.placing import Placement
 from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, quarantine_duplicates
 from tidelog.plugins.storage_file.disk_errors import means_failed_directory
 from tidelog.plugins.storage_file.indexes.formats import IndexFormats
-from tidelog.plugins.storage_file.moving.leftovers import resolve_copies
-from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.moving.replica_moves import resolve_copies
 from tidelog.plugins.storage_file.names import future_directory
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.recovery.opening import open_partition
@@ -104,23 +104,23 @@ class TwoDirectories:
         home.add(self.store)
         return self.store
 
-    def move(self) -> Move:
+    def move(self) -> ReplicaMove:
         """A move to the other directory, of which no step is done; a copy that is left there is continued."""
         name = self.target.futures.setdefault(PARTITION, future_directory(PARTITION))
-        return Move(self.spec, self.store, self.source, self.target, name)
+        return ReplicaMove(self.spec, self.store, self.source, self.target, name)
 
-    def decide(self, move: Move) -> None:
+    def decide(self, move: ReplicaMove) -> None:
         """Steps 4's beginning and end."""
         move.begin_swap()
         self.assigned[PARTITION] = move.target.id_bytes
 
-    def give_up(self, move: Move) -> None:
+    def give_up(self, move: ReplicaMove) -> None:
         """Undo a move that was not decided."""
         move.end()
         move.target.arrived(PARTITION)
         move.remove_copy()
 
-    def take_all_steps(self, move: Move) -> None:
+    def take_all_steps(self, move: ReplicaMove) -> None:
         """Copy until nothing is missing, then the rest."""
         join(move)
         move.make_durable()
@@ -153,7 +153,7 @@ class TwoDirectories:
         return sorted(str(path.relative_to(self.root)) for path in self.root.glob(pattern))
 
 
-def join(move: Move) -> None:
+def join(move: ReplicaMove) -> None:
     """Steps 1 and 2."""
     move.copy_some()
     while not move.join():

@@ -216,21 +216,21 @@ _FAILING: Final = (
 _MOVING: Final = (
     Removal(
         _MOVES,
-        f"{_FILE}/moving/move.py",
+        f"{_FILE}/moving/replica_move.py",
         "        self.store.copy_side_files_to(copy)\n",
         "",
         f"{_FILE}/moving/test_moves.py::test_what_is_beside_the_log_comes_too",
     ),
     Removal(
         _MOVES,
-        f"{_FILE}/moving/move.py",
+        f"{_FILE}/moving/replica_move.py",
         "        copy.flush()\n",
         "",
         "crash/test_moves.py::test_a_log_that_nobody_flushes_meanwhile_is_durable_where_it_moves_to",
     ),
     Removal(
         _MOVES,
-        f"{_FILE}/moving/moves.py",
+        f"{_FILE}/moving/replica_moves.py",
         "await self._assign(move.partition, move.target.id_bytes)\n                swapped",
         "swapped",
         f"{_FILE}/moving/test_moves.py",
@@ -265,7 +265,7 @@ _MOVING: Final = (
     ),
     Removal(
         _MEETING,
-        f"{_FILE}/moving/move.py",
+        f"{_FILE}/moving/replica_move.py",
         "        self._follow_deletions(copy)\n        with",
         "        with",
         f"{_FILE}/moving/test_meeting.py::test_what_is_deleted_during_a_move_stays_deleted",

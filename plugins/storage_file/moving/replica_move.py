@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
-class Move:
+class ReplicaMove:
     """The move of a partition; `name` is the directory of its future replica `copy` in `target`.
 
     `decided`: it cannot be cancelled any more. `keep_copy`: what was copied stays if it is cancelled.

@@ -17,16 +17,19 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import attrs
 import trio
 
+from tidelog.kernel import disk
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.stray_partitions import KnownTopics, move_aside
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
-from tidelog.plugins.storage_file.moving.move import Move
+from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
+from tidelog.plugins.storage_file.names import delete_directory, stray_directory
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ class MoveStatistics:
     copied_bytes: int = 0
 
 
-class Moves:
+class ReplicaMoves:
     """All moves of one storage, by partition."""
 
     def __init__(
@@ -57,13 +60,13 @@ class Moves:
         """
         self._assign = assign
         self._moved = moved
-        self._sender, self._receiver = trio.open_memory_channel[Move](math.inf)
-        self._moves: dict[TopicPartition, Move] = {}
-        self._performing: Move | None = None
+        self._sender, self._receiver = trio.open_memory_channel[ReplicaMove](math.inf)
+        self._moves: dict[TopicPartition, ReplicaMove] = {}
+        self._performing: ReplicaMove | None = None
         self._done = trio.Event()
         self.statistics = MoveStatistics()
 
-    def begin(self, move: Move) -> None:
+    def begin(self, move: ReplicaMove) -> None:
         """Queue a move, unless one to the same directory is under way; another one is cancelled."""
         there = self._moves.get(move.partition)
         if there is not None and there.target is move.target and there.wanted():
@@ -86,7 +89,7 @@ class Moves:
             if directory in (move.source, move.target):
                 move.keep_copy = move.cancelled = True
 
-    def under_way(self) -> list[Move]:
+    def under_way(self) -> list[ReplicaMove]:
         """Return all that have not ended."""
         return list(self._moves.values())
 
@@ -125,7 +128,7 @@ class Moves:
             self._done.set()
             self._done = trio.Event()
 
-    async def _perform(self, move: Move) -> bool:
+    async def _perform(self, move: ReplicaMove) -> bool:
         while move.wanted():
             try:
                 self.statistics.copied_bytes += await trio.to_thread.run_sync(move.copy_some)
@@ -139,7 +142,7 @@ class Moves:
                     await trio.to_thread.run_sync(move.remove_copy)
         return False
 
-    async def _decide(self, move: Move) -> bool:
+    async def _decide(self, move: ReplicaMove) -> bool:
         """Take steps 4 to 6; return False when the copy is behind."""
         move.decided = True
         try:
@@ -158,15 +161,55 @@ class Moves:
         finally:
             move.decided = False
 
-    async def _swap(self, move: Move) -> bool:
+    async def _swap(self, move: ReplicaMove) -> bool:
         while move.is_in_sync:
             if move.swap():
                 return True
             await trio.sleep(RETRY_SECONDS)
         return False
 
-    async def _discard(self, move: Move) -> None:
+    async def _discard(self, move: ReplicaMove) -> None:
         """Remove the copy, unless its directory failed or the broker stops."""
         move.end()
         move.target.arrived(move.partition)
         await trio.to_thread.run_sync(move.remove_copy)
+
+
+def resolve_copies(directories: Sequence[LogDirectory], known: KnownTopics) -> None:
+    """Blocking: at the start, finish moves that were decided, and drop copies that are of no use.
+
+    Those that are left in `LogDirectory.futures` afterwards are to be continued.
+    """
+    resumed: set[TopicPartition] = set()
+    for directory in directories:
+        for partition in sorted(directory.futures):
+            current = [home for home in directories if partition in home.folders]
+            if not known.has(partition):
+                _rename(directory, partition, stray_directory(partition))
+            elif known.assigned(partition) == directory.id_bytes and directory not in current:
+                _finish(directory, partition, current)
+            elif directory in current or partition in resumed:
+                path = _rename(directory, partition, delete_directory(partition))
+                directory.leftovers.append(path)
+            elif not current:
+                name = directory.futures.pop(partition)
+                _log.warning("%s/%s is left alone: what it is a copy of is offline", directory.path, name)
+            else:
+                resumed.add(partition)
+
+
+def _finish(directory: LogDirectory, partition: TopicPartition, current: Sequence[LogDirectory]) -> None:
+    """Give the copy its final name: the metadata assigns the partition to its directory."""
+    _log.warning("%s has moved to %s: a crash came before the last step", partition, directory.path)
+    disk.rename(f"{directory.path}/{directory.futures.pop(partition)}", directory.partition_path(partition))
+    disk.sync_directory(directory.path)
+    directory.found(partition)
+    for home in current:
+        path = move_aside(home, partition, stray_directory(partition))
+        _log.warning("what was left of %s in its old place is %s; it can be removed", partition, path)
+
+
+def _rename(directory: LogDirectory, partition: TopicPartition, name: str) -> str:
+    target = f"{directory.path}/{name}"
+    disk.rename(f"{directory.path}/{directory.futures.pop(partition)}", target)
+    return target
