@@ -8,6 +8,7 @@ PYTEST_ARGS ?=
 ROUNDS ?= 10
 MINUTES ?= 5
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
+# Their order is that of tests/order.py.
 PYTEST_WORKERS ?= 2
 # Tools of single targets, fetched when they are first asked for: most people never need them.
 TOOLS := .tools
@@ -35,7 +36,7 @@ run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./
 
 test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=2 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
-	$(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: $(DEV_INSTALLED) ## ruff: rules and format
 	$(BIN)/ruff check

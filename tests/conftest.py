@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from tests.in_memory import memory_folder
+from tests.order import longest_first
 from tests.peers import PeerUnavailableError
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
 
@@ -69,6 +70,12 @@ def pytest_configure() -> None:
             "-m pip install --no-deps --no-build-isolation --editable .",
             returncode=4,
         )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest."""
+    items.sort(key=lambda item: longest_first(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

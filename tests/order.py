@@ -1,0 +1,31 @@
+"""Order of the test files: a file that takes long and comes last keeps one process busy while others wait."""
+
+from __future__ import annotations
+
+# Longest first; the rest follows in the order of collection.
+LONGEST = (
+    "tests/hands/test_hands.py",
+    "tests/clients/groups/test_groups.py",
+    "tests/clients/groups/test_consumer_protocol.py",
+    "tests/clients/exactly_once/test_exactly_once.py",
+    "tests/plugins/protocol_kafka/messages/test_fuzz.py",
+    "tests/bad_input/test_bystander.py",
+    "tests/clients/test_java_tools.py",
+    "tests/clients/test_java_clients.py",
+    "tests/clients/test_go_clients.py",
+    "tests/bad_input/test_answers.py",
+    "tests/plugins/protocol_kafka/messages/test_differential.py",
+    "tests/plugins/protocol_kafka/messages/test_kio.py",
+    "tests/crash/test_moves.py",
+    "tests/clients/test_restarts.py",
+    "tests/soak/test_soak.py",
+    "tests/bad_input/test_unpacking_memory.py",
+    "tests/clients/test_transactions.py",
+    "tests/faults/test_processes.py",
+)
+_RANKS = {file: rank for rank, file in enumerate(LONGEST)}
+
+
+def longest_first(node_id: str) -> int:
+    """Return the place of a test's file among all files, by the test's node id."""
+    return _RANKS.get(node_id.partition("::")[0], len(LONGEST))
