@@ -11,7 +11,8 @@ import attrs
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Base offset, length behind it (seed 000, section 5.3.1); the count of records ends the header of 61 bytes.
+# Base offset, length behind it; the count of records ends the header of 61 bytes (Kafka documentation,
+# "Record Batch").
 _HEADER_BYTES = 61
 _LENGTH = struct.Struct(">qi")
 _COUNT_AT = 57

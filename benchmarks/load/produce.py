@@ -11,7 +11,7 @@ from benchmarks.procfs import Usage, as_usage
 from .clients import producer_config
 from .meter import Meter
 
-# At most, of a record in a batch: lengths, deltas, attributes, as varints (seed 000, section 5.3.2).
+# At most, of a record in a batch: lengths, deltas, attributes, as varints (Kafka documentation, "Record").
 RECORD_OVERHEAD_BYTES = 11
 _FLUSH_TIMEOUT_S = 60.0
 _QUEUE_FULL_PAUSE_S = 0.001

@@ -1,6 +1,6 @@
 """One record batch, encoded once and sent again and again with the next sequence number.
 
-The base sequence is inside what the CRC covers (seed 000, section 5.3.1). CRC-32C is linear, so the CRC that
+The CRC covers the base sequence (Kafka documentation, "Record Batch"). CRC-32C is linear, so the CRC that
 belongs to a sequence is the CRC for sequence 0 XORed with one value per bit that is set: four table look-ups
 instead of a pass over a whole batch.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CRC_AT, ATTRIBUTES_AT, BASE_SEQUENCE_AT = 17, 21, 53
 _U32 = struct.Struct(">I")
 _SEQUENCES = 1 << 31
-# A record's lengths, deltas and attributes are 9 to 11 bytes of varints (seed 000, section 5.3.2).
+# A record's lengths, deltas and attributes are 9 to 11 bytes of varints (Kafka documentation, "Record").
 _BATCH_OVERHEAD_BYTES, _RECORD_OVERHEAD_BYTES = 61, 11
 
 

@@ -31,7 +31,7 @@ _TOPIC_ID = UUID(int=7)
 _NODE_ID = 1
 _LONG = Struct(">q")
 _MAX_TIMESTAMP_AT = 35
-# A batch's header, and the fields of a record in front of its value (seed 000, section 5.3).
+# A batch's header, and the fields of a record in front of its value (Kafka documentation, "Message Format").
 _OVERHEAD_BYTES = 75
 
 

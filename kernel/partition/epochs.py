@@ -6,7 +6,7 @@
     0 0                 epoch and the first offset written in it, both ascending
     3 5120
 
-Source: seed 002, "LeaderEpochFileCache".
+Source: Apache Kafka's `LeaderEpochFileCache`.
 """
 
 from __future__ import annotations

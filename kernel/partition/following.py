@@ -1,6 +1,7 @@
 """What this broker does with a partition that another broker leads: append the leader's batches as they are.
 
-Sources: seed 002, "Follower append", "LeaderEpochFileCache", "ProducerStateManager" (`truncateAndReload`).
+Sources: Apache Kafka's `UnifiedLog` (`appendAsFollower`), `LeaderEpochFileCache`, and `ProducerStateManager`
+(`truncateAndReload`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Loading a partition: producers, transactions, leader epochs from side files and the log above them.
 
-Source: seed 002, "Crash recovery & startup", step 5, and "ProducerStateManager".
+Source: Apache Kafka's `LogLoader` and `ProducerStateManager`.
 """
 
 from __future__ import annotations

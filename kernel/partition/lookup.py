@@ -3,7 +3,8 @@
 The store finds the batch by its index and header; the record inside it is found by reading the batch's
 records, which is the one place where the broker decodes records for a client. A header only bounds its
 records: compaction leaves batches without any, and batches whose max timestamp no record has. Control records
-count as others do, as in Kafka. Source: seed 003, "ListOffsets"; KIP-734 for the largest timestamp.
+count as others do, as in Kafka. Source: Kafka protocol guide, `ListOffsets`; KIP-734 for the largest
+timestamp.
 """
 
 from __future__ import annotations

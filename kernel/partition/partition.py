@@ -5,7 +5,7 @@
 `append` has no checkpoint between reading the log end offset and the bytes reaching the page cache: on one
 event loop that makes it atomic without a lock. Each other concern has an owner: offsets and waiters
 `Watermarks`, durability `GroupCommit`, epochs `LeaderEpochFileCache`, producers and their snapshots
-`ProducerStateManager`. Sources: seed 002, "The append path", "Offset boundaries".
+`ProducerStateManager`. Sources: Apache Kafka's `UnifiedLog`.
 """
 
 from __future__ import annotations

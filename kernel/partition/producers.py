@@ -1,6 +1,6 @@
 """Producer state: what makes a retried batch of an idempotent producer land once and in order.
 
-For each producer id the last five batches are kept (seed 002, "ProducerStateManager"): a batch whose
+For each producer id the last five batches are kept (Apache Kafka's `ProducerStateManager`): a batch whose
 first and last sequence equal one of them is a retry and is answered with the offsets that it got then; any
 other batch has to follow the last one. A transactional batch opens a transaction, which a marker ends.
 """

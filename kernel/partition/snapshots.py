@@ -9,7 +9,7 @@
             22 offsetDelta int32, 26 timestamp int64, 34 coordinatorEpoch int32,
             38 currentTxnFirstOffset int64 (-1: none)
 
-Of the last five batches only the newest is kept, as in Kafka. Source: seed 002, "Snapshot file format".
+Of the last five batches only the newest is kept, as in Kafka. Source: Apache Kafka's `ProducerStateManager`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The transactions of a partition that keep committed readers back.
 
 A transaction counts as open from its first batch to its marker, and as undecided for readers until the marker
-lies below the high watermark. Source: seed 002, "ProducerStateManager" (`ongoingTxns`, `unreplicatedTxns`).
+lies below the high watermark. Source: Apache Kafka's `ProducerStateManager` (`ongoingTxns`,
+`unreplicatedTxns`).
 """
 
 from __future__ import annotations

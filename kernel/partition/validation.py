@@ -1,8 +1,8 @@
 """Validation of a client's batch before it is appended.
 
 The records of uncompressed batches are not decoded: header, lengths and CRC are all that the produce path
-needs (seed 000, 5.3.1; seed 002, "The append path"). Those of compressed ones are, those of compacted topics,
-and those whose header cannot be right.
+needs (Kafka documentation, "Record Batch"; Apache Kafka's `LogValidator`). Those of compressed ones are,
+those of compacted topics, and those whose header cannot be right.
 """
 
 from __future__ import annotations

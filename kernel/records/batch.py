@@ -16,7 +16,7 @@
          57 recordCount           int32
          61 records
 
-Source: seed 000, section 5.3.1.
+Source: Kafka documentation, "Record Batch".
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     key           int32 length (-1: null) and bytes
     value         int32 length (-1: null) and bytes
 
-Source: seed 000, section 5.3.3.
+Source: Kafka documentation, "Old Message Format".
 """
 
 from __future__ import annotations

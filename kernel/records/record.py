@@ -8,7 +8,7 @@
     valueLength     varint     -1: null; then the value
     headers         varint count, then for each: key length and key, value length (-1: null) and value
 
-Source: seed 000, section 5.3.2. Nothing here runs on the produce or fetch path.
+Source: Kafka documentation, "Record". Nothing here runs on the produce or fetch path.
 """
 
 from __future__ import annotations

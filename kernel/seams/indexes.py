@@ -9,7 +9,7 @@ Entries are sparse: the storage decides which batches get one (`index.interval.b
 how they decides
 how they are kept and searched. A format without files needs to implement little more than the search:
 `IndexFormatBase`, `SegmentIndexBase`. Prove a format with `tidelog.kernel.testing.indexes`.
-Source: seed 002, "Data structures: the index files, field by field".
+Source: Apache Kafka's `OffsetIndex`, `TimeIndex` and `TransactionIndex`.
 """
 
 from __future__ import annotations

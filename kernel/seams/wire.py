@@ -9,7 +9,8 @@ stream and drives it:
         a list of parts  → bytes and file regions to send, in order
         an awaitable     → the answer has to wait (long poll); what is pending is sent first, then awaited
 
-Requests of one connection are answered in order, one at a time, as Kafka does (seed 003, "network").
+Requests of one connection are answered in order, one at a time, as Kafka does (Kafka protocol guide,
+"Network").
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ A new connection asks ApiVersions by itself; `ready` tells when the versions are
 sent. Each goes out in the newest version that both sides have. Any number may be under way; the broker
 answers them in order.
 
-Source: seed 003, "requests" and "responses"; KIP-482 for flexible versions; KIP-511 for ApiVersions.
+Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
+ApiVersions.
 """
 
 from __future__ import annotations

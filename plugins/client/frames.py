@@ -1,4 +1,5 @@
-"""Cuts the broker's bytes into responses: an int32 length and that many bytes (seed 003, "responses").
+"""Cuts the broker's bytes into responses: an int32 length and that many bytes (Kafka protocol guide,
+"Network").
 
 Small responses arrive through one buffer that is used again and again, and are copied out of it. A response
 that is longer than what has arrived gets memory of its own, and the rest is received straight into it. That

@@ -1,6 +1,7 @@
 """The sans-IO server side of one Kafka connection: frames in, broker calls, answers out, in order.
 
-Source: seed 003, "requests" and "responses"; KIP-482 for flexible versions; KIP-511 for ApiVersions.
+Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
+ApiVersions.
 """
 
 from __future__ import annotations

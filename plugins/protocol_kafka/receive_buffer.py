@@ -1,8 +1,8 @@
 """One connection's receive buffer: frames are parsed where the socket wrote them, without a copy.
 
-A frame is an int32 length and that many bytes (seed 003, "requests"). The buffer starts small, grows to the
-largest frame that the peer sends, and shrinks again when the connection idles. It grows as the bytes arrive:
-a length alone costs nothing.
+A frame is an int32 length and that many bytes (Kafka protocol guide, "Network"). The buffer starts small,
+grows to the largest frame that the peer sends, and shrinks again when the connection idles. It grows as the
+bytes arrive: a length alone costs nothing.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 _API_VERSIONS_KEY = 18
 _CORRELATION_ID = 0x7469_6465
 _CLIENT_ID = b"probe"
-# A request of version 0 has the classic header v1 and no body (seed 003, request header; api key 18).
+# A request of version 0 has the classic header v1 and no body (Kafka protocol guide, request header; API key
+# 18).
 _REQUEST_BODY = struct.pack(
     f">hhih{len(_CLIENT_ID)}s", _API_VERSIONS_KEY, 0, _CORRELATION_ID, len(_CLIENT_ID), _CLIENT_ID
 )

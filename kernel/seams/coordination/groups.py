@@ -1,6 +1,6 @@
 """Groups of the classic protocol: joining, syncing, heartbeats, leaving, and what tools ask about groups.
 
-Source: seed 003, "Group Membership API" and "Administrative API"; KIP-62 (rebalance timeout), KIP-134
+Source: Kafka protocol guide, the groups' messages; KIP-62 (rebalance timeout), KIP-134
 (initial delay), KIP-345 (static members), KIP-394 (member ids), KIP-518 and KIP-848 (filters), KIP-814
 (static leaders).
 """

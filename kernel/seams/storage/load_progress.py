@@ -1,6 +1,6 @@
 """The logs that are still to be opened while a broker starts, for the progress bar and for statistics.
 
-Source: seed 001, "Startup: validate, lock, recover, schedule" (remainingLogsToRecover per directory,
+Source: Apache Kafka's `LogManager` (remainingLogsToRecover per directory,
 remainingSegmentsToRecover per thread).
 """
 

@@ -5,7 +5,7 @@
     orders 0 105823         topic, partition, offset
     orders 1 105640
 
-Source: seed 001, "On-disk: the offset checkpoint file".
+Source: Apache Kafka's `OffsetCheckpointFile`.
 """
 
 from __future__ import annotations

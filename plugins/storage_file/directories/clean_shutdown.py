@@ -4,7 +4,7 @@
 
 It is removed as soon as it is seen, so that a crash while logs are opened counts as one. The broker epoch
 tells a controller whether this broker is the one that it knew, and that it lost nothing since.
-Source: seed 001, "Startup", point 2; the bytes as Apache Kafka 4.3.1 writes them.
+Source: Apache Kafka's `CleanShutdownFileHandler`; the bytes as Apache Kafka 4.3.1 writes them.
 """
 
 from __future__ import annotations

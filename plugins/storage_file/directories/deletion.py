@@ -1,6 +1,6 @@
 """Removing files some time after they were renamed, so that readers that still open them by name can finish.
 
-Source: seed 001, "Two-phase `.deleted` removal".
+Source: Apache Kafka's `LocalLog` and `LogManager` (asynchronous deletion).
 """
 
 from __future__ import annotations

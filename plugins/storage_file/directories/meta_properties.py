@@ -8,7 +8,7 @@
     cluster.id=MkU3OEVBNTcwNTJENDM2Qg
 
 A Java properties file; the order of the lines means nothing. The bytes are as Apache Kafka 4.3.1 writes them;
-seed 001, "Startup: validate, lock, recover, schedule".
+Apache Kafka's `LogManager`.
 """
 
 from __future__ import annotations

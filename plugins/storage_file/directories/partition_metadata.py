@@ -4,7 +4,7 @@
     topic_id: X1qQuvPyRWqJJavLZen1rw
 
 43 bytes: the id is 22 characters of URL-safe base64 without padding, and there is no final newline.
-Source: seed 002, "On-disk directory layout of a partition"; the bytes as Apache Kafka 4.3.1 writes them.
+Source: Apache Kafka's `PartitionMetadataFile`; the bytes as Apache Kafka 4.3.1 writes them.
 """
 
 from __future__ import annotations
