@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from uuid import UUID
 
 import trio
@@ -10,6 +10,7 @@ import trio
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.partition import AppendResult, Partition
 from tidelog.kernel.partition.loading import load_partition
+from tidelog.kernel.partition.producers import ProducerEntry
 from tidelog.kernel.partition.record_checks import check_records
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
@@ -94,6 +95,36 @@ async def check_in_steps(partition: Partition, batch: bytearray) -> int:
     """Check the records of a batch step by step, however few they are; their largest timestamp."""
     now_ms = FakeClock().now_ms
     return await check_records(batch, parse_header(batch), partition.config, now_ms, partition.unpacking)
+
+
+def newest_batches(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, object, int]]:
+    """Of each producer what also a snapshot keeps."""
+    return {
+        producer_id: (entry.epoch, entry.batches[-1] if entry.batches else None, entry.last_timestamp)
+        for producer_id, entry in entries.items()
+    }
+
+
+def all_batches(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, list[object], int]]:
+    """All that is known of each producer."""
+    return {
+        producer_id: (entry.epoch, list(entry.batches), entry.last_timestamp)
+        for producer_id, entry in entries.items()
+    }
+
+
+def used_partition(store: MemoryPartitionStore, config: TopicConfig | None = None) -> Partition:
+    """A partition where two producers sent some batches."""
+    partition = open_partition(store, config)
+    for sequence in range(7):
+        partition.append_nowait(sent(1, 0, sequence))
+        partition.append_nowait(sent(2, 3, 2 * sequence, 2))
+    partition.append_nowait(batch_of(3))
+    return partition
+
+
+def lost_background(name: str, job: Callable[[], object]) -> None:
+    """A background that the crash came before."""
 
 
 def content(log: LogSlice) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -11,44 +11,26 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import OutOfOrderSequence
-from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.partition.producers import ProducerEntry
+from tidelog.kernel.partition import Isolation
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
-from tidelog.kernel.seams.storage import LogSlice
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 from .parts import (
+    all_batches,
     batch_of,
+    lost_background,
     new_store,
+    newest_batches,
     offsets_in,
     open_partition,
     sent,
+    used_partition,
 )
 
 CHECKPOINT = "leader-epoch-checkpoint"
 SMALL_SEGMENTS = TopicConfig({"segment.bytes": 400})
-
-
-def newest(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, object, int]]:
-    """Of each producer what also a snapshot keeps."""
-    return {
-        producer_id: (entry.epoch, entry.batches[-1] if entry.batches else None, entry.last_timestamp)
-        for producer_id, entry in entries.items()
-    }
-
-
-def everything(entries: Mapping[int, ProducerEntry]) -> dict[int, tuple[int, list[object], int]]:
-    """All that is known of each producer."""
-    return {
-        producer_id: (entry.epoch, list(entry.batches), entry.last_timestamp)
-        for producer_id, entry in entries.items()
-    }
-
-
-def forgetful(name: str, job: Callable[[], object]) -> None:
-    """A background that the crash came before."""
 
 
 def lose_snapshots(store: MemoryPartitionStore) -> None:
@@ -67,22 +49,12 @@ def test_a_new_partition() -> None:
         assert list(partition.store.side_files()) == []
 
 
-def used(store: MemoryPartitionStore, config: TopicConfig | None = None) -> Partition:
-    """A partition where two producers sent some batches."""
-    partition = open_partition(store, config)
-    for sequence in range(7):
-        partition.append_nowait(sent(1, 0, sequence))
-        partition.append_nowait(sent(2, 3, 2 * sequence, 2))
-    partition.append_nowait(batch_of(3))
-    return partition
-
-
 def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None:
     store = new_store()
-    before = used(store)
+    before = used_partition(store)
     before.close()
     after = open_partition(store)
-    assert newest(after.producers.entries) == newest(before.producers.entries)
+    assert newest_batches(after.producers.entries) == newest_batches(before.producers.entries)
     assert after.epochs.entries() == before.epochs.entries() == [(0, 0)]
     assert (after.log_end_offset, after.high_watermark, after.last_stable_offset) == (24, 24, 24)
     assert after.leader_epoch == 0
@@ -92,133 +64,20 @@ def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None
 
 def test_after_a_kill_all_that_the_log_has_is_known() -> None:
     store = new_store()
-    before = used(store)
+    before = used_partition(store)
     after = open_partition(store, clean_start=False)
-    assert everything(after.producers.entries) == everything(before.producers.entries)
+    assert all_batches(after.producers.entries) == all_batches(before.producers.entries)
     assert after.log_end_offset == before.log_end_offset
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-def test_after_a_kill_the_newest_snapshot_that_is_intact_is_where_reading_starts(broken: int) -> None:
-    store = new_store(SMALL_SEGMENTS)
-    before = used(store, SMALL_SEGMENTS)
-    *_, second, newest_one = snapshot_offsets(store.side_files())
-    snapshot = newest_one
-    if broken:
-        snapshot = second
-        store.write_side_file(f"{newest_one:020d}.snapshot", b"broken")
-    read_from: list[int] = []
-    headers = store.headers
-
-    def spied(from_offset: int) -> object:
-        read_from.append(from_offset)
-        return headers(from_offset)
-
-    store.headers = spied  # type: ignore[method-assign, assignment]
-    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
-    assert read_from == [snapshot]
-    assert newest(after.producers.entries) == newest(before.producers.entries)
-
-
-def test_of_the_batches_that_are_gone_through_only_markers_are_read() -> None:
-    store = new_store()
-    before = used(store)
-    before.append_marker(2, 3, 0, commit=True)
-    read: list[int] = []
-    read_from = store.read
-
-    def noted(offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        read.append(offset)
-        return read_from(offset, max_bytes, limit_offset, wait=wait)
-
-    store.read = noted  # type: ignore[method-assign]
-    after = open_partition(store, clean_start=False)
-    assert read == [24]
-    assert everything(after.producers.entries) == everything(before.producers.entries)
-
-
-def test_a_clean_stop_leaves_a_snapshot_at_the_log_end() -> None:
-    store = new_store()
-    used(store).close()
-    assert snapshot_offsets(store.side_files()) == [24]
-
-
-def test_an_empty_log_leaves_no_snapshot() -> None:
-    store = new_store()
-    open_partition(store).close()
-    assert list(store.side_files()) == []
-
-
-@pytest.mark.parametrize("broken", [b"", b"\0" * 20, b"nonsense"])
-def test_a_broken_snapshot_is_dropped_and_the_one_before_it_used(
-    broken: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = new_store(SMALL_SEGMENTS)
-    before = used(store, SMALL_SEGMENTS)
-    before.close()
-    *others, last = snapshot_offsets(store.side_files())
-    store.write_side_file(f"{last:020d}.snapshot", broken)
-    with caplog.at_level(logging.WARNING):
-        after = open_partition(store, SMALL_SEGMENTS)
-    assert newest(after.producers.entries) == newest(before.producers.entries)
-    assert snapshot_offsets(store.side_files()) == others
-    assert f"flights-3: {last:020d}.snapshot is dropped" in caplog.text
-
-
-def test_when_all_snapshots_are_broken_the_log_is_read() -> None:
-    store = new_store(SMALL_SEGMENTS)
-    before = used(store, SMALL_SEGMENTS)
-    for name in store.side_files():
-        if name.endswith(".snapshot"):
-            store.write_side_file(name, b"broken")
-    after = open_partition(store, SMALL_SEGMENTS)
-    assert everything(after.producers.entries) == everything(before.producers.entries)
-
-
-def test_clean_stops_leave_one_snapshot_apart_from_those_of_segments() -> None:
-    store = new_store(SMALL_SEGMENTS)
-    for _ in range(12):
-        partition = open_partition(store, SMALL_SEGMENTS)
-        partition.append_nowait(batch_of(1))
-        partition.close()
-    bases = [view.base_offset for view in store.segments()]
-    assert len(bases) > 1
-    open_partition(store, SMALL_SEGMENTS)
-    assert snapshot_offsets(store.side_files()) == [*bases[1:], 12]
-
-
-@pytest.mark.parametrize("segments", [1, 2, 3])
-def test_a_log_of_several_segments_that_lost_its_snapshots_gets_one(segments: int) -> None:
-    store = new_store(SMALL_SEGMENTS)
-    partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
-    sequence = 0
-    while len(store.segments()) < segments or not sequence:
-        partition.append_nowait(sent(1, 0, sequence))
-        sequence += 1
-    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
-    assert snapshot_offsets(store.side_files()) == ([sequence] if segments > 1 else [])
-    assert everything(after.producers.entries) == everything(partition.producers.entries)
 
 
 def test_snapshots_beyond_a_truncated_log_go() -> None:
     store = new_store(SMALL_SEGMENTS)
-    used(store, SMALL_SEGMENTS).close()
+    used_partition(store, SMALL_SEGMENTS).close()
     offsets = snapshot_offsets(store.side_files())
     store.truncate_to(offsets[1])
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
     assert snapshot_offsets(store.side_files()) == offsets[:2]
     assert after.log_end_offset == offsets[1]
-
-
-def test_a_snapshot_from_before_the_log_start() -> None:
-    """The log's start may have moved past the newest snapshot; what it says of producers still holds."""
-    store = new_store(SMALL_SEGMENTS)
-    before = used(store, SMALL_SEGMENTS)
-    start = max(snapshot_offsets(store.side_files())) + 1
-    store.raise_log_start(start)
-    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
-    assert after.log_start_offset == start
-    assert newest(after.producers.entries) == newest(before.producers.entries)
 
 
 histories = st.lists(
@@ -255,9 +114,9 @@ def test_after_any_loss_the_state_is_that_of_the_batches_left(
     if not with_snapshots:
         lose_snapshots(store)
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
-    assert newest(after.producers.entries) == newest(expected.producers.entries)
+    assert newest_batches(after.producers.entries) == newest_batches(expected.producers.entries)
     if not with_snapshots:
-        assert everything(after.producers.entries) == everything(expected.producers.entries)
+        assert all_batches(after.producers.entries) == all_batches(expected.producers.entries)
     for offset in range(after.log_end_offset):
         assert after.epochs.epoch_for(offset) == expected.epochs.epoch_for(offset)
     assert all(header.leader_epoch < after.leader_epoch for header in left)
@@ -268,7 +127,7 @@ def test_after_any_loss_the_state_is_that_of_the_batches_left(
 
 def test_a_kill_raises_the_leader_epoch_and_writes_it_down() -> None:
     store = new_store()
-    used(store)
+    used_partition(store)
     after = open_partition(store, clean_start=False)
     assert after.leader_epoch == 1
     assert after.epochs.entries() == [(0, 0), (1, 24)]
@@ -277,7 +136,7 @@ def test_a_kill_raises_the_leader_epoch_and_writes_it_down() -> None:
 
 def test_a_clean_start_keeps_the_leader_epoch() -> None:
     store = new_store()
-    used(store)
+    used_partition(store)
     epochs = [open_partition(store, clean_start=False).leader_epoch for _ in range(3)]
     assert epochs == [1, 2, 3]
     open_partition(store).close()
@@ -286,7 +145,7 @@ def test_a_clean_start_keeps_the_leader_epoch() -> None:
 
 def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
     store = new_store()
-    used(store)
+    used_partition(store)
     open_partition(store, clean_start=False).close()
     after = open_partition(store)
     assert after.epochs.entries() == [(0, 0), (1, 24)]
@@ -296,7 +155,7 @@ def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
 def test_epochs_of_records_that_are_lost_leave_the_lineage() -> None:
     """All but one that begins at the log's end: the broker may have led in it without writing anything."""
     store = new_store()
-    used(store)
+    used_partition(store)
     store.write_side_file(CHECKPOINT, b"0\n4\n0 0\n3 24\n4 25\n6 26\n")
     after = open_partition(store)
     assert after.epochs.entries() == [(0, 0), (3, 24)]
@@ -307,7 +166,7 @@ def test_epochs_of_records_that_are_lost_leave_the_lineage() -> None:
 def test_the_leader_epoch_never_falls() -> None:
     """A client that has seen an epoch takes no metadata of an older one and would wait for ever."""
     store = new_store()
-    partition = used(store)
+    partition = used_partition(store)
     seen = partition.leader_epoch
     for clean_start, appends in ((False, 0), (True, 0), (False, 1), (False, 0), (True, 1), (True, 0)):
         partition = open_partition(store, clean_start=clean_start)
@@ -322,7 +181,7 @@ def test_the_leader_epoch_never_falls() -> None:
 def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
     """The crash came between the first batch of an epoch and its checkpoint."""
     store = new_store()
-    used(store)
+    used_partition(store)
     checkpoint = store.read_side_file(CHECKPOINT)
     partition = open_partition(store, clean_start=False)
     partition.append_nowait(batch_of(1))
@@ -336,7 +195,7 @@ def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
 def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
     """Records 24 to 33 of epoch 1 are lost in a crash; what takes their place must not look the same."""
     store = new_store()
-    used(store)
+    used_partition(store)
     partition = open_partition(store, clean_start=False)
     partition.append_nowait(batch_of(10))
     lost = partition.leader_epoch
@@ -352,7 +211,7 @@ def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
 def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) -> None:
     """Nothing of it is in the log or in the checkpoint, but clients may have seen records of it."""
     store = new_store()
-    used(store)
+    used_partition(store)
     partition = open_partition(store, clean_start=False, leader_epoch=wanted)
     assert partition.leader_epoch == wanted + 1
     assert partition.epochs.entries() == [(0, 0), (wanted + 1, 24)]
@@ -433,7 +292,7 @@ def test_a_lineage_that_begins_behind_the_log_start_is_completed_from_the_log() 
 
 def test_batches_after_a_kill_carry_the_new_epoch() -> None:
     store = new_store()
-    used(store)
+    used_partition(store)
     partition = open_partition(store, clean_start=False)
     partition.append_nowait(batch_of(1))
     assert [header.leader_epoch for header in store.headers(20)][-1] == 1
@@ -456,10 +315,10 @@ def test_producers_of_batches_that_compaction_emptied_are_known() -> None:
 
 def test_side_files_that_never_got_written_are_not_missed() -> None:
     store = new_store(SMALL_SEGMENTS)
-    partition = open_partition(store, SMALL_SEGMENTS, in_thread=forgetful)
+    partition = open_partition(store, SMALL_SEGMENTS, in_thread=lost_background)
     for sequence in range(20):
         partition.append_nowait(sent(1, 0, sequence))
     assert list(store.side_files()) == []
     after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
-    assert everything(after.producers.entries) == everything(partition.producers.entries)
+    assert all_batches(after.producers.entries) == all_batches(partition.producers.entries)
     assert after.epochs.entries() == [(0, 0), (1, 20)]

@@ -50,7 +50,7 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/producer_state_manager.py",
         "                store.delete_side_file(name)\n",
         "                store.delete_side_file(name)\n                break\n",
-        f"{_PARTITION}/test_loading.py",
+        f"{_PARTITION}/test_producer_state_manager.py",
     ),
     Removal(
         _WHEN,
@@ -64,14 +64,14 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/partition.py",
         "self.producers.write_snapshot(self.log_end_offset)",
         "pass",
-        f"{_PARTITION}/test_loading.py::test_a_clean_stop_leaves_a_snapshot_at_the_log_end",
+        f"{_PARTITION}/test_producer_state_manager.py::test_a_clean_stop_leaves_a_snapshot_at_the_log_end",
     ),
     Removal(
         _WHEN,
         f"{_PARTITION}/producer_state_manager.py",
         "        remove_stray_snapshots(store)\n",
         "",
-        f"{_PARTITION}/test_loading.py::test_clean_stops_leave_one_snapshot_apart_from_those_of_segments",
+        f"{_PARTITION}/test_producer_state_manager.py::test_clean_stops_leave_one_snapshot_apart_from_those_of_segments",
     ),
     Removal(
         _WHEN,
