@@ -120,8 +120,8 @@ async def test_a_failing_listener_never_stops_an_append(caplog: pytest.LogCaptur
 
         broker.events.subscribe(append_and_fail)
         other = await broker.topics.create(NewTopic("u", 1))
-        assert partition.append(make_batch([b"value"])).base_offset == 0
-        assert other.partitions[0].append(make_batch([b"value"])).base_offset == 0
+        assert partition.append_nowait(make_batch([b"value"])).base_offset == 0
+        assert other.partitions[0].append_nowait(make_batch([b"value"])).base_offset == 0
         broker.topics.take_offline([TopicPartition("t", 0)], "a disk failed")
         with pytest.raises(StorageError, match="t-0 is offline: a disk failed"):
             partition.append(make_batch([b"value"]))
