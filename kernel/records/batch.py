@@ -135,7 +135,9 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
             f"{len(data) - position} bytes cannot hold a record batch (at least {HEADER_BYTES})"
         )
     # Without a Python function in between, as `_make` is one.
-    return tuple.__new__(BatchHeader, _HEADER.unpack_from(data, position))
+    return tuple.__new__(  # pyright: ignore[reportUnknownMemberType]
+        BatchHeader, _HEADER.unpack_from(data, position)
+    )
 
 
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:

@@ -290,10 +290,8 @@ class SegmentIndexBase(ABC):
 class IndexFormatBase(ABC):
     """Defaults for a format that keeps no files: its indexes are built from the log at every start."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name that `index.format` chooses it by."""
+    name: str
+    """The name that `index.format` chooses it by."""
 
     @abstractmethod
     def create(self, place: IndexPlace, max_bytes: int) -> SegmentIndex:

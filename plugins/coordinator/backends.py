@@ -29,7 +29,8 @@ class ClassicBackend:
             return CoordinatorService(broker, groups, transactions)
 
         _check(broker)
-        return LazyCoordinator(make, lambda: has_state(broker))
+        # Its services are cached properties, which pyright does not take for properties.
+        return LazyCoordinator(make, lambda: has_state(broker))  # pyright: ignore[reportReturnType]
 
 
 class MemoryBackend:
@@ -47,7 +48,7 @@ class MemoryBackend:
             return CoordinatorService(broker, NullStateLog(), NullStateLog())
 
         _check(broker)
-        return LazyCoordinator(make, lambda: False)
+        return LazyCoordinator(make, lambda: False)  # pyright: ignore[reportReturnType]
 
 
 def _check(broker: CoordinatorContext) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.storage import LogDirectoryView, StoredPartition, TopicPartition
@@ -28,7 +28,7 @@ async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> De
                 asked.add(TopicPartition(topic.topic, partition))
                 await pace.turn()
     admin = context.broker.storage.log_directories
-    views = [] if admin is None else await admin.describe()
+    views: Sequence[LogDirectoryView] = [] if admin is None else await admin.describe()
     return DescribeLogDirsResponse(results=[_result(view, asked) for view in views])
 
 

@@ -67,7 +67,9 @@ def parse_request_header(
             "RequestHeader", version, "client_id", f"a length of {length} in {len(frame)} bytes"
         )
     # Without a Python function in between, as the generated constructor is one.
-    return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id, position))
+    return tuple.__new__(  # pyright: ignore[reportUnknownMemberType]
+        RequestHeader, (key, version, correlation_id, client_id, position)
+    )
 
 
 def encode_request_header(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import pytest
@@ -25,7 +25,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from hypothesis.strategies import SearchStrategy
 
@@ -54,16 +54,28 @@ def all_versions(*, requests_only: bool = False) -> list[Any]:
     ]
 
 
-# To make and validate a strategy takes as long as all that is drawn from it in a test.
-@cache
+def _nothing_special(_: Field) -> SearchStrategy[Any] | None:
+    return None
+
+
 def messages(
-    cls: type[Any], version: int, special: Callable[[Field], SearchStrategy[Any] | None] = lambda _: None
+    cls: type[Any],
+    version: int,
+    special: Callable[[Field], SearchStrategy[Any] | None] = _nothing_special,
 ) -> SearchStrategy[Any]:
     """Messages that a version can carry; fields that it lacks have their defaults.
 
     `special` may give a field a strategy of its own.
     """
-    return _structs(message_layout(cls, version), special)
+    return _messages(cast("Hashable", cls), version, special)
+
+
+# To make and validate a strategy takes as long as all that is drawn from it in a test.
+@cache
+def _messages(
+    cls: Hashable, version: int, special: Callable[[Field], SearchStrategy[Any] | None]
+) -> SearchStrategy[Any]:
+    return _structs(message_layout(cast("type[Any]", cls), version), special)
 
 
 def _structs(layout: Layout, special: Callable[[Field], SearchStrategy[Any] | None]) -> SearchStrategy[Any]:
