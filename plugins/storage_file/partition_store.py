@@ -280,10 +280,14 @@ class FilePartitionStore:
         with self.operations.during(Operation.TRUNCATE):
             # The replica move was aborted.
             self.future_replica = None
+            start = self._start_offset
             try:
                 self.log.truncate_to(offset)
             finally:
-                self._start_offset = min(self._start_offset, self.log_end_offset)
+                self._start_offset = min(start, self.log_end_offset)
+            if self._start_offset < start:
+                # The batch that held the log start is gone. By the old checkpoint, a crash would start there.
+                self.log.services.write_log_starts()
 
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start offset to `offset`, if it is above."""

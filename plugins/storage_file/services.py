@@ -15,9 +15,9 @@ class Services(NamedTuple):
     `delete_later(paths, delay_ms)` removes files or whole directories after a delay; any thread may call it.
     `release_idle` closes files that were not used lately, for when a descriptor reaches `descriptor_budget`;
     called off the event loop, it is done there soon. `index_formats` are those that a topic may have,
-    `progress` shows how far opening is. `write_recovery_points()` blocks until the checkpoint of the log
-    directory has the recovery points of its partitions. `disk_failed(error)` reports that the disk refused an
-    operation; any thread may call it.
+    `progress` shows how far opening is. `write_recovery_points()` and `write_log_starts()`
+    block until the checkpoints of the log directory have those of its partitions. `disk_failed(error)`
+    reports that the disk refused an operation; any thread may call it.
     """
 
     now_ms: Callable[[], int]
@@ -26,6 +26,7 @@ class Services(NamedTuple):
     release_idle: Callable[[], None]
     descriptor_budget: int
     write_recovery_points: Callable[[], None]
+    write_log_starts: Callable[[], None]
     disk_failed: Callable[[OSError], None]
     index_formats: IndexFormats
     progress: LogLoadProgress

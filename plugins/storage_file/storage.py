@@ -76,6 +76,7 @@ class FileStorage:
             self._background.release_idle,
             self._descriptor_budget,
             directory.write_recovery_points,
+            directory.write_log_starts,
             partial(self._failed.disk_failed, directory),
             self._index_formats,
             self._context.progress,

@@ -134,8 +134,7 @@ class Durability:
     def _sync(self, segments: Sequence[Segment], directory: str, growing: bool) -> None:
         if self._parent_changed:
             # Before any record: a log must not survive without the id of its topic.
-            with contextlib.suppress(FileNotFoundError):
-                self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)
+            self._sync_topic_id(directory)
         for segment in segments:
             try:
                 if segment.next_offset > self._durable_offset:
@@ -153,8 +152,25 @@ class Durability:
         if self._directory_changed:
             self._sync_names(directory)
         if self._parent_changed:
-            self._sync_path(str(Path(directory).parent), disk.fsync)
-            self._parent_changed = False
+            self._sync_parent(directory)
+
+    def sync_parent(self, directory: str) -> None:
+        """Blocking: make the name of the partition's directory durable, if it may not be.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if self._parent_changed:
+            self._sync_topic_id(directory)
+            self._sync_parent(directory)
+
+    def _sync_parent(self, directory: str) -> None:
+        self._sync_path(str(Path(directory).parent), disk.fsync)
+        self._parent_changed = False
+
+    def _sync_topic_id(self, directory: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._sync_path(f"{directory}/{PARTITION_METADATA}", disk.fsync)
 
     def _sync_aborted(self, segment: Segment) -> None:
         # Before, so that an entry which is added meanwhile does not count as durable.

@@ -264,6 +264,7 @@ class LocalLog:
                     raise
             if taken:
                 disk.sync_directory(self.directory)
+                self.durability.sync_parent(self.directory)
             return len(taken)
 
     def _mark_deleted(self, segment: Segment) -> None:

@@ -60,7 +60,9 @@ class Replacement:
         limit = self._old[-1].next_offset
         for draft, following in zip(self._drafts, [*self._drafts[1:], None], strict=True):
             end = limit if following is None else following.base_offset
-            if not draft.base_offset <= draft.next_offset <= end or draft.base_offset >= end:
+            # A segment that a loss of power left empty ends where it begins, and may be the one to replace.
+            comes_first = following is None or draft.base_offset < following.base_offset
+            if not draft.base_offset <= draft.next_offset <= end or not comes_first:
                 raise ValueError(f"the draft at {draft.base_offset} reaches beyond {end}")
 
     def prepare(self) -> None:

@@ -209,6 +209,8 @@ class LogLoader:
                     size = disk.stat(f"{self._directory}/{name}").st_size
                     _log.warning("%s: removed %s (%d bytes), it lies behind the cut", self._label, name, size)
                     disk.remove_if_there(f"{self._directory}/{name}")
+        # Otherwise a loss of power might bring them back, behind what is appended in their place.
+        disk.sync_directory(self._directory)
 
 
 def _floor(bases: Sequence[int], offset: int) -> int:

@@ -9,7 +9,7 @@ import copy
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -170,6 +170,7 @@ class InterruptedLog(RuleBasedStateMachine):
             base: batch for base, batch in model.batches.items() if parse_header(batch).last_offset < offset
         }
         model.end = self.store.log_end_offset
+        self.move_is_aborted = self.move_has_begun
         model.durable, model.start, model.deleted = (
             min(offset, model.end) for offset in (model.durable, model.start, model.deleted)
         )
@@ -204,7 +205,7 @@ class InterruptedLog(RuleBasedStateMachine):
         views = self.store.segments()[:-1][first : first + count]
         if not views:
             return
-        if self.move is not None and self.move_has_begun:
+        if self.move is not None and self.move_has_begun and not self.move_is_aborted:
             with pytest.raises(LogBusy):
                 self.store.draft_segment(views[0].base_offset)
             return
@@ -256,6 +257,8 @@ class InterruptedLog(RuleBasedStateMachine):
     # The steps of a move
 
     move_has_begun = False
+    move_is_aborted = False
+    """A truncation aborted it: it holds up nothing, and its next step starts over."""
     is_decided = False
 
     @precondition(lambda self: self.move is None)
@@ -263,7 +266,7 @@ class InterruptedLog(RuleBasedStateMachine):
     def begin_move(self) -> None:
         self.note()
         self.move = self.place.move()
-        self.move_has_begun = self.is_decided = False
+        self.move_has_begun = self.move_is_aborted = self.is_decided = False
 
     def step(self, step: Callable[[ReplicaMove], object]) -> None:
         self.note()
@@ -274,7 +277,7 @@ class InterruptedLog(RuleBasedStateMachine):
         except StartOver:
             move.end()
             move.remove_copy()
-            self.move_has_begun = False
+            self.move_has_begun = self.move_is_aborted = False
 
     @precondition(lambda self: self.move is not None and not self.is_decided)
     @rule()
@@ -315,7 +318,7 @@ class InterruptedLog(RuleBasedStateMachine):
         assert move is not None
         assert move.swap()
         move.remove_source()
-        self.is_decided = self.move_has_begun = False
+        self.is_decided = self.move_has_begun = self.move_is_aborted = False
 
     @precondition(lambda self: self.move is not None and not self.is_decided)
     @rule()
@@ -324,7 +327,7 @@ class InterruptedLog(RuleBasedStateMachine):
         move, self.move = self.move, None
         assert move is not None
         self.place.give_up(move)
-        self.move_has_begun = False
+        self.move_has_begun = self.move_is_aborted = False
 
     def do_even_before_a_swap(self, change: Callable[[], object]) -> None:
         """Change segments; from the decision to the swap that waits, in a thread."""
@@ -343,7 +346,7 @@ class InterruptedLog(RuleBasedStateMachine):
 
     def end_of_life(self) -> None:
         self.interposers.close()
-        self.is_decided = self.move_has_begun = False
+        self.is_decided = self.move_has_begun = self.move_is_aborted = False
 
     @rule()
     def stop_and_start(self) -> None:
@@ -435,3 +438,54 @@ TestInterruptedLog.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+@pytest.fixture
+def log() -> Iterator[InterruptedLog]:
+    """The machine, for sequences of rules that once failed."""
+    machine = InterruptedLog()
+    try:
+        machine.begin()
+        yield machine
+        machine.it_is_what_the_model_has()
+    finally:
+        machine.teardown()
+
+
+def test_delete_segments_before_outlives_a_loss_of_power_though_nothing_was_flushed(
+    log: InterruptedLog,
+) -> None:
+    log.append(gap=0, sizes=[1, 1, 1, 90, 300])
+    log.delete(count=1)
+    log.lose_power(part=1.0, data=DataFate.KEPT, names=NameFate.LOST, seed=0)
+    assert log.store.log_start_offset == 4
+
+
+def test_truncate_to_checkpoints_a_log_start_that_it_lowers(log: InterruptedLog) -> None:
+    """The log start lies between two batches, and the second one is truncated."""
+    log.append(gap=0, sizes=[1])
+    log.append(gap=3, sizes=[300])
+    log.raise_log_start(ahead=3)
+    log.stop_and_start()
+    log.truncate(back=9)
+    assert log.store.log_start_offset == 1
+    log.be_killed(part=1.0)
+    assert log.store.log_start_offset == log.store.log_end_offset == 1
+
+
+def test_recovery_drops_segments_for_good(log: InterruptedLog) -> None:
+    """Bytes that are no batch behind a segment's end cut the log there; then the power fails once more."""
+    log.append(gap=0, sizes=[1, 1, 1, 1, 1, 300])
+    log.lose_power(part=1.0, data=DataFate.OVERGROWN, names=NameFate.KEPT, seed=0)
+    assert log.store.log_end_offset == 5
+    log.lose_power(part=1.0, data=DataFate.KEPT, names=NameFate.LOST, seed=0)
+    assert log.store.log_end_offset == 5
+
+
+def test_replace_segments_replaces_an_empty_segment(log: InterruptedLog) -> None:
+    """A loss of power left it empty, with others behind it."""
+    log.append(gap=0, sizes=[1, 1, 1, 90, 300])
+    log.lose_power(part=1.0, data=DataFate.LOST, names=NameFate.KEPT, seed=0)
+    assert [view.size_bytes for view in log.store.segments()] == [0, 0]
+    log.begin_draft(first=0, count=1, keep=0)
+    log.replace(choice=0)

@@ -62,6 +62,7 @@ class TwoDirectories:
             lambda: None,
             1 << 20,
             directory.write_recovery_points,
+            directory.write_log_starts,
             partial(self._disk_failed, directory),
             IndexFormats({}),
             LogLoadProgress(),
