@@ -14,9 +14,8 @@ from tidelog.kernel.plugins.discovery import find_candidates
 _INTRODUCTION = """\
 # Configuration keys
 
-Written by `make docs` from the keys in the code; do not edit by hand. How to set them is told in
-[running.md](running.md), and `tidelog config` shows the same keys with their values and where these come
-from.
+Written by `make docs` from the keys in the code; do not edit by hand. [running.md](running.md) describes
+how to set them, and `tidelog config` shows the same keys with their values and where these come from.
 
 Names, defaults and ranges are Apache Kafka's wherever Kafka has the key. An unknown key or a value out of
 range is refused at start, with the nearest valid name. In the environment, `log.dirs` is `TIDELOG_LOG_DIRS`.
@@ -25,20 +24,20 @@ range is refused at start, with the nearest valid name. In the environment, `log
 _WITHOUT_MEANING = """\
 ## Kafka's keys without a meaning here
 
-They may stay in a `server.properties`: the broker takes them, says in its log why they do nothing, and goes
-on.
+They may stay in a `server.properties`: the broker accepts them, and logs a warning with the reason why
+they have no effect.
 
-| key | of | why it does nothing |
+| key | of | why it has no effect |
 |---|---|---|
 """
 
 _WITHOUT_PART = """\
 ## Kafka's keys that are refused
 
-This broker has no part for them yet, and whoever sets one would count on something that does not happen. A
-value that asks for nothing is taken all the same. A plugin that brings the part brings its keys.
+This broker lacks the features that they configure, so a setting that a user relies on would have no
+effect. Values that ask for nothing are accepted. A plugin that adds a feature declares its keys.
 
-| key | of | missing part | values that are taken |
+| key | of | missing feature | values that are accepted |
 |---|---|---|---|
 """
 

@@ -30,47 +30,48 @@ NODE_ID = ConfigKey(
     type=integer(0),
     default=1,
     aliases=("broker.id",),
-    documentation="The number of this broker, which clients see as the leader of every partition.",
+    documentation="The id of this broker, which clients see as the leader of every partition.",
 )
 BROKER_RACK = ConfigKey(
     name="broker.rack",
     type=nullable(string()),
     default=None,
-    documentation="The rack that clients are told this broker stands in.",
+    documentation="The rack of this broker, which Metadata reports to clients.",
 )
 NUM_PARTITIONS = ConfigKey(
     name="num.partitions",
     type=integer(1),
     default=1,
-    documentation="Partitions of a topic that is created without a number of its own.",
+    documentation="The number of partitions of a topic that is created without one.",
 )
 DEFAULT_REPLICATION_FACTOR = ConfigKey(
     name="default.replication.factor",
     type=integer(1, 1),
     default=1,
-    documentation="Replicas of a topic that is created without a number of its own. A single broker holds "
-    "one.",
+    documentation="The replication factor of a topic that is created without one. A single broker holds one "
+    "replica.",
 )
 PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     name="producer.id.expiration.ms",
     type=integer(1),
     default=86400000,
     dynamic=True,
-    documentation="How long an idempotent producer that writes nothing is remembered, in milliseconds.",
+    documentation="How long the state of an idempotent producer that writes nothing is kept, in "
+    "milliseconds.",
 )
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS = ConfigKey(
     name="producer.id.expiration.check.interval.ms",
     type=integer(1),
     default=600000,
-    documentation="How often producers are looked at for having expired, in milliseconds.",
+    documentation="The interval of the check for expired producers, in milliseconds.",
 )
 STORAGE = ConfigKey(
     name="storage",
     type=string(non_empty=True),
     default="file",
     chooses="storage",
-    documentation="Where partitions live: the name of a storage that an installed plugin offers. `tidelog "
-    "plugins` lists them.",
+    documentation="Where the data of partitions is stored: the name of a storage that an installed plugin "
+    "offers. `tidelog plugins` lists them.",
 )
 METADATA = ConfigKey(
     name="metadata",
@@ -86,7 +87,7 @@ COORDINATOR = ConfigKey(
     type=string(non_empty=True),
     default="classic",
     chooses="coordinator",
-    documentation="Who coordinates groups and transactions: the name of a coordinator that an installed "
+    documentation="What coordinates groups and transactions: the name of a coordinator that an installed "
     "plugin offers. `tidelog plugins` lists them.",
 )
 PLUGINS = ConfigKey(
@@ -112,7 +113,7 @@ LOG_LEVEL = ConfigKey(
     name="log.level",
     type=choice("debug", "info", "warning", "error"),
     default="info",
-    documentation="The least important events that are logged.",
+    documentation="The lowest level of the events that are logged.",
 )
 SHUTDOWN_TIMEOUT_MS = ConfigKey(
     name="shutdown.timeout.ms",
@@ -129,14 +130,14 @@ LISTENERS = ConfigKey(
     type=listeners(),
     default=(Listener("PLAINTEXT", "", 9092),),
     documentation="Where the broker listens. An empty host means every interface; port 0 lets the system "
-    "pick a free port, which the ready file and the banner tell.",
+    "choose a free port, which the ready file and the output of `tidelog serve` contain.",
 )
 ADVERTISED_LISTENERS = ConfigKey(
     name="advertised.listeners",
     type=nullable(advertised_listeners()),
     default=None,
-    documentation="The addresses that clients are told to connect to, by listener name; port 0 stands for "
-    "the port that is bound. Unset: the address that is listened at.",
+    documentation="The addresses that the broker reports to clients, by listener name; port 0 stands for "
+    "the port that is bound. Unset: the address of the listener itself.",
 )
 CONTROLLER_LISTENER_NAMES = ConfigKey(
     name="controller.listener.names",
@@ -150,7 +151,7 @@ LISTENER_SECURITY_PROTOCOL_MAP = ConfigKey(
     type=names_by_listener("NAME:PROTOCOL pairs between commas; a listener that is opened needs PLAINTEXT"),
     default={},
     documentation="Security protocols of the listeners. A name that is missing here and is no protocol's "
-    "name itself is PLAINTEXT, the one protocol that this broker has a part for.",
+    "name itself is PLAINTEXT, the one protocol that this broker supports.",
 )
 LISTENER_CODEC_MAP = ConfigKey(
     name="listener.codec.map",
@@ -177,52 +178,52 @@ SOCKET_LISTEN_BACKLOG_SIZE = ConfigKey(
     name="socket.listen.backlog.size",
     type=integer(1),
     default=50,
-    documentation="Connections that the system holds ready before they are accepted; its own limit may be "
-    "lower.",
+    documentation="The length of the queue of connections that wait to be accepted; the limit of the system "
+    "may be lower.",
 )
 MAX_CONNECTIONS = ConfigKey(
     name="max.connections",
     type=integer(0),
     default=INT_MAX,
     dynamic=True,
-    documentation="Connections that may be open at once; further ones wait until one ends.",
+    documentation="The largest number of open connections; further ones wait until one ends.",
 )
 MAX_CONNECTIONS_PER_IP = ConfigKey(
     name="max.connections.per.ip",
     type=integer(0),
     default=INT_MAX,
     dynamic=True,
-    documentation="Connections that one address may have open at once; further ones are closed at once.",
+    documentation="The largest number of open connections of one address; further ones are closed.",
 )
 MAX_CONNECTIONS_PER_IP_OVERRIDES = ConfigKey(
     name="max.connections.per.ip.overrides",
     type=limits_by_host(),
     default={},
-    documentation="Other limits for single addresses or host names, in place of `max.connections.per.ip`.",
+    documentation="Limits for single addresses or host names that replace `max.connections.per.ip`.",
 )
 CONNECTIONS_MAX_IDLE_MS = ConfigKey(
     name="connections.max.idle.ms",
     type=long(-1),
     default=600000,
     documentation="A connection without traffic is closed after this many milliseconds, also while a request "
-    "of it waits; -1 keeps it open for ever. No fetch waits longer for records than that.",
+    "of it waits; -1: never. No fetch waits longer for records than that.",
 )
 SOCKET_BUSY_POLL_US = ConfigKey(
     name="socket.busy.poll.us",
     type=integer(0, 10_000),
     default=400,
-    documentation="How many microseconds the broker polls for the next request of a client in a closed loop "
-    "of small requests (up to 32 KB, each sent as soon as the last is answered), instead of sleeping until "
-    "it arrives: for one such client at a time, and only while no task of the machine waits for a processor. "
-    "0: never.",
+    documentation="How many microseconds the broker busy-polls for the next request of a client in a closed "
+    "loop of small requests (up to 32 KB, each sent as soon as the last is answered), instead of sleeping "
+    "until it arrives: for one such client at a time, and only while no task of the machine waits for a "
+    "processor. 0: never.",
 )
 DECOMPRESSION_MEMORY_BYTES = ConfigKey(
     name="decompression.memory.bytes",
     type=long(1024 * 1024),
     default=128 * 1024 * 1024,
-    documentation="How many bytes of memory may be used at the same time to unpack records: to check what "
-    "producers send, to find offsets by time, and to convert batches for old consumers. What does not fit "
-    "waits; a batch that takes more than that is unpacked alone.",
+    documentation="How many bytes of memory may be used at the same time to decompress records: to validate "
+    "batches of producers, to find offsets by timestamp, and to convert batches for old consumers. What does "
+    "not fit waits; a batch that takes more than that is decompressed alone.",
 )
 
 # Topics: each broker key is followed by the topic key whose default it gives.
@@ -232,8 +233,8 @@ MESSAGE_MAX_BYTES = ConfigKey(
     type=integer(0),
     default=1048588,
     dynamic=True,
-    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
-    "header).",
+    documentation="The largest record batch that is accepted, in bytes, after compression and with its "
+    "header.",
 )
 MAX_MESSAGE_BYTES = ConfigKey(
     name="max.message.bytes",
@@ -241,16 +242,17 @@ MAX_MESSAGE_BYTES = ConfigKey(
     default=1048588,
     scope="topic",
     broker_defaults=(BrokerDefault(MESSAGE_MAX_BYTES),),
-    documentation="The largest record batch that is taken, in bytes as it comes (compressed, with its "
-    "header).",
+    documentation="The largest record batch that is accepted, in bytes, after compression and with its "
+    "header.",
 )
 LOG_FLUSH_INTERVAL_MESSAGES = ConfigKey(
     name="log.flush.interval.messages",
     type=long(1),
     default=LONG_MAX,
     dynamic=True,
-    documentation="Records after which a log is forced to disk; the one that fills the measure is "
-    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+    documentation="The number of records after which a log is flushed to disk; the record that completes "
+    "this number is acknowledged, and visible to consumers, only then. 1: every batch is durable before it "
+    "is acknowledged.",
 )
 FLUSH_MESSAGES = ConfigKey(
     name="flush.messages",
@@ -258,23 +260,24 @@ FLUSH_MESSAGES = ConfigKey(
     default=LONG_MAX,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_FLUSH_INTERVAL_MESSAGES),),
-    documentation="Records after which the log is forced to disk; the one that fills the measure is "
-    "acknowledged, and shown to readers, only then. 1: every batch is durable before it is acknowledged.",
+    documentation="The number of records after which the log is flushed to disk; the record that completes "
+    "this number is acknowledged, and visible to consumers, only then. 1: every batch is durable before it "
+    "is acknowledged.",
 )
 LOG_FLUSH_INTERVAL_MS = ConfigKey(
     name="log.flush.interval.ms",
     type=nullable(long(0)),
     default=None,
     dynamic=True,
-    documentation="Time after which what was appended is forced to disk, in milliseconds. Unset: "
+    documentation="Time after which what was appended is flushed to disk, in milliseconds. Unset: "
     "`log.flush.scheduler.interval.ms`.",
 )
 LOG_FLUSH_SCHEDULER_INTERVAL_MS = ConfigKey(
     name="log.flush.scheduler.interval.ms",
     type=long(1),
     default=LONG_MAX,
-    documentation="How often logs are looked at for a flush that is due by time, in milliseconds. As it "
-    "is: once a second.",
+    documentation="The interval of the check for logs that have to be flushed by time, in milliseconds. With "
+    "the default: once a second.",
 )
 FLUSH_MS = ConfigKey(
     name="flush.ms",
@@ -285,7 +288,7 @@ FLUSH_MS = ConfigKey(
         BrokerDefault(LOG_FLUSH_INTERVAL_MS),
         BrokerDefault(LOG_FLUSH_SCHEDULER_INTERVAL_MS),
     ),
-    documentation="Time after which what was appended is forced to disk, in milliseconds; no answer waits "
+    documentation="Time after which what was appended is flushed to disk, in milliseconds; no response waits "
     "for it.",
 )
 LOG_INITIAL_TASK_DELAY_MS = ConfigKey(
@@ -317,7 +320,7 @@ LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     type=long(0),
     default=LONG_MAX,
     dynamic=True,
-    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    documentation="How far a producer's timestamp may be in the past, in milliseconds. No effect with "
     "LogAppendTime.",
 )
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
@@ -326,7 +329,7 @@ MESSAGE_TIMESTAMP_BEFORE_MAX_MS = ConfigKey(
     default=LONG_MAX,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS),),
-    documentation="How far a producer's timestamp may lie in the past, in milliseconds. No effect with "
+    documentation="How far a producer's timestamp may be in the past, in milliseconds. No effect with "
     "LogAppendTime.",
 )
 LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
@@ -334,7 +337,7 @@ LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     type=long(0),
     default=3600000,
     dynamic=True,
-    documentation="How far a producer's timestamp may lie in the future, in milliseconds. No effect with "
+    documentation="How far a producer's timestamp may be in the future, in milliseconds. No effect with "
     "LogAppendTime.",
 )
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
@@ -343,7 +346,7 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     default=3600000,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS),),
-    documentation="How far a producer's timestamp may lie in the future, in milliseconds. No effect with "
+    documentation="How far a producer's timestamp may be in the future, in milliseconds. No effect with "
     "LogAppendTime.",
 )
 LOG_CLEANUP_POLICY = ConfigKey(
@@ -352,8 +355,8 @@ LOG_CLEANUP_POLICY = ConfigKey(
     default=("delete",),
     dynamic=True,
     not_yet="nothing is deleted or compacted yet",
-    documentation="What becomes of old records: `delete` by age and size, `compact` to the last one of each "
-    "key, or both.",
+    documentation="How old records are removed: `delete` by age and size, `compact` to the last record of "
+    "each key, or both.",
 )
 CLEANUP_POLICY = ConfigKey(
     name="cleanup.policy",
@@ -362,8 +365,8 @@ CLEANUP_POLICY = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANUP_POLICY),),
     not_yet="nothing is deleted or compacted yet",
-    documentation="What becomes of old records: `delete` by age and size, `compact` to the last one of each "
-    "key, or both. With `compact`, records without a key are refused.",
+    documentation="How old records are removed: `delete` by age and size, `compact` to the last record of "
+    "each key, or both. With `compact`, records without a key are refused.",
 )
 
 KERNEL_KEYS = declared_keys(sys.modules[__name__])

@@ -20,7 +20,7 @@ LOG_RETENTION_MS = ConfigKey(
     default=None,
     dynamic=True,
     not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: for good. Unset: `log.retention.minutes`.",
+    documentation="How long records are kept, in milliseconds; -1: no limit. Unset: `log.retention.minutes`.",
 )
 LOG_RETENTION_MINUTES = ConfigKey(
     name="log.retention.minutes",
@@ -35,7 +35,8 @@ LOG_RETENTION_HOURS = ConfigKey(
     type=integer(),
     default=168,
     not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in hours, unless one of the two keys above it is set.",
+    documentation="How long records are kept, in hours, unless `log.retention.ms` or "
+    "`log.retention.minutes` is set.",
 )
 LOG_RETENTION_BYTES = ConfigKey(
     name="log.retention.bytes",
@@ -43,7 +44,8 @@ LOG_RETENTION_BYTES = ConfigKey(
     default=-1,
     dynamic=True,
     not_yet=_NO_RETENTION,
-    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
+    documentation="The size of a partition above which its oldest segments are deleted, in bytes; -1: no "
+    "limit.",
 )
 LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
     name="log.cleaner.delete.retention.ms",
@@ -51,8 +53,7 @@ LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
     default=86400000,
     dynamic=True,
     not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps records without a value, which delete their key, in "
-    "milliseconds.",
+    documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
 )
 LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
     name="log.cleaner.min.compaction.lag.ms",
@@ -60,7 +61,7 @@ LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
     default=0,
     dynamic=True,
     not_yet=_NO_COMPACTION,
-    documentation="How long a record stays before compaction may take it, in milliseconds.",
+    documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
 LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
     name="log.cleaner.max.compaction.lag.ms",
@@ -68,7 +69,7 @@ LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
     default=LONG_MAX,
     dynamic=True,
     not_yet=_NO_COMPACTION,
-    documentation="How long a record may wait for compaction, in milliseconds.",
+    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
     name="log.cleaner.min.cleanable.ratio",
@@ -76,7 +77,7 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
     default=0.5,
     dynamic=True,
     not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be new before it is compacted.",
+    documentation="The share of a log that has to be uncompacted before it is compacted.",
 )
 RETENTION_MS = ConfigKey(
     name="retention.ms",
@@ -89,7 +90,7 @@ RETENTION_MS = ConfigKey(
         BrokerDefault(LOG_RETENTION_HOURS, _MS_PER_HOUR),
     ),
     not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: for good.",
+    documentation="How long records are kept, in milliseconds; -1: no limit.",
 )
 RETENTION_BYTES = ConfigKey(
     name="retention.bytes",
@@ -98,7 +99,8 @@ RETENTION_BYTES = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_RETENTION_BYTES),),
     not_yet=_NO_RETENTION,
-    documentation="The size that a partition may have before its oldest segments go, in bytes; -1: any.",
+    documentation="The size of a partition above which its oldest segments are deleted, in bytes; -1: no "
+    "limit.",
 )
 DELETE_RETENTION_MS = ConfigKey(
     name="delete.retention.ms",
@@ -107,8 +109,7 @@ DELETE_RETENTION_MS = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_DELETE_RETENTION_MS),),
     not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps records without a value, which delete their key, in "
-    "milliseconds.",
+    documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
 )
 MIN_COMPACTION_LAG_MS = ConfigKey(
     name="min.compaction.lag.ms",
@@ -117,7 +118,7 @@ MIN_COMPACTION_LAG_MS = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
     not_yet=_NO_COMPACTION,
-    documentation="How long a record stays before compaction may take it, in milliseconds.",
+    documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
 MAX_COMPACTION_LAG_MS = ConfigKey(
     name="max.compaction.lag.ms",
@@ -126,7 +127,7 @@ MAX_COMPACTION_LAG_MS = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
     not_yet=_NO_COMPACTION,
-    documentation="How long a record may wait for compaction, in milliseconds.",
+    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
 )
 MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     name="min.cleanable.dirty.ratio",
@@ -135,5 +136,5 @@ MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_CLEANABLE_RATIO),),
     not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be new before it is compacted.",
+    documentation="The share of a log that has to be uncompacted before it is compacted.",
 )

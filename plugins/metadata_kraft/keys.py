@@ -15,7 +15,7 @@ METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS = ConfigKey(
     name="metadata.log.max.record.bytes.between.snapshots",
     type=long(1),
     default=20 * 1024 * 1024,
-    documentation="Take a snapshot of the metadata when its log has grown by that many bytes.",
+    documentation="The growth of the metadata log after which a snapshot is taken, in bytes.",
     only_with=("storage", "file"),
 )
 METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = ConfigKey(
@@ -23,8 +23,8 @@ METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS = ConfigKey(
     type=long(0),
     default=60 * 60 * 1000,
     documentation=(
-        "Take a snapshot of the metadata that late after the one before, in milliseconds, if anything "
-        "changed. 0: only when the log has grown enough."
+        "The largest time between two snapshots of the metadata, in milliseconds, if anything changed. "
+        "0: only when the log has grown enough."
     ),
     only_with=("storage", "file"),
 )
@@ -39,7 +39,7 @@ METADATA_LOG_SEGMENT_MS = ConfigKey(
     name="metadata.log.segment.ms",
     type=long(1),
     default=7 * 24 * 60 * 60 * 1000,
-    documentation="How long a segment of the metadata log takes records, in milliseconds.",
+    documentation="The age of a segment at which the metadata log rolls to a new one, in milliseconds.",
     only_with=("storage", "file"),
 )
 METADATA_MAX_RETENTION_BYTES = ConfigKey(
@@ -47,8 +47,8 @@ METADATA_MAX_RETENTION_BYTES = ConfigKey(
     type=long(-1),
     default=100 * 1024 * 1024,
     documentation=(
-        "Remove old snapshots of the metadata, and the log before those that stay, beyond that many bytes of "
-        "both together. -1: no limit."
+        "The size of the metadata log with its snapshots above which old snapshots, and the log below "
+        "those that stay, are deleted, in bytes. -1: no limit."
     ),
     only_with=("storage", "file"),
 )
@@ -57,8 +57,8 @@ METADATA_MAX_RETENTION_MS = ConfigKey(
     type=long(-1),
     default=7 * 24 * 60 * 60 * 1000,
     documentation=(
-        "Remove old snapshots of the metadata, and the log before those that stay, after that many "
-        "milliseconds. The newest snapshot always stays. -1: no limit."
+        "The age after which snapshots of the metadata, and the log below those that stay, are deleted, "
+        "in milliseconds. The newest snapshot always stays. -1: no limit."
     ),
     only_with=("storage", "file"),
 )

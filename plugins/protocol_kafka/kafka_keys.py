@@ -3,7 +3,7 @@
 Keys without meaning are accepted with a warning: the broker does what Kafka would do without the key. Keys
 without a part are refused, since a user would rely on something that does not happen; a value that asks for
 what this broker does anyway is accepted. Names may begin and end with `*`. A key that a plugin declares is
-looked up before these tables: what a plugin of the default bundle declares is here for brokers that block it.
+found before these tables: what a plugin of the default bundle declares is here for brokers that block it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from tidelog.kernel.config import Scope, UnsupportedKey
 
-_NO_THREADS = "one event loop serves every connection, so there are no threads to count"
+_NO_THREADS = "one event loop serves every connection, so there are no pools of threads"
 _NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
-_NO_REPLICAS = "a single broker has no replicas to copy from or to lead elsewhere"
-_NO_PURGATORY = "waiting requests are kept in no purgatory that would have to be purged"
+_NO_REPLICAS = "a single broker has no other replicas"
+_NO_PURGATORY = "waiting requests are not kept in a purgatory"
 _NO_ZOOKEEPER = "no ZooKeeper is involved"
-_REMOVED = "Kafka itself has dropped it"
+_REMOVED = "Apache Kafka has removed it"
 
 _WITHOUT_MEANING: dict[str, str] = {
     "num.network.threads": _NO_THREADS,
@@ -26,14 +26,14 @@ _WITHOUT_MEANING: dict[str, str] = {
     "num.replica.alter.log.dirs.threads": _NO_THREADS,
     "group.coordinator.threads": _NO_THREADS,
     "group.coordinator.background.threads": _NO_THREADS,
-    "group.coordinator.append.linger.ms": "what a request changes is written at once",
+    "group.coordinator.append.linger.ms": "what a request changes is written immediately",
     "group.coordinator.cached.buffer.max.bytes": "no buffers are kept for what coordinators write",
     "add.partitions.to.txn.*": "a single broker adds partitions to transactions without asking another one",
     "offsets.commit.timeout.ms": "a single broker has no replicas to wait for before it answers a commit",
-    "num.recovery.threads.per.data.dir": "the storage decides by itself how much it recovers at once",
+    "num.recovery.threads.per.data.dir": "the storage itself decides how much it recovers in parallel",
     "log.retention.check.interval.ms": "no plugin is installed that deletes by age or size",
-    "queued.max.requests": "a connection's requests are served as they come, without a queue",
-    "queued.max.request.bytes": "a connection's requests are served as they come, without a queue",
+    "queued.max.requests": "the requests of a connection are served in order, without a queue",
+    "queued.max.request.bytes": "the requests of a connection are served in order, without a queue",
     "process.roles": _NO_QUORUM,
     "controller.*": _NO_QUORUM,
     "early.start.listeners": _NO_QUORUM,
@@ -41,11 +41,11 @@ _WITHOUT_MEANING: dict[str, str] = {
     "broker.heartbeat.interval.ms": _NO_QUORUM,
     "broker.session.timeout.ms": _NO_QUORUM,
     "metadata.max.idle.interval.ms": _NO_QUORUM,
-    "controlled.shutdown.*": "there is no other broker to hand partitions over to",
-    "inter.broker.listener.name": "there is no other broker to talk to",
+    "controlled.shutdown.*": "there is no other broker that could lead the partitions",
+    "inter.broker.listener.name": "there is no other broker to connect to",
     "inter.broker.protocol.version": _REMOVED,
-    "security.inter.broker.protocol": "there is no other broker to talk to",
-    "sasl.mechanism.inter.broker.protocol": "there is no other broker to talk to",
+    "security.inter.broker.protocol": "there is no other broker to connect to",
+    "sasl.mechanism.inter.broker.protocol": "there is no other broker to connect to",
     "request.timeout.ms": "this broker sends no requests",
     "socket.connection.setup.timeout.*": "this broker opens no connections",
     "replica.lag.time.max.ms": _NO_REPLICAS,
@@ -70,17 +70,17 @@ _WITHOUT_MEANING: dict[str, str] = {
     "group.coordinator.new.enable": _REMOVED,
     "password.encoder.*": _REMOVED,
     "log.message.format.version": "records are kept in message format v2",
-    "log.message.downconversion.enable": "Kafka takes it but no longer heeds it",
+    "log.message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
     "auto.include.jmx.reporter": "there is no JVM",
-    "kafka.*": "it configures Kafka's own Java parts",
-    "unstable.*": "every version that is served is served to everyone",
+    "kafka.*": "it configures the Java classes of Apache Kafka",
+    "unstable.*": "every served version is served to all clients",
 }
 
 _WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
     "unclean.leader.election.enable": _NO_REPLICAS,
     "leader.replication.throttled.replicas": _NO_REPLICAS,
     "follower.replication.throttled.replicas": _NO_REPLICAS,
-    "message.downconversion.enable": "Kafka takes it but no longer heeds it",
+    "message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
     "message.format.version": "records are kept in message format v2",
 }
 
@@ -124,7 +124,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "log.preallocate": _Part("storage in log directories"),
     "log.segment.delete.delay.ms": _Part("storage in log directories"),
     "cordoned.log.dirs": _Part("storage in log directories", ("",)),
-    "log.dir.failure.timeout.ms": _Part("surviving the failure of one of several log directories"),
+    "log.dir.failure.timeout.ms": _Part("handling the failure of one of several log directories"),
     "metadata.*": _Part("a metadata log"),
     "internal.metadata.*": _Part("a metadata log"),
     "min.insync.replicas": _Part("replication", ("1",)),
@@ -144,8 +144,8 @@ _WITHOUT_PART: dict[str, _Part] = {
     "log.local.retention.*": _Part("tiered storage", ("-2",)),
     "log.remote.*": _Part("tiered storage"),
     "follower.fetch.last.tiered.offset.enable": _Part("tiered storage", ("false",)),
-    "compression.type": _Part("compressing anew what producers send", ("producer",)),
-    "compression.*": _Part("compressing anew what producers send"),
+    "compression.type": _Part("recompression of the batches of producers", ("producer",)),
+    "compression.*": _Part("recompression of the batches of producers"),
     "config.providers*": _Part("configuration providers", ("",)),
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
@@ -167,11 +167,11 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
     "file.delete.delay.ms": _Part("storage in log directories"),
     "preallocate": _Part("storage in log directories"),
     "min.insync.replicas": _Part("replication", ("1",)),
-    "compression.type": _Part("compressing anew what producers send", ("producer",)),
-    "compression.*": _Part("compressing anew what producers send"),
+    "compression.type": _Part("recompression of the batches of producers", ("producer",)),
+    "compression.*": _Part("recompression of the batches of producers"),
     "remote.storage.enable": _Part("tiered storage", ("false",)),
     "remote.*": _Part("tiered storage"),
-    "internal.segment.bytes": _Part("the settings of Kafka's own tests"),
+    "internal.segment.bytes": _Part("the settings of Apache Kafka's own tests"),
     "local.retention.*": _Part("tiered storage", ("-2",)),
     "errors.deadletterqueue.*": _Part("dead-letter queues", ("false",)),
     "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),

@@ -8,15 +8,15 @@ FETCH_MAX_BYTES = ConfigKey(
     name="fetch.max.bytes",
     type=integer(1024),
     default=57671680,
-    documentation="The largest answer to one fetch, in bytes, however much the client asks for. A first "
-    "batch that is larger still comes whole.",
+    documentation="The largest response to one Fetch request, in bytes, however much the client asks for. A "
+    "first batch that is larger is returned whole all the same.",
 )
 AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
     name="auto.create.topics.enable",
     type=boolean(),
     default=True,
-    documentation="Whether a topic is created when a client first asks for its metadata. The client is told "
-    "that it is unknown and asks again.",
+    documentation="Whether a topic is created when a client asks for its metadata. The response says "
+    "UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.",
 )
 DELETE_TOPIC_ENABLE = ConfigKey(
     name="delete.topic.enable",
@@ -28,6 +28,6 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     name="socket.request.max.bytes",
     type=integer(1),
     default=104857600,
-    documentation="The largest request that is taken, in bytes; a connection that announces a larger one "
+    documentation="The largest request that is accepted, in bytes; a connection that announces a larger one "
     "is closed.",
 )

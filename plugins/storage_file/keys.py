@@ -27,8 +27,8 @@ LOG_DIRS = ConfigKey(
     type=nullable(comma_list()),
     default=None,
     documentation=(
-        "Directories for the data, separated by commas. A new partition goes where the fewest are; the first "
-        "one also holds the metadata log, unless `metadata.log.dir` is set."
+        "Directories for the data, separated by commas. A new partition is created in the one with the "
+        "fewest partitions; the first one also has the metadata log, unless `metadata.log.dir` is set."
     ),
     only_with=("storage", "file"),
 )
@@ -37,8 +37,8 @@ NUM_RECOVERY_THREADS_PER_DATA_DIR = ConfigKey(
     type=integer(1),
     default=2,
     documentation=(
-        "Threads per data directory that open, and recover if need be, the partitions at start, and that "
-        "close them at a stop."
+        "The number of threads per data directory that open the partitions at start, with log recovery "
+        "where it is needed, and that close them at a stop."
     ),
     only_with=("storage", "file"),
 )
@@ -47,7 +47,7 @@ LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     type=integer(0),
     default=60_000,
     documentation=(
-        "How often the offsets from which logs are recovered after a crash are written down, in "
+        "The interval at which the recovery points of all logs are written to their checkpoint, in "
         "milliseconds. 0: only when the broker stops."
     ),
     only_with=("storage", "file"),
@@ -57,8 +57,8 @@ LOG_FLUSH_START_OFFSET_CHECKPOINT_INTERVAL_MS = ConfigKey(
     type=integer(0),
     default=60_000,
     documentation=(
-        "How often the first offsets of logs that were cut by request are written down, in milliseconds. "
-        "0: only when the broker stops."
+        "The interval at which log start offsets that DeleteRecords has raised are written to their "
+        "checkpoint, in milliseconds. 0: only when the broker stops."
     ),
     only_with=("storage", "file"),
 )
@@ -68,8 +68,8 @@ LOG_DIR_FAILURE_TIMEOUT_MS = ConfigKey(
     type=long(1),
     default=30_000,
     documentation=(
-        "How long it may take to note in the metadata log that a log directory has failed, in milliseconds; "
-        "after that the broker ends."
+        "How long it may take to record in the metadata log that a log directory has failed, in "
+        "milliseconds; after that the broker stops."
     ),
     only_with=("storage", "file"),
 )
@@ -77,7 +77,7 @@ REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = ConfigKey(
     name="replica.high.watermark.checkpoint.interval.ms",
     type=long(),
     default=5_000,
-    documentation="How often high watermarks are written down, in milliseconds.",
+    documentation="The interval at which high watermarks are written to their checkpoint, in milliseconds.",
     only_with=("storage", "file"),
 )
 
@@ -88,14 +88,14 @@ LOG_ROLL_JITTER_MS = ConfigKey(
     type=nullable(long(0)),
     default=None,
     dynamic=True,
-    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
-    "all roll at once. Unset: `log.roll.jitter.hours`.",
+    documentation="The largest random time that is subtracted from `log.roll.ms`, in milliseconds, so that "
+    "not all logs roll at once. Unset: `log.roll.jitter.hours`.",
 )
 LOG_ROLL_JITTER_HOURS = ConfigKey(
     name="log.roll.jitter.hours",
     type=integer(0),
     default=0,
-    documentation="At most this much is taken off that age at random, in hours, unless "
+    documentation="The largest random time that is subtracted from `log.roll.ms`, in hours, unless "
     "`log.roll.jitter.ms` is set.",
 )
 SEGMENT_JITTER_MS = ConfigKey(
@@ -107,15 +107,15 @@ SEGMENT_JITTER_MS = ConfigKey(
         BrokerDefault(LOG_ROLL_JITTER_MS),
         BrokerDefault(LOG_ROLL_JITTER_HOURS, _MS_PER_HOUR),
     ),
-    documentation="At most this much is taken off that age at random, in milliseconds, so that logs do not "
-    "all roll at once.",
+    documentation="The largest random time that is subtracted from `segment.ms`, in milliseconds, so that "
+    "not all logs roll at once.",
 )
 LOG_INDEX_SIZE_MAX_BYTES = ConfigKey(
     name="log.index.size.max.bytes",
     type=integer(4),
     default=10485760,
     dynamic=True,
-    documentation="The largest offset index of a segment, in bytes; a full index starts a new segment.",
+    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
 )
 SEGMENT_INDEX_BYTES = ConfigKey(
     name="segment.index.bytes",
@@ -123,14 +123,14 @@ SEGMENT_INDEX_BYTES = ConfigKey(
     default=10485760,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_INDEX_SIZE_MAX_BYTES),),
-    documentation="The largest offset index of a segment, in bytes; a full index starts a new segment.",
+    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
 )
 LOG_INDEX_INTERVAL_BYTES = ConfigKey(
     name="log.index.interval.bytes",
     type=integer(0),
     default=4096,
     dynamic=True,
-    documentation="Bytes of log between two entries of its indexes.",
+    documentation="The number of bytes of a log between two entries of its indexes.",
 )
 INDEX_INTERVAL_BYTES = ConfigKey(
     name="index.interval.bytes",
@@ -138,7 +138,7 @@ INDEX_INTERVAL_BYTES = ConfigKey(
     default=4096,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_INDEX_INTERVAL_BYTES),),
-    documentation="Bytes of log between two entries of its indexes.",
+    documentation="The number of bytes of a log between two entries of its indexes.",
 )
 LOG_INDEX_FORMAT = ConfigKey(
     name="log.index.format",
@@ -164,7 +164,7 @@ LOG_PREALLOCATE = ConfigKey(
     type=boolean(),
     default=False,
     dynamic=True,
-    documentation="Whether a new segment takes its full size on disk at once.",
+    documentation="Whether the file of a new segment is preallocated to its full size.",
 )
 PREALLOCATE = ConfigKey(
     name="preallocate",
@@ -172,14 +172,15 @@ PREALLOCATE = ConfigKey(
     default=False,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_PREALLOCATE),),
-    documentation="Whether a new segment takes its full size on disk at once.",
+    documentation="Whether the file of a new segment is preallocated to its full size.",
 )
 LOG_SEGMENT_DELETE_DELAY_MS = ConfigKey(
     name="log.segment.delete.delay.ms",
     type=long(0),
     default=60000,
     dynamic=True,
-    documentation="How long the files of a deleted segment or topic stay on disk, in milliseconds.",
+    documentation="How long the files of a deleted segment or topic stay on disk before they are removed, in "
+    "milliseconds.",
 )
 FILE_DELETE_DELAY_MS = ConfigKey(
     name="file.delete.delay.ms",
@@ -187,5 +188,6 @@ FILE_DELETE_DELAY_MS = ConfigKey(
     default=60000,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_SEGMENT_DELETE_DELAY_MS),),
-    documentation="How long the files of a deleted segment stay on disk, in milliseconds.",
+    documentation="How long the files of a deleted segment stay on disk before they are removed, in "
+    "milliseconds.",
 )

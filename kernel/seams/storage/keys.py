@@ -1,6 +1,6 @@
-"""Keys of segments that every storage goes by; a plugin with a storage hands them over with its own.
+"""Keys of segments that every storage follows; a plugin with a storage hands them over with its own.
 
-They are part of the seam: whoever opens a log, such as a coordinator, gives its size of segments by them.
+They are part of the seam: what opens a log, such as a coordinator, sets the size of its segments by them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOG_SEGMENT_BYTES = ConfigKey(
     type=integer(1048576),
     default=1073741824,
     dynamic=True,
-    documentation="The size at which a log goes on in a new segment, in bytes.",
+    documentation="The size of a segment at which a log rolls to a new one, in bytes.",
 )
 SEGMENT_BYTES = ConfigKey(
     name="segment.bytes",
@@ -23,21 +23,22 @@ SEGMENT_BYTES = ConfigKey(
     default=1073741824,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_SEGMENT_BYTES),),
-    documentation="The size at which the log goes on in a new segment, in bytes.",
+    documentation="The size of a segment at which the log rolls to a new one, in bytes.",
 )
 LOG_ROLL_MS = ConfigKey(
     name="log.roll.ms",
     type=nullable(long(1)),
     default=None,
     dynamic=True,
-    documentation="The age at which a log goes on in a new segment, in milliseconds. Unset: "
+    documentation="The age of a segment at which a log rolls to a new one, in milliseconds. Unset: "
     "`log.roll.hours`.",
 )
 LOG_ROLL_HOURS = ConfigKey(
     name="log.roll.hours",
     type=integer(1),
     default=168,
-    documentation="The age at which a log goes on in a new segment, in hours, unless `log.roll.ms` is set.",
+    documentation="The age of a segment at which a log rolls to a new one, in hours, unless `log.roll.ms` "
+    "is set.",
 )
 SEGMENT_MS = ConfigKey(
     name="segment.ms",
@@ -45,5 +46,5 @@ SEGMENT_MS = ConfigKey(
     default=604800000,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_ROLL_MS), BrokerDefault(LOG_ROLL_HOURS, _MS_PER_HOUR)),
-    documentation="The age at which the log goes on in a new segment, in milliseconds.",
+    documentation="The age of a segment at which the log rolls to a new one, in milliseconds.",
 )

@@ -16,14 +16,14 @@ GROUP_MAX_SESSION_TIMEOUT_MS = ConfigKey(
     type=integer(1),
     default=1_800_000,
     documentation="The longest session timeout that a member of a classic group may have, in milliseconds. "
-    "The longer it is, the later a member is missed that went without a word.",
+    "The longer it is, the later the failure of a member is detected.",
 )
 GROUP_INITIAL_REBALANCE_DELAY_MS = ConfigKey(
     name="group.initial.rebalance.delay.ms",
     type=integer(0),
     default=3000,
     documentation="How long a classic group waits for further members when its first one has joined, in "
-    "milliseconds. The wait goes on while members come, up to their rebalance timeout.",
+    "milliseconds. Each member that joins extends the wait, up to the rebalance timeout.",
 )
 GROUP_MAX_SIZE = ConfigKey(
     name="group.max.size",

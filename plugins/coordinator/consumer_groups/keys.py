@@ -19,38 +19,38 @@ SESSION_TIMEOUT_MS = ConfigKey(
     name="group.consumer.session.timeout.ms",
     type=integer(1),
     default=45_000,
-    documentation="How long a member of the consumer protocol may be silent before it is taken for gone, in "
-    "milliseconds.",
+    documentation="How long a member of the consumer protocol may send no heartbeat before the group removes "
+    "it, in milliseconds.",
 )
 MIN_SESSION_TIMEOUT_MS = ConfigKey(
     name="group.consumer.min.session.timeout.ms",
     type=integer(1),
     default=45_000,
-    documentation="The least that session timeout may be, in milliseconds.",
+    documentation="The least value of `group.consumer.session.timeout.ms`.",
 )
 MAX_SESSION_TIMEOUT_MS = ConfigKey(
     name="group.consumer.max.session.timeout.ms",
     type=integer(1),
     default=60_000,
-    documentation="The most that session timeout may be, in milliseconds.",
+    documentation="The largest value of `group.consumer.session.timeout.ms`.",
 )
 HEARTBEAT_INTERVAL_MS = ConfigKey(
     name="group.consumer.heartbeat.interval.ms",
     type=integer(1),
     default=5_000,
-    documentation="How often members of the consumer protocol are told to send a heartbeat, in milliseconds.",
+    documentation="The interval at which members of the consumer protocol send heartbeats, in milliseconds.",
 )
 MIN_HEARTBEAT_INTERVAL_MS = ConfigKey(
     name="group.consumer.min.heartbeat.interval.ms",
     type=integer(1),
     default=5_000,
-    documentation="The least that interval may be, in milliseconds.",
+    documentation="The least value of `group.consumer.heartbeat.interval.ms`.",
 )
 MAX_HEARTBEAT_INTERVAL_MS = ConfigKey(
     name="group.consumer.max.heartbeat.interval.ms",
     type=integer(1),
     default=15_000,
-    documentation="The most that interval may be, in milliseconds.",
+    documentation="The largest value of `group.consumer.heartbeat.interval.ms`.",
 )
 MAX_SIZE = ConfigKey(
     name="group.consumer.max.size",
@@ -77,26 +77,26 @@ ASSIGNMENT_INTERVAL_MS = ConfigKey(
     type=integer(0),
     default=1_000,
     documentation="The least time between two assignments of a group of the consumer protocol, in "
-    "milliseconds; what changes meanwhile is assigned together.",
+    "milliseconds; changes within it lead to one assignment.",
 )
 MIN_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     name="group.consumer.min.assignment.interval.ms",
     type=integer(0),
     default=0,
-    documentation="The least that interval may be, in milliseconds.",
+    documentation="The least value of `group.consumer.assignment.interval.ms`.",
 )
 MAX_ASSIGNMENT_INTERVAL_MS = ConfigKey(
     name="group.consumer.max.assignment.interval.ms",
     type=integer(0),
     default=15_000,
-    documentation="The most that interval may be, in milliseconds.",
+    documentation="The largest value of `group.consumer.assignment.interval.ms`.",
 )
 REGEX_REFRESH_INTERVAL_MS = ConfigKey(
     name="group.consumer.regex.refresh.interval.ms",
     type=integer(10_000),
     default=600_000,
-    documentation="How often the regular expressions that groups subscribe to are evaluated anew, in "
-    "milliseconds, besides after topics were created.",
+    documentation="The interval at which the regular expressions of subscriptions are evaluated again, in "
+    "milliseconds; the creation of topics leads to that as well.",
 )
 
 

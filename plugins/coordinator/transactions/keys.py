@@ -16,19 +16,19 @@ TRANSACTIONAL_ID_EXPIRATION_MS: Final = ConfigKey(
     name="transactional.id.expiration.ms",
     type=integer(1),
     default=604_800_000,
-    documentation="How long a transactional id that is not used is remembered, in milliseconds.",
+    documentation="How long the state of a transactional id that is not used is kept, in milliseconds.",
 )
 ABORT_TIMED_OUT_INTERVAL_MS: Final = ConfigKey(
     name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
     type=integer(1),
     default=10_000,
-    documentation="How often transactions are looked at for having been open for too long, in milliseconds.",
+    documentation="The interval of the check for transactions that have timed out, in milliseconds.",
 )
 REMOVE_EXPIRED_INTERVAL_MS: Final = ConfigKey(
     name="transaction.remove.expired.transaction.cleanup.interval.ms",
     type=integer(1),
     default=3_600_000,
-    documentation="How often transactional ids are looked at for having expired, in milliseconds.",
+    documentation="The interval of the check for expired transactional ids, in milliseconds.",
 )
 PARTITION_VERIFICATION_ENABLE: Final = ConfigKey(
     name="transaction.partition.verification.enable",

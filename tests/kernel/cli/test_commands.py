@@ -106,7 +106,7 @@ def test_config_as_json_has_all_there_is_to_know() -> None:
         "aliases": ["broker.id"],
         "environment": "TIDELOG_NODE_ID",
         "broker_defaults": [],
-        "documentation": "The number of this broker, which clients see as the leader of every partition.",
+        "documentation": "The id of this broker, which clients see as the leader of every partition.",
     }
     assert listed["segment.ms"]["broker_defaults"] == ["log.roll.ms", "log.roll.hours"]
     assert listed["segment.ms"]["environment"] is None

@@ -135,7 +135,7 @@ def test_a_key_without_meaning_is_taken_and_told() -> None:
     config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), BUNDLE)
     assert config.warnings == (
         "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
-        "connection, so there are no threads to count.",
+        "connection, so there are no pools of threads.",
     )
 
 
