@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.config import Config
+from tidelog.kernel.config import Alter, Config
 from tidelog.kernel.errors import ConfigError, InvalidConfig, InvalidRequest, StorageError
 from tidelog.kernel.events import BrokerEvents
 from tidelog.kernel.seams.events import BrokerConfigChanged
 from tidelog.kernel.seams.metadata import MetadataStore
 from tidelog.kernel.topics import Topics
-
-if TYPE_CHECKING:
-    from tidelog.kernel.config.altering import Alter
 
 _log = logging.getLogger(__name__)
 

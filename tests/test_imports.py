@@ -34,7 +34,6 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
 
 
 SERVED_LATER = (
-    "tidelog.kernel.config.altering",
     "tidelog.kernel.seams.coordination.assignors",
     "tidelog.kernel.plugins.listing",
     "tidelog.plugins.coordinator.consumer_groups.service",
@@ -45,6 +44,7 @@ SERVED_LATER = (
     "tidelog.plugins.coordinator.service",
     "tidelog.plugins.coordinator.transactions.service",
     "tidelog.plugins.index_memory.memory_index",
+    "tidelog.plugins.protocol_kafka.handlers.config_changes",
     "tidelog.plugins.protocol_kafka.handlers.fetch",
     "tidelog.plugins.protocol_kafka.handlers.produce",
 )

@@ -27,6 +27,7 @@ from tidelog.kernel.config.topic_overrides import (
     topic_config_entries,
 )
 from tidelog.kernel.config.types import (
+    Alter,
     Password,
     Scope,
     ValueType,
@@ -45,6 +46,7 @@ from tidelog.kernel.config.types import (
 from tidelog.kernel.config.unsupported import UnsupportedKey
 
 __all__ = [
+    "Alter",
     "BrokerDefault",
     "Config",
     "ConfigKey",

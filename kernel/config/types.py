@@ -6,8 +6,8 @@ notation, so a type has one parser.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -18,6 +18,9 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 Scope = Literal["broker", "topic"]
+
+Alter: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
+"""A change of a configuration: a function from the settings in force, as text by name, to the new ones."""
 
 
 @attrs.frozen

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import attrs
 
-from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.config import Alter, TopicConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.partition import Partition, Unpacking
-
-if TYPE_CHECKING:
-    from tidelog.kernel.config.altering import Alter
 
 
 @attrs.frozen

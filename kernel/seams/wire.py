@@ -22,7 +22,7 @@ from tidelog.kernel.seams.broker import BrokerContext
 from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config.altering import Alter
+    from tidelog.kernel.config import Alter
     from tidelog.kernel.seams.cluster import Cluster
     from tidelog.kernel.seams.coordination.backend import Coordinator
 

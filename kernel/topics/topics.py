@@ -6,13 +6,13 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import (
+    Alter,
     Config,
     TopicConfig,
     checked_topic_config,
@@ -41,9 +41,6 @@ from tidelog.kernel.topic_names import METADATA_TOPIC, check_collision, check_to
 from tidelog.kernel.topics.auto_creation import AutoCreation
 from tidelog.kernel.topics.partitions import PartitionKeeper, partition_specs
 from tidelog.kernel.topics.topic import Topic, record_of
-
-if TYPE_CHECKING:
-    from tidelog.kernel.config.altering import Alter
 
 _log = logging.getLogger(__name__)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
+from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource, replaced_by
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

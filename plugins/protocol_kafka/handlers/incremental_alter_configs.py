@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config.altering import Alter, Alteration, AlterOperation, altered_by
+from tidelog.kernel.config import Alter
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.config_changes import change_config, each_resource
+from tidelog.plugins.protocol_kafka.handlers.config_changes import (
+    Alteration,
+    AlterOperation,
+    altered_by,
+    change_config,
+    each_resource,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_configs import TOPIC_RESOURCE
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     IncrementalAlterableConfig,

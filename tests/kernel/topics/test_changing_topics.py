@@ -11,12 +11,12 @@ import trio
 
 from tests.crash.core import Core
 from tidelog.kernel.config import keys
-from tidelog.kernel.config.altering import replaced_by
 from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.topics import Topic
+from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 

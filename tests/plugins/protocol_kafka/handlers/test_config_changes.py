@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tidelog.kernel.config import ConfigKey, comma_list, integer
-from tidelog.kernel.config.altering import Alteration, AlterOperation, altered_by, replaced_by
 from tidelog.kernel.errors import InvalidConfig, InvalidRequest
+from tidelog.plugins.protocol_kafka.handlers.config_changes import (
+    Alteration,
+    AlterOperation,
+    altered_by,
+    replaced_by,
+)
 
 COLOURS = ConfigKey("colours", comma_list(), ("red",), "", scope="topic")
 COUNT = ConfigKey("count", integer(), 1, "", scope="topic")
