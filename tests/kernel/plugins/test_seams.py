@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.plugins.distributions import Folder
+from tidelog.kernel.cli.plugins import Offer, installed_plugins
 from tidelog.kernel.config import Config
 from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins import Plugins, configure
-from tidelog.kernel.plugins.listing import Offer, installed_plugins
 from tidelog.kernel.testing.broker import new_broker
 
 
