@@ -13,11 +13,11 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation
 from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.records.message_set import encode_message
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message
 from tidelog.plugins.protocol_kafka.handlers.produce import (
     APPENDS_A_TURN,
     APPENDS_AT_ONCE,

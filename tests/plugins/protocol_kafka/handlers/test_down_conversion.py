@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 
-from tidelog.kernel.records.message_set import encode_message
 from tidelog.kernel.records.record import Record
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message
 
 maybe_bytes = st.none() | st.binary(max_size=50)
 records = st.builds(
