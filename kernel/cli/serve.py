@@ -68,8 +68,8 @@ def _run(
 
     from tidelog.kernel.broker import serve
     from tidelog.kernel.cli.loading import show_loading
+    from tidelog.kernel.cli.log_format import set_up_logging
     from tidelog.kernel.cli.ready import ReadyReport
-    from tidelog.kernel.logs import set_up_logging
     from tidelog.kernel.plugins import configure
 
     config, plugins = configure(sources_of(config_file, settings))

@@ -35,7 +35,7 @@ def test_a_broker_that_is_ready_collects_as_usual(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("tidelog.kernel.broker.serve", serve)
     monkeypatch.setattr("tidelog.kernel.cli.ready.ReadyReport.__call__", look)
-    monkeypatch.setattr("tidelog.kernel.logs.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("tidelog.kernel.cli.log_format.set_up_logging", lambda *_: None)
     usual = gc.get_threshold()[0]
     tidelog.main(["serve", "--set", "storage=memory"], standalone_mode=False)
     assert seen == [RARE_OBJECTS, usual]

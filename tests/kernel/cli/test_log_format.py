@@ -1,0 +1,141 @@
+"""The log for people and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Generator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.cli.log_format import HumanFormatter, JsonFormatter, set_up_logging
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def root_logging() -> Generator[None]:
+    """Whatever a test does to the root logger is undone."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def record(
+    message: str, *arguments: object, level: int = logging.INFO, **fields: object
+) -> logging.LogRecord:
+    made = logging.getLogger("tidelog.kernel.server").makeRecord(
+        "tidelog.kernel.server", level, __file__, 1, message, arguments, None, extra=fields
+    )
+    made.created = 1_000_000_000.5
+    return made
+
+
+def human(made: logging.LogRecord) -> str:
+    """The line without its time, which is local."""
+    return HumanFormatter(colours=False).format(made).partition(".500 ")[2]
+
+
+LINES: list[tuple[logging.LogRecord, str]] = [
+    (record("listening"), "INFO    server: listening"),
+    (record("at %s", "x", level=logging.WARNING), "WARNING server: at x"),
+    (record("hi", peer="1.2.3.4:5", count=3), "INFO    server: hi peer=1.2.3.4:5 count=3"),
+    (record("hi", reason="two words", empty=""), 'INFO    server: hi reason="two words" empty=""'),
+    (record("a\nb %s", "c\x1b[31m"), "INFO    server: a\\nb c\\x1b[31m"),
+    (record("hi", topic="x\r\n2001 ERROR"), 'INFO    server: hi topic="x\\r\\n2001 ERROR"'),
+]
+
+
+@pytest.mark.parametrize(("made", "line"), LINES)
+def test_a_line_for_people(made: logging.LogRecord, line: str) -> None:
+    assert human(made) == line
+
+
+def test_a_line_begins_with_local_time_in_milliseconds() -> None:
+    line = HumanFormatter(colours=False).format(record("x"))
+    assert line[:4] == "2001"
+    assert line[10:11] == " "
+    assert line[19:24] == ".500 "
+
+
+def test_the_source_of_a_plugin_and_of_a_stranger() -> None:
+    made = record("x")
+    made.name = "tidelog.plugins.storage_file.recovery"
+    assert human(made) == "INFO    storage_file.recovery: x"
+    made.name = "acme"
+    assert human(made) == "INFO    acme: x"
+
+
+def fail() -> None:
+    raise ValueError("no")
+
+
+def test_a_traceback_follows_its_line() -> None:
+    with pytest.raises(ValueError, match="no") as caught:
+        fail()
+    made = record("broken")
+    made.exc_info = (caught.type, caught.value, caught.tb)
+    lines = human(made).splitlines()
+    assert lines[0] == "INFO    server: broken"
+    assert lines[-1] == "ValueError: no"
+    assert "ValueError: no" in json.loads(JsonFormatter().format(made))["exception"]
+
+
+def test_json_has_time_level_logger_message_and_fields() -> None:
+    line = JsonFormatter().format(
+        record("at %s", "x", level=logging.WARNING, peer="1.2.3.4", count=3, other={1})
+    )
+    assert json.loads(line) == {
+        "time": "2001-09-09T01:46:40.500Z",
+        "level": "warning",
+        "logger": "tidelog.kernel.server",
+        "message": "at x",
+        "peer": "1.2.3.4",
+        "count": 3,
+        "other": "{1}",
+    }
+
+
+def test_a_field_cannot_take_the_place_of_the_level() -> None:
+    assert json.loads(JsonFormatter().format(record("x", level_="fine", time="never")))["time"] != "never"
+
+
+@given(st.text(), st.text())
+def test_an_event_is_one_line_whatever_a_peer_sent(message: str, value: str) -> None:
+    made = record("%s", message, peer=value)
+    assert len(human(made).splitlines()) == 1
+    line = JsonFormatter().format(made)
+    assert len(line.splitlines()) == 1
+    assert json.loads(line)["peer"] == value
+
+
+FORMATS: list[tuple[str, io.StringIO, bool, bool]] = [
+    ("auto", io.StringIO(), False, False),
+    ("auto", Terminal(), False, True),
+    ("human", Terminal(), False, True),
+    ("json", Terminal(), True, False),
+    ("json", io.StringIO(), True, False),
+]
+
+
+@pytest.mark.usefixtures("root_logging")
+@pytest.mark.parametrize(("log_format", "stream", "is_json", "has_colours"), FORMATS)
+def test_the_format_suits_the_stream(
+    log_format: str, stream: io.StringIO, is_json: bool, has_colours: bool
+) -> None:
+    set_up_logging(log_format, "info", stream)
+    logging.getLogger("tidelog.x").warning("hello", extra={"peer": "p"})
+    logging.getLogger("tidelog.x").debug("not this")
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("{") == is_json
+    assert ("\x1b[" in line) == has_colours
