@@ -5,7 +5,7 @@ Source: Apache Kafka's `LogLoader` and `ProducerStateManager`.
 
 from __future__ import annotations
 
-from tidelog.kernel.partition.epochs import NO_EPOCH
+from tidelog.kernel.leader_epochs import NO_EPOCH
 from tidelog.kernel.partition.partition import Partition
 
 

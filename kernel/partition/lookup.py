@@ -11,23 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.pace import RECORDS_PER_TURN, yield_interpreter
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.records.unpacking import memory_for
-from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.partition import Partition, TimestampOffset
 from tidelog.kernel.seams.storage import SegmentView, region_bytes
-
-
-class TimestampOffset(NamedTuple):
-    """A record's timestamp, its offset and the leader epoch that wrote it."""
-
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
 
 
 def offset_for_timestamp(partition: Partition, timestamp_ms: int) -> TimestampOffset | None:
@@ -66,17 +57,6 @@ def _disk_errors_as_storage_errors(partition: Partition) -> Generator[None]:
         yield
     except OSError as error:
         raise StorageError(f"{partition.topic_partition} cannot be read: {error}") from error
-
-
-def segment_offsets_before(partition: Partition, timestamp_ms: int, max_offsets: int) -> list[int]:
-    """Base offsets of segments last changed by `timestamp_ms`, newest first (ListOffsets version 0)."""
-    segments = partition.store.segments()
-    offsets = [segment.base_offset for segment in segments if _changed_ms(segment) <= timestamp_ms]
-    return offsets[::-1][:max_offsets]
-
-
-def _changed_ms(segment: SegmentView) -> int:
-    return segment.last_modified_ms
 
 
 def _search_from(partition: Partition, timestamp_ms: int, start: int) -> TimestampOffset | None:

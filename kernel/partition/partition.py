@@ -26,8 +26,10 @@ from tidelog.kernel.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
+from tidelog.kernel.partition import lookup
 from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochFileCache
+from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import SentBatch
@@ -59,6 +61,7 @@ from tidelog.kernel.seams.partition import (
     AppendResult,
     AppendWaiter,
     Isolation,
+    TimestampOffset,
 )
 from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
@@ -506,6 +509,14 @@ class Partition:
             return
         described = f"{self.topic_partition} has leader epoch {self.leader_epoch}, the client says {epoch}"
         raise FencedLeaderEpoch(described) if epoch < self.leader_epoch else UnknownLeaderEpoch(described)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Blocking: return the first record at or after that time, see `lookup`."""
+        return lookup.offset_for_timestamp(self, timestamp_ms)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """Blocking: return the first record of the largest timestamp, see `lookup`."""
+        return lookup.offset_of_max_timestamp(self)
 
     def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         """Notify `waiter` from now on whenever readers of that isolation can read more."""

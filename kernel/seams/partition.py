@@ -46,6 +46,14 @@ class AppendResult(NamedTuple):
     flush_due: bool = False
 
 
+class TimestampOffset(NamedTuple):
+    """A record's timestamp, its offset and the leader epoch that wrote it."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
 class AppendWaiter:
     """A waiting reader: calls `wake` once its partitions have grown by `missing_bytes` together."""
 
@@ -345,6 +353,22 @@ class Partition(Protocol):
             FencedLeaderEpoch: the client's is older.
             UnknownLeaderEpoch: the client's is newer.
             BrokerError: the partition is offline; says why.
+        """
+        ...
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """Blocking, for `unpacking.read`: return the first record at or after that time, None without one.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        ...
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """Blocking, for `unpacking.read`: return the first record of the largest timestamp, None if empty.
+
+        Raises:
+            StorageError: the disk refused.
         """
         ...
 

@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 from tidelog.kernel import disk
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.ids import decode_uuid, encode_uuid
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochLineage
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import DataDirectory
@@ -82,7 +82,7 @@ def _topic_id(directory: DataDirectory, partition: TopicPartition) -> UUID | Non
 def _next_epoch(directory: str) -> int:
     content = disk.read_file(f"{directory}/{CHECKPOINT_NAME}")
     try:
-        return FIRST_EPOCH if content is None else LeaderEpochs.decode(content).latest + 1
+        return FIRST_EPOCH if content is None else LeaderEpochLineage.decode(content).latest + 1
     except CorruptEpochCheckpoint as error:
         _log.warning("%s: %s", directory, error)
         return FIRST_EPOCH

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from tidelog.kernel.errors import StorageError
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochs
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, CorruptEpochCheckpoint, LeaderEpochLineage
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer, parse_header
 from tidelog.kernel.seams.storage import PartitionStore, TopicPartition, region_bytes
 from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, control_batch, data_batch
@@ -45,12 +45,12 @@ class MetadataLog:
         """Bytes of all batches."""
         return self._store.size_bytes
 
-    def _read_epochs(self) -> LeaderEpochs:
+    def _read_epochs(self) -> LeaderEpochLineage:
         content = self._store.read_side_file(CHECKPOINT_NAME)
         try:
-            epochs = LeaderEpochs() if content is None else LeaderEpochs.decode(content)
+            epochs = LeaderEpochLineage() if content is None else LeaderEpochLineage.decode(content)
         except CorruptEpochCheckpoint:
-            epochs = LeaderEpochs()
+            epochs = LeaderEpochLineage()
         epochs.truncate_from_end(self._store.log_end_offset + 1)
         return epochs
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tidelog.kernel.errors import BrokerError, InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.partition.lookup import (
-    TimestampOffset,
-    offset_for_timestamp,
-    offset_of_max_timestamp,
-    segment_offsets_before,
-)
-from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, Partition
+from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, Partition, TimestampOffset
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
@@ -115,8 +110,8 @@ async def _look_up(partition: Partition, time: int, isolation: Isolation, versio
 
 def _search(partition: Partition, time: int) -> Callable[[], TimestampOffset | None]:
     if time == MAX_TIMESTAMP:
-        return lambda: offset_of_max_timestamp(partition)
-    return lambda: offset_for_timestamp(partition, time)
+        return partition.offset_of_max_timestamp
+    return partial(partition.offset_for_timestamp, time)
 
 
 def _old_style_offsets(partition: Partition, time: int, max_offsets: int) -> list[int]:
@@ -128,3 +123,10 @@ def _old_style_offsets(partition: Partition, time: int, max_offsets: int) -> lis
         offsets = [partition.high_watermark, *(base for base in bases if base < partition.high_watermark)]
         return offsets[: max(max_offsets, 0)]
     return segment_offsets_before(partition, time, max(max_offsets, 0))
+
+
+def segment_offsets_before(partition: Partition, timestamp_ms: int, max_offsets: int) -> list[int]:
+    """Return base offsets of segments that were last changed by `timestamp_ms`, newest first."""
+    segments = partition.store.segments()
+    offsets = [segment.base_offset for segment in segments if segment.last_modified_ms <= timestamp_ms]
+    return offsets[::-1][:max_offsets]

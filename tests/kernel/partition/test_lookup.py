@@ -12,13 +12,9 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition import AppendOrigin, Partition
 from tidelog.kernel.partition.following import Follower
-from tidelog.kernel.partition.lookup import (
-    TimestampOffset,
-    offset_for_timestamp,
-    offset_of_max_timestamp,
-    segment_offsets_before,
-)
+from tidelog.kernel.partition.lookup import offset_for_timestamp, offset_of_max_timestamp
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header
+from tidelog.kernel.seams.partition import TimestampOffset
 from tidelog.kernel.testing import FakeClock, make_batch
 
 from .compacted import LEFT_KINDS, LeftBatch, LeftKind, check_lookups, left_by_compaction
@@ -246,21 +242,6 @@ def test_whatever_compaction_left_the_record_is_the_first_one(
     partition, records = left_by_compaction(history)
     partition.raise_log_start(int(partition.log_end_offset * share))
     check_lookups(partition, records, BASE + time)
-
-
-def test_segments_before_a_time() -> None:
-    clock = FakeClock(BASE)
-    partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
-    for _ in range(4):
-        partition.append_nowait(make_batch([b"x" * 200], timestamps=BASE))
-        clock.advance(100)
-    assert segment_offsets_before(partition, BASE + 150, 10) == [1, 0]
-    assert segment_offsets_before(partition, BASE + 1000, 10) == [3, 2, 1, 0]
-    assert segment_offsets_before(partition, BASE + 1000, 2) == [3, 2]
-    assert segment_offsets_before(partition, BASE - 1, 10) == []
-    assert segment_offsets_before(partition, BASE + 1000, 0) == []
-    # The first one was last changed at that very moment.
-    assert segment_offsets_before(partition, BASE, 10) == [0]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 
 from tidelog.kernel.config import TopicConfig
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.tasks import ManualTasks
@@ -110,7 +110,7 @@ def test_the_newest_lineage_stays_whatever_is_written_first(
         tasks.jobs.reverse()
     tasks.run_jobs()
     content = partition.store.read_side_file(CHECKPOINT_NAME)
-    assert LeaderEpochs.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
+    assert LeaderEpochLineage.decode(content or b"").entries() == [(epoch, epoch) for epoch in range(4)]
 
 
 def test_side_writes_write_nothing_beside_a_partition_that_is_gone(

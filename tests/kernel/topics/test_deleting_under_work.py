@@ -14,8 +14,8 @@ import trio.lowlevel
 
 from tidelog.kernel import disk
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.leader_epochs import CHECKPOINT_NAME, LeaderEpochLineage
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.partition.epochs import CHECKPOINT_NAME, LeaderEpochs
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.storage.scene import slice_bytes
@@ -61,7 +61,7 @@ async def test_queued_work_of_a_deleted_topic_leaves_a_new_one_of_its_name_alone
             await trio.to_thread.run_sync(job)
         assert contents(tmp_path / "data/t-0") == before
         content = new.store.read_side_file(CHECKPOINT_NAME)
-        assert LeaderEpochs.decode(content or b"").entries() == [(0, 0)]
+        assert LeaderEpochLineage.decode(content or b"").entries() == [(0, 0)]
         assert new.log_start_offset == 0
         assert slice_bytes(new.read(0, 1, Isolation.READ_UNCOMMITTED, wait=True))[-100:-10] == bytes(90)
 

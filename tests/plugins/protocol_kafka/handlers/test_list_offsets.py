@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from tests.kernel.partition.parts import open_partition
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
+from tidelog.plugins.protocol_kafka.handlers.list_offsets import segment_offsets_before
 from tidelog.plugins.protocol_kafka.messages.api import LIST_OFFSETS
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
@@ -197,6 +200,21 @@ async def test_version_0_tells_of_segments(
         time += start
     (part,) = parts_of(await client.ask(LIST_OFFSETS, 0, request(time, max_num_offsets=most)))
     assert (part.error_code, part.old_style_offsets) == (0, expected)
+
+
+def test_segment_offsets_before() -> None:
+    clock = FakeClock(BASE)
+    partition = open_partition(config=TopicConfig({"segment.bytes": 300}), clock=clock)
+    for _ in range(4):
+        partition.append_nowait(make_batch([b"x" * 200], timestamps=BASE))
+        clock.advance(100)
+    assert segment_offsets_before(partition, BASE + 150, 10) == [1, 0]
+    assert segment_offsets_before(partition, BASE + 1000, 10) == [3, 2, 1, 0]
+    assert segment_offsets_before(partition, BASE + 1000, 2) == [3, 2]
+    assert segment_offsets_before(partition, BASE - 1, 10) == []
+    assert segment_offsets_before(partition, BASE + 1000, 0) == []
+    # The first one was last changed at that very moment.
+    assert segment_offsets_before(partition, BASE, 10) == [0]
 
 
 async def test_version_0_of_an_empty_partition(client: Client, broker: Broker) -> None:

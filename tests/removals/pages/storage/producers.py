@@ -165,17 +165,17 @@ _CUT = "Truncation from both ends; written in the background, never over somethi
 _EPOCHS: Final = (
     Removal(
         _GROWING,
-        f"{_PARTITION}/epochs.py",
+        "kernel/leader_epochs.py",
         "if epoch <= self.latest:",
         "if epoch < self.latest:",
-        f"{_PARTITION}/test_epochs.py::test_assign",
+        "kernel/test_leader_epochs.py::test_assign",
     ),
     Removal(
         _GROWING,
-        f"{_PARTITION}/epochs.py",
+        "kernel/leader_epochs.py",
         "if not (self.latest < epoch <= MAX_EPOCH and newest_start < start <= MAX_OFFSET):",
         "if not (self.latest < epoch <= MAX_EPOCH and start <= MAX_OFFSET):",
-        f"{_PARTITION}/test_epochs.py::test_decode_refuses_a_malformed_checkpoint",
+        "kernel/test_leader_epochs.py::test_decode_refuses_a_malformed_checkpoint",
     ),
     Removal(
         "A start after a crash leads in a new epoch, written down before anyone can see it",
@@ -193,14 +193,14 @@ _EPOCHS: Final = (
     ),
     Removal(
         "The end of an epoch for OffsetForLeaderEpoch",
-        f"{_PARTITION}/epochs.py",
+        "kernel/leader_epochs.py",
         "if epoch == self._epochs[-1]:\n            return epoch, log_end_offset",
         "if epoch == self._epochs[-1]:\n            return epoch, self._starts[-1]",
-        f"{_PARTITION}/test_epochs.py::test_end_of_an_epoch",
+        "kernel/test_leader_epochs.py::test_end_of_an_epoch",
     ),
     Removal(
         "The end of an epoch for OffsetForLeaderEpoch",
-        f"{_PARTITION}/epochs.py",
+        "kernel/leader_epochs.py",
         "return self._epochs[following - 1], self._starts[following]",
         "return self._epochs[following - 1], self._starts[following - 1]",
         "plugins/protocol_kafka/handlers/test_offset_for_leader_epoch.py::test_ends",

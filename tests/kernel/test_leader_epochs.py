@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.partition.epochs import CorruptEpochCheckpoint, LeaderEpochs
+from tidelog.kernel.leader_epochs import CorruptEpochCheckpoint, LeaderEpochLineage
 
 Entries = list[tuple[int, int]]
 LINEAGE: Entries = [(0, 0), (3, 100), (4, 250)]
@@ -26,16 +26,16 @@ def lineages(draw: st.DrawFn) -> Entries:
     return entries
 
 
-def lineage(entries: Entries) -> LeaderEpochs:
+def lineage(entries: Entries) -> LeaderEpochLineage:
     """The lineage with these entries."""
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochLineage()
     for epoch, start in entries:
         assert epochs.assign(epoch, start)
     return epochs
 
 
 def test_nothing_is_known_at_first() -> None:
-    epochs = LeaderEpochs()
+    epochs = LeaderEpochLineage()
     assert epochs.latest == -1
     assert epochs.entries() == []
     assert epochs.end_offset_for(0, LOG_END) == (-1, -1)
@@ -158,18 +158,18 @@ def test_an_epoch_ends_where_the_next_one_starts(entries: Entries, asked: int) -
 
 def test_checkpoint_text() -> None:
     assert lineage(LINEAGE).encode() == b"0\n3\n0 0\n3 100\n4 250\n"
-    assert LeaderEpochs().encode() == b"0\n0\n"
+    assert LeaderEpochLineage().encode() == b"0\n0\n"
 
 
 @given(lineages())
 def test_a_checkpoint_is_read_back(entries: Entries) -> None:
-    assert LeaderEpochs.decode(lineage(entries).encode()).entries() == entries
+    assert LeaderEpochLineage.decode(lineage(entries).encode()).entries() == entries
 
 
 @pytest.mark.parametrize("content", [b"0\n1\n0 77\n", b"0\n1\n0 77"])
 def test_a_log_that_lost_its_start(content: bytes) -> None:
     """What Kafka leaves after DeleteRecords, with and without the last line's end."""
-    assert LeaderEpochs.decode(content).entries() == [(0, 77)]
+    assert LeaderEpochLineage.decode(content).entries() == [(0, 77)]
 
 
 MALFORMED: dict[str, bytes] = {
@@ -202,14 +202,14 @@ MALFORMED: dict[str, bytes] = {
 @pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED)
 def test_decode_refuses_a_malformed_checkpoint(content: bytes) -> None:
     with pytest.raises(CorruptEpochCheckpoint):
-        LeaderEpochs.decode(content)
+        LeaderEpochLineage.decode(content)
 
 
 @given(st.binary(max_size=40) | st.text(alphabet="0123456789 -\n", max_size=40).map(str.encode))
 def test_any_content_is_a_lineage_or_malformed(content: bytes) -> None:
     try:
-        entries = LeaderEpochs.decode(content).entries()
+        entries = LeaderEpochLineage.decode(content).entries()
     except CorruptEpochCheckpoint:
         return
     assert entries == sorted(set(entries))
-    assert LeaderEpochs.decode(lineage(entries).encode()).entries() == entries
+    assert LeaderEpochLineage.decode(lineage(entries).encode()).entries() == entries
