@@ -20,7 +20,7 @@ from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
-Place: TypeAlias = tuple[str, int]
+PartitionKey: TypeAlias = tuple[str, int]
 """A topic's name and the number of a partition."""
 
 KEY_TYPES: Final = (0, 1)
@@ -64,38 +64,43 @@ class OffsetCommitValue:
 class OffsetState(Protocol):
     """The committed and the pending offsets that changes are applied to."""
 
-    def commit(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
+    def commit(self, group_id: str, tp: PartitionKey, committed: CommittedOffset) -> None:
         """Set a committed offset; it counts instead of everything that is pending there."""
         ...
 
-    def remove(self, group_id: str, place: Place) -> None:
+    def remove(self, group_id: str, tp: PartitionKey) -> None:
         """Remove a committed offset, and what is pending there."""
         ...
 
     def add_pending(
-        self, producer_id: int, record_offset: int, group_id: str, place: Place, committed: CommittedOffset
+        self,
+        producer_id: int,
+        record_offset: int,
+        group_id: str,
+        tp: PartitionKey,
+        committed: CommittedOffset,
     ) -> None:
         """Add an offset that counts once the producer's transaction commits (KIP-447)."""
         ...
 
 
 class OffsetChange(DurableChange[OffsetState]):
-    """An offset that a group commits in `place`, or its removal (`committed` is None)."""
+    """An offset that a group commits for `topic_partition`, or its removal (`committed` is None)."""
 
-    __slots__ = ("committed", "group_id", "place")
+    __slots__ = ("committed", "group_id", "topic_partition")
 
     key_type = int.from_bytes(_TYPE)
     key_schema = OffsetCommitKey
     value_schema = OffsetCommitValue
 
-    def __init__(self, group_id: str, place: Place, committed: CommittedOffset | None) -> None:
+    def __init__(self, group_id: str, tp: PartitionKey, committed: CommittedOffset | None) -> None:
         self.group_id = group_id
-        self.place = place
+        self.topic_partition = tp
         self.committed = committed
 
     def key(self) -> OffsetCommitKey:
         """Return group, topic and partition."""
-        topic, partition = self.place
+        topic, partition = self.topic_partition
         return OffsetCommitKey(group=self.group_id, topic=topic, partition=partition)
 
     def value(self) -> tuple[int, OffsetCommitValue] | None:
@@ -116,7 +121,7 @@ class OffsetChange(DurableChange[OffsetState]):
 
     def to_record(self) -> StateRecord:
         """Return the record to append; a request commits many, so the key is encoded without the codec."""
-        group, (topic, partition) = self.group_id.encode(), self.place
+        group, (topic, partition) = self.group_id.encode(), self.topic_partition
         name = topic.encode()
         key = b"".join(
             (
@@ -137,16 +142,16 @@ class OffsetChange(DurableChange[OffsetState]):
     def apply(self, state: OffsetState) -> None:
         """Commit or remove the offset."""
         if self.committed is None:
-            state.remove(self.group_id, self.place)
+            state.remove(self.group_id, self.topic_partition)
         else:
-            state.commit(self.group_id, self.place, self.committed)
+            state.commit(self.group_id, self.topic_partition, self.committed)
 
     def apply_pending(self, state: OffsetState, producer_id: int, record_offset: int) -> None:
         """Apply the record at `record_offset` of a transaction; a removal counts at once, as in Kafka."""
         if self.committed is None:
-            state.remove(self.group_id, self.place)
+            state.remove(self.group_id, self.topic_partition)
         else:
-            state.add_pending(producer_id, record_offset, self.group_id, self.place, self.committed)
+            state.add_pending(producer_id, record_offset, self.group_id, self.topic_partition, self.committed)
 
     @classmethod
     def from_messages(cls, key: OffsetCommitKey, value: OffsetCommitValue | None) -> Self:

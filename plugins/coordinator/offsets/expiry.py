@@ -21,7 +21,7 @@ from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog, StateRecord
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import GroupOffsets
 
@@ -64,12 +64,12 @@ class OffsetExpiry:
         while not self._log.progress.done:  # noqa: ASYNC110 rare, and no caller waits for it
             await trio.sleep(LOADING_POLL_S)
         for partition, group_id, found in self._groups():
-            places = [
-                place
-                for place, offset in found.items()
-                if place[0] == topic.name and _is_of(topic, offset, deleted_ms)
+            partitions = [
+                tp
+                for tp, offset in found.items()
+                if tp[0] == topic.name and _is_of(topic, offset, deleted_ms)
             ]
-            self._remove(partition, group_id, places)
+            self._remove(partition, group_id, partitions)
             checked += 1 + len(found)
             if checked >= OFFSETS_PER_SLICE:
                 checked = 0
@@ -88,16 +88,16 @@ class OffsetExpiry:
         rule = ExpiryRule() if group is None else group.expiry()
         if rule is None:
             return 0
-        pending = self._store.table(partition).pending.places(group_id)
-        places: list[Place] = []
+        pending = self._store.table(partition).pending.partitions(group_id)
+        partitions: list[PartitionKey] = []
         last = not pending
-        for place, offset in found.items():
+        for tp, offset in found.items():
             if (
                 self._has_expired(offset, rule, now_ms)
-                and place not in pending
-                and not (group is not None and group.subscribes(place[0]))
+                and tp not in pending
+                and not (group is not None and group.subscribes(tp[0]))
             ):
-                places.append(place)
+                partitions.append(tp)
             else:
                 last = False
         tombstones: Sequence[StateRecord] | None = None
@@ -105,7 +105,7 @@ class OffsetExpiry:
             tombstones = [GenerationChange(group_id, None).to_record()]
         elif last and group is not None and group.is_idle():
             tombstones = group.tombstones()
-        return self._remove(partition, group_id, places, tombstones)
+        return self._remove(partition, group_id, partitions, tombstones)
 
     def _has_expired(self, offset: CommittedOffset, rule: ExpiryRule, now_ms: int) -> bool:
         if offset.expire_timestamp_ms != NO_TIMESTAMP:
@@ -117,11 +117,11 @@ class OffsetExpiry:
         self,
         partition: int,
         group_id: str,
-        places: Sequence[Place],
+        partitions: Sequence[PartitionKey],
         group_tombstones: Sequence[StateRecord] | None = None,
     ) -> int:
         """Remove offsets, and with its tombstones also the group; return how many offsets went."""
-        changes = [OffsetChange(group_id, place, None) for place in places]
+        changes = [OffsetChange(group_id, tp, None) for tp in partitions]
         records = [*(change.to_record() for change in changes), *(group_tombstones or ())]
         if not records:
             return 0
@@ -136,7 +136,7 @@ class OffsetExpiry:
         group = self._registry.find(group_id)
         if group_tombstones is not None and group is not None:
             self._registry.remove(group, UnknownMemberId(f"group {group_id!r} has expired"))
-        return len(places)
+        return len(partitions)
 
 
 def _is_of(topic: Topic, offset: CommittedOffset, deleted_ms: int) -> bool:

@@ -40,7 +40,7 @@ from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.coordinator.groups.group import Group
 from tidelog.plugins.coordinator.groups.registry import GroupRegistry
 from tidelog.plugins.coordinator.log import StateLog
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
 
@@ -113,7 +113,7 @@ class Offsets:
         try:
             self._groups.get(group_id).check_fetch(request)
         except GroupIdNotFound:
-            offsets: Mapping[Place, CommittedOffset] = {}
+            offsets: Mapping[PartitionKey, CommittedOffset] = {}
         else:
             offsets = table.committed(group_id)
         fetched: dict[str, dict[int, CommittedOffset | BrokerError | None]] = {}
@@ -124,14 +124,14 @@ class Offsets:
             for topic, indexes in request.topics.items():
                 fetched[topic] = {index: offsets.get((topic, index)) for index in indexes}
         if request.require_stable and table.pending.producers:
-            for topic, index in table.pending.places(group_id):
+            for topic, index in table.pending.partitions(group_id):
                 if index in fetched.get(topic, ()):
                     fetched[topic][index] = UnstableOffsetCommit(
                         f"an open transaction may move group {group_id!r} in {topic}-{index}"
                     )
         return fetched
 
-    def delete(self, group_id: str, partitions: Sequence[Place]) -> CommitOutcome:
+    def delete(self, group_id: str, partitions: Sequence[PartitionKey]) -> CommitOutcome:
         """Remove what a group has committed in these partitions, unless it is subscribed to their topic."""
         if not group_id:
             raise InvalidGroupId("a group without an id has no offsets to delete")
@@ -141,9 +141,9 @@ class Offsets:
         errors = [self._refuse_deletion(group, topic) for topic, _ in partitions]
         committed = table.committed(group_id)
         changes = [
-            OffsetChange(group_id, place, None)
-            for place, error in zip(partitions, errors, strict=True)
-            if not error and place in committed
+            OffsetChange(group_id, tp, None)
+            for tp, error in zip(partitions, errors, strict=True)
+            if not error and tp in committed
         ]
         if not changes:
             return CommitOutcome(errors)

@@ -37,14 +37,14 @@ class OffsetStore:
 
     def tombstones(self, group_id: str) -> list[StateRecord]:
         """Return the records that remove all offsets of a group, also pending ones: for DeleteGroups."""
-        places = self.table(self.partition_for(group_id)).places(group_id)
-        return [OffsetChange(group_id, place, None).to_record() for place in places]
+        partitions = self.table(self.partition_for(group_id)).partitions(group_id)
+        return [OffsetChange(group_id, tp, None).to_record() for tp in partitions]
 
     def forget(self, group_id: str) -> None:
         """Remove all offsets of a group; the tombstones are in the log."""
         table = self.table(self.partition_for(group_id))
-        for place in table.places(group_id):
-            table.remove(group_id, place)
+        for tp in table.partitions(group_id):
+            table.remove(group_id, tp)
 
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """Commit or drop what is pending; the producer's marker is in that partition of the log."""

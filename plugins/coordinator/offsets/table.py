@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
 from tidelog.plugins.coordinator.log.durable_change import TYPE_BYTES
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.pending import PendingOffset, PendingOffsets
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
 
@@ -31,26 +31,26 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self.unread: dict[bytes, bytes] = {}
-        self._committed: dict[Place, CommittedOffset] = {}
+        self._committed: dict[PartitionKey, CommittedOffset] = {}
 
     @property
-    def committed(self) -> dict[Place, CommittedOffset]:
-        """Place → committed offset; to be read and changed."""
+    def committed(self) -> dict[PartitionKey, CommittedOffset]:
+        """Committed offset by partition; to be read and changed."""
         if self.unread:
             self._committed.update(_read_all(self.unread))
             self.unread.clear()
         return self._committed
 
-    def items(self) -> Iterator[tuple[Place, CommittedOffset]]:
+    def items(self) -> Iterator[tuple[PartitionKey, CommittedOffset]]:
         """Iterate over the same once, leaving bytes as they are, which takes less memory."""
         if self._committed:
             return iter(self.committed.items())
         return _read_all(self.unread)
 
-    def remove_unread(self, place: bytes) -> None:
+    def remove_unread(self, key: bytes) -> None:
         """Apply a tombstone that is loaded, by the rest of its key."""
-        if self.unread.pop(place, None) is None or self._committed:
-            self._committed.pop(_read_place(place), None)
+        if self.unread.pop(key, None) is None or self._committed:
+            self._committed.pop(_read_partition_key(key), None)
 
     def __len__(self) -> int:
         return len(self.unread) + len(self._committed)
@@ -71,8 +71,8 @@ class OffsetTable:
         """Return the offsets of a group, None if it has none."""
         return self._groups.get(group_id)
 
-    def committed(self, group_id: str) -> Mapping[Place, CommittedOffset]:
-        """Return what a group has committed, by place."""
+    def committed(self, group_id: str) -> Mapping[PartitionKey, CommittedOffset]:
+        """Return what a group has committed, by partition."""
         found = self._groups.get(group_id)
         return found.committed if found else {}
 
@@ -80,44 +80,49 @@ class OffsetTable:
         """Return the ids of all groups with committed offsets, as of now."""
         return tuple(self._groups)
 
-    def places(self, group_id: str) -> Collection[Place]:
-        """Return every place in which the group has an offset, committed or pending."""
-        return dict.fromkeys((*self.committed(group_id), *self.pending.places(group_id)))
+    def partitions(self, group_id: str) -> Collection[PartitionKey]:
+        """Return the partitions for which the group has an offset, committed or pending."""
+        return dict.fromkeys((*self.committed(group_id), *self.pending.partitions(group_id)))
 
     def has_offsets(self, group_id: str) -> bool:
         """Return whether the group has any offset, committed or pending, without reading them."""
-        return bool(self._groups.get(group_id)) or bool(self.pending.places(group_id))
+        return bool(self._groups.get(group_id)) or bool(self.pending.partitions(group_id))
 
-    def commit(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
+    def commit(self, group_id: str, tp: PartitionKey, committed: CommittedOffset) -> None:
         """Set a committed offset; it counts instead of everything that is pending there."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = GroupOffsets()
-        group.committed[place] = committed
+        group.committed[tp] = committed
         if self.pending.producers:
-            self.pending.supersede(group_id, place)
+            self.pending.supersede(group_id, tp)
 
-    def remove(self, group_id: str, place: Place) -> None:
+    def remove(self, group_id: str, tp: PartitionKey) -> None:
         """Remove a committed offset, and what is pending there."""
         found = self._groups.get(group_id)
         if found is not None:
-            found.committed.pop(place, None)
+            found.committed.pop(tp, None)
             if not found and not self._being_loaded:
                 del self._groups[group_id]
-        self.pending.remove(group_id, place)
+        self.pending.remove(group_id, tp)
 
     def add_pending(
-        self, producer_id: int, record_offset: int, group_id: str, place: Place, committed: CommittedOffset
+        self,
+        producer_id: int,
+        record_offset: int,
+        group_id: str,
+        tp: PartitionKey,
+        committed: CommittedOffset,
     ) -> None:
         """Add an offset that counts once the producer's transaction commits."""
-        self.pending.add(producer_id, group_id, place, PendingOffset(record_offset, committed))
+        self.pending.add(producer_id, group_id, tp, PendingOffset(record_offset, committed))
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Commit or drop the offsets that are pending in the producer's transaction."""
-        for group_id, place, record_offset, committed in self.pending.end(producer_id):
+        for group_id, tp, record_offset, committed in self.pending.end(producer_id):
             if commit and committed is not None:
-                self._get(group_id).committed[place] = committed
-                self.pending.supersede(group_id, place, record_offset)
+                self._get(group_id).committed[tp] = committed
+                self.pending.supersede(group_id, tp, record_offset)
 
     def load(self, key: bytes, value: bytes | None) -> str | None:
         """Apply a record that is read back; return the group's id if it is the first one of that group.
@@ -146,7 +151,7 @@ class OffsetTable:
         else:
             group.unread[key[end:]] = value
         if self.pending.producers:
-            self._load_over_pending(str(name, "utf-8"), _read_place(key[end:]), removed=value is None)
+            self._load_over_pending(str(name, "utf-8"), _read_partition_key(key[end:]), removed=value is None)
         return group_id
 
     def group_removed(self, key: bytes) -> None:
@@ -169,22 +174,22 @@ class OffsetTable:
             found = self._groups[group_id] = GroupOffsets()
         return found
 
-    def _load_over_pending(self, group_id: str, place: Place, *, removed: bool) -> None:
+    def _load_over_pending(self, group_id: str, tp: PartitionKey, *, removed: bool) -> None:
         if removed:
-            self.pending.remove(group_id, place)
+            self.pending.remove(group_id, tp)
         else:
-            self.pending.supersede(group_id, place)
+            self.pending.supersede(group_id, tp)
 
 
-def _read_all(unread: Mapping[bytes, bytes]) -> Iterator[tuple[Place, CommittedOffset]]:
-    for place, value in unread.items():
+def _read_all(unread: Mapping[bytes, bytes]) -> Iterator[tuple[PartitionKey, CommittedOffset]]:
+    for key, value in unread.items():
         try:
-            yield _read_place(place), OffsetChange.read_value(value)
+            yield _read_partition_key(key), OffsetChange.read_value(value)
         except (CodecError, UnicodeDecodeError) as error:
             _log.warning("a committed offset is malformed and left out: %s", error)
 
 
-def _read_place(place: bytes) -> Place:
-    return str(place[_LENGTH_BYTES:-_PARTITION_BYTES], "utf-8"), int.from_bytes(
-        place[-_PARTITION_BYTES:], "big", signed=True
+def _read_partition_key(key: bytes) -> PartitionKey:
+    return str(key[_LENGTH_BYTES:-_PARTITION_BYTES], "utf-8"), int.from_bytes(
+        key[-_PARTITION_BYTES:], "big", signed=True
     )

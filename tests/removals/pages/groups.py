@@ -239,7 +239,7 @@ REMOVALS: Final = (
     Removal(
         "Offsets expire as the table above says",
         f"{_COORDINATOR}/offsets/expiry.py",
-        "            self._remove(partition, group_id, places)\n",
+        "            self._remove(partition, group_id, partitions)\n",
         "",
         f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_go_with_their_topic",
     ),

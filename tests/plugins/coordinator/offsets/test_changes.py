@@ -47,7 +47,7 @@ def test_from_record_reads_both_types_of_keys(key_type: int) -> None:
     committed = CommittedOffset(255, 7, "m", TIME_MS)
     key, value = OffsetChange("gr", ("top", 258), committed).to_record()
     read = OffsetChange.from_record(key_type.to_bytes(2) + key[2:], value)
-    assert (read.group_id, read.place, read.committed) == ("gr", ("top", 258), committed)
+    assert (read.group_id, read.topic_partition, read.committed) == ("gr", ("top", 258), committed)
     assert OffsetChange.from_record(key, None).committed is None
 
 

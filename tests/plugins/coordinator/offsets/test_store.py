@@ -10,7 +10,7 @@ from tidelog.plugins.coordinator.log.durable_change import UnreadableRecord
 from tidelog.plugins.coordinator.offsets.changes import OffsetChange
 from tidelog.plugins.coordinator.offsets.store import OffsetStore
 
-PLACE = ("t", 0)
+PARTITION = ("t", 0)
 
 
 class Loaded:
@@ -23,7 +23,7 @@ class Loaded:
     def replay(self, group_id: str, offset: int | None, producer_id: int | None = None) -> None:
         """Load the record of an offset, in a transaction if there is a producer."""
         committed = None if offset is None else CommittedOffset(offset)
-        partition, (key, value) = int(group_id[1:]), OffsetChange(group_id, PLACE, committed).to_record()
+        partition, (key, value) = int(group_id[1:]), OffsetChange(group_id, PARTITION, committed).to_record()
         if producer_id is None or value is None:
             self.store.replay(partition, key, value)
         else:
@@ -31,7 +31,7 @@ class Loaded:
 
     def offset(self, group_id: str) -> int | None:
         """What the group has committed."""
-        found = self.store.table(int(group_id[1:])).committed(group_id).get(PLACE)
+        found = self.store.table(int(group_id[1:])).committed(group_id).get(PARTITION)
         return None if found is None else found.offset
 
 
@@ -58,7 +58,7 @@ def test_replay_begins_each_group_once(loaded: Loaded) -> None:
         StateRecord(b"\0\1\0\1g", None),
         StateRecord(b"\0\1\0\1\xff\0\1t\0\0\0\0", None),
         StateRecord(b"\0\1\0\1g\0\1\xff\0\0\0\0", None),
-        StateRecord(OffsetChange("g", PLACE, None).to_record().key, b"\0\7"),
+        StateRecord(OffsetChange("g", PARTITION, None).to_record().key, b"\0\7"),
     ],
 )
 def test_replay_refuses_what_cannot_be_read(loaded: Loaded, record: StateRecord) -> None:
@@ -73,7 +73,7 @@ def test_complete_transaction_ends_it_in_one_partition(loaded: Loaded, commit: b
     assert loaded.offset("g0") == 6
     loaded.store.complete_transaction(0, 3, commit)
     assert (loaded.offset("g0"), loaded.offset("g1")) == (offset, 7)
-    assert list(loaded.store.table(1).pending.places("g1")) == [PLACE]
+    assert list(loaded.store.table(1).pending.partitions("g1")) == [PARTITION]
 
 
 def test_forget_partition_drops_committed_and_pending_offsets(loaded: Loaded) -> None:
@@ -88,7 +88,7 @@ def test_forget_partition_drops_committed_and_pending_offsets(loaded: Loaded) ->
 def test_tombstones_and_forget_remove_all_offsets_of_a_group(loaded: Loaded) -> None:
     loaded.replay("g1", 9, producer_id=3)
     tombstones = loaded.store.tombstones("g1")
-    assert tombstones == [OffsetChange("g1", PLACE, None).to_record()]
+    assert tombstones == [OffsetChange("g1", PARTITION, None).to_record()]
     loaded.store.forget("g1")
     assert not loaded.store.holds("g1")
     loaded.store.complete_transaction(1, 3, commit=True)

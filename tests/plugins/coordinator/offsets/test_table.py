@@ -7,51 +7,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.seams.coordination.offsets import CommittedOffset
-from tidelog.plugins.coordinator.offsets.changes import OffsetChange, Place
+from tidelog.plugins.coordinator.offsets.changes import OffsetChange, PartitionKey
 from tidelog.plugins.coordinator.offsets.table import OffsetTable
 from tidelog.plugins.protocol_kafka.codecs import DecodeError
 
 KEY, _value = OffsetChange("g", ("t", 0), CommittedOffset(1, -1, "m")).to_record()
 VALUE = _value or b""
 GROUPS = ("", "g", "grüppe")
-PLACES: tuple[Place, ...] = (("t", 0), ("t", 1), ("tö", 2**31 - 1))
+PARTITIONS: tuple[PartitionKey, ...] = (("t", 0), ("t", 1), ("tö", 2**31 - 1))
 steps = st.lists(
     st.tuples(
         st.sampled_from(["load", "take away", "commit", "remove", "look", "pass"]),
         st.sampled_from(GROUPS),
-        st.sampled_from(PLACES),
+        st.sampled_from(PARTITIONS),
         st.integers(0, 99),
     ),
     max_size=60,
 )
 
 
-def load(table: OffsetTable, group: str, place: Place, committed: CommittedOffset | None) -> str | None:
+def load(table: OffsetTable, group: str, tp: PartitionKey, committed: CommittedOffset | None) -> str | None:
     """Load the record of an offset, or its tombstone."""
-    return table.load(*OffsetChange(group, place, committed).to_record())
+    return table.load(*OffsetChange(group, tp, committed).to_record())
 
 
 @given(steps)
-def test_load_and_commit_and_remove_in_any_order(script: list[tuple[str, str, Place, int]]) -> None:
+def test_load_and_commit_and_remove_in_any_order(script: list[tuple[str, str, PartitionKey, int]]) -> None:
     table = OffsetTable()
-    model: dict[str, dict[Place, int]] = {group: {} for group in GROUPS}
+    model: dict[str, dict[PartitionKey, int]] = {group: {} for group in GROUPS}
     first: set[str] = set()
-    for what, group, place, offset in script:
+    for what, group, tp, offset in script:
         committed = CommittedOffset(offset, 1, "m", 2)
         if what == "load":
-            assert (load(table, group, place, committed) == group) == (group not in first)
+            assert (load(table, group, tp, committed) == group) == (group not in first)
             first.add(group)
-            model[group][place] = offset
+            model[group][tp] = offset
         elif what == "take away":
-            load(table, group, place, None)
+            load(table, group, tp, None)
             first.add(group)
-            model[group].pop(place, None)
+            model[group].pop(tp, None)
         elif what == "commit":
-            OffsetChange(group, place, committed).apply(table)
-            model[group][place] = offset
+            OffsetChange(group, tp, committed).apply(table)
+            model[group][tp] = offset
         elif what == "remove":
-            OffsetChange(group, place, None).apply(table)
-            model[group].pop(place, None)
+            OffsetChange(group, tp, None).apply(table)
+            model[group].pop(tp, None)
         else:
             found = table.find(group)
             seen = () if found is None else found.committed.items() if what == "look" else found.items()
@@ -79,7 +79,7 @@ def test_has_offsets_counts_what_is_pending() -> None:
     assert not table.has_offsets("g")
     change.apply_pending(table, 7, 0)
     assert table.has_offsets("g")
-    assert list(table.places("g")) == [("t", 0)]
+    assert list(table.partitions("g")) == [("t", 0)]
     table.complete_transaction(7, commit=False)
     assert not table.has_offsets("g")
     change.apply(table)
