@@ -8,7 +8,6 @@ the deadline, then partitions are closed, the storage flushed, checkpointed and 
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import signal
@@ -20,6 +19,7 @@ import trio
 
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster, advertised_addresses
+from tidelog.kernel.collector import frozen_survivors, thaw_task
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.dynamic_config import DynamicConfig
@@ -262,11 +262,10 @@ async def serve(
         nursery.start_soon(_end_when_halted, broker)
         async with broker.running():
             loading.cancel()
-            # What start-up made lives as long as the process: going through it at every full collection
-            # would hold up all requests for tens of milliseconds.
-            gc.freeze()
-            on_ready(broker)
-            await broker.wait_stop_requested()
+            with frozen_survivors():
+                broker.tasks.start(thaw_task())
+                on_ready(broker)
+                await broker.wait_stop_requested()
         nursery.cancel_scope.cancel()
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelog.kernel.cli.collector import rare_collections
 from tidelog.kernel.cli.options import config_options, sources_of
+from tidelog.kernel.collector import rare_collections
 from tidelog.kernel.config import keys
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +25,6 @@ RECORDS_PER_SLICE: Final = 1000
 """How many records are applied before other tasks run: a millisecond or two."""
 STEPS_PER_SLICE: Final = 128
 """How many steps of settling a partition are done before other tasks run."""
-MANY_RECORDS: Final = 10_000
-"""After so many loaded records they are exempted from garbage collection."""
 
 
 class TopicLoader:
@@ -139,17 +136,12 @@ class TopicLoader:
         """
         partition = self._partitions[index]
         offset, end = partition.log_start_offset, partition.log_end_offset
-        unfrozen = offset
         while offset < end and not self._stopped:
             start = offset
             batches, offset, size = await trio.to_thread.run_sync(self._read, partition, start)
             if counting:
                 self._progress.bytes += size
             await self._apply(batches, take)
-            if offset - unfrozen >= MANY_RECORDS:
-                # What was loaded stays: a full collection that visits it would delay all requests.
-                gc.freeze()
-                unfrozen = offset
             if offset == start:
                 # Compaction may have removed the last records.
                 break
@@ -181,9 +173,6 @@ class TopicLoader:
                 await trio.lowlevel.checkpoint()
                 if self.is_stopped:
                     return
-        partition = self._partitions[index]
-        if partition.log_end_offset - partition.log_start_offset >= MANY_RECORDS:
-            gc.freeze()
 
 
 def _has_records(partition: Partition) -> bool:
