@@ -1,8 +1,8 @@
-"""The client core: whoever talks to a Kafka broker stands on this.
+"""Kafka client: a sans-IO core, operations over it, and drivers for blocking code and for trio.
 
-`connection` is the protocol without a socket, `operations` are requests and retries without I/O, `drivers`
-run them: `BlockingClient` for code that blocks, `TrioClient` for trio. To import this package imports no
-event loop; `TrioClient` is looked up when it is asked for.
+`connection` is the protocol without a socket, `operations` are requests and retries without I/O, and
+`drivers` run them: `BlockingClient` for blocking code, `TrioClient` for trio. Importing this package imports
+no event loop; `TrioClient` is imported at its first use.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class Address:
-    """A host name or IP address, and a TCP port."""
+    """Host name or IP address, and TCP port."""
 
     host: str
     port: int

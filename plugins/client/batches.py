@@ -1,4 +1,4 @@
-"""Records to a batch and back, with the kernel's own record format and compression."""
+"""Build record batches from records and read them back, with the kernel's record format and compression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CODECS: Final = {name: codec for codec, name in CODEC_NAMES.items()}
 
 @attrs.frozen
 class NewRecord:
-    """A record to be produced; a timestamp of None (else milliseconds since the epoch) means now."""
+    """Record to produce; `timestamp` is in milliseconds since the epoch, None means now."""
 
     value: bytes | None
     key: bytes | None = None
@@ -37,7 +37,7 @@ class NewRecord:
 
 @attrs.frozen
 class ProducerStamp:
-    """What marks an idempotent producer's batch; the sequence number is that of its first record."""
+    """Producer id, epoch and base sequence of an idempotent producer's batch."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
@@ -51,10 +51,10 @@ def build_batch(
     compression: str = "none",
     stamp: ProducerStamp | None = None,
 ) -> bytearray:
-    """A record batch v2 with base offset 0, as producers send it.
+    """Return a record batch v2 with base offset 0, as producers send it.
 
     Raises:
-        ValueError: there is no record, or no such compression.
+        ValueError: `records` is empty, or the compression is unknown.
     """
     if not records:
         raise ValueError("a batch has at least one record")
@@ -82,11 +82,11 @@ def build_batch(
 
 
 def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches in a run of bytes, each with its header; one that is cut off at the end is left out.
+    """Yield each whole batch in `data` with its header; an incomplete last batch is ignored.
 
     Raises:
         CorruptBatch: a batch's length or CRC is wrong.
-        UnsupportedMessageFormat: the bytes are older message sets, or no batches at all.
+        UnsupportedMessageFormat: the bytes are message sets of format v0 or v1, or no batches at all.
     """
     position = 0
     while len(data) - position >= HEADER_BYTES:

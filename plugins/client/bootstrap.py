@@ -17,12 +17,12 @@ _HIGHEST_PORT: Final = 65535
 
 
 def parse_addresses(bootstrap: str | Iterable[str]) -> tuple[Address, ...]:
-    """Addresses from `host:port`, `[ipv6]:port` or several of them, by commas or as a sequence.
+    """Parse bootstrap servers: `host:port` or `[ipv6]:port`, several separated by commas or as a sequence.
 
-    A listener as the broker prints it (`PLAINTEXT://host:port`) is taken too.
+    A listener as the broker prints it (`PLAINTEXT://host:port`) is accepted too.
 
     Raises:
-        InvalidAddress: one of them is something else, or there is none.
+        InvalidAddress: an address has another form, or there is none.
     """
     texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
     addresses = tuple(dict.fromkeys(_parse(text.strip()) for text in texts if text.strip()))

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics and who leads their partitions."""
+"""Cluster metadata, and the client's cache of it: brokers, topics and partition leaders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_TOPIC_ID: Final = UUID(int=0)
 
 @attrs.frozen
 class PartitionMetadata:
-    """A partition: `leader` is a node id, -1 without one; `leader_epoch` is -1 when it is not told."""
+    """Metadata of a partition; `leader` is a node id, -1 for none; `leader_epoch` is -1 when unknown."""
 
     index: int
     leader: int
@@ -39,7 +39,7 @@ class PartitionMetadata:
 
 @attrs.frozen
 class TopicMetadata:
-    """A topic with its partitions in order; the id is all zeros when the broker tells none."""
+    """Metadata of a topic, partitions in order; the id is all zeros when the broker sends none."""
 
     name: str
     topic_id: UUID
@@ -48,24 +48,24 @@ class TopicMetadata:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of each partition; the most, while a reassignment is under way."""
+        """Return the number of replicas of each partition; the largest one during a reassignment."""
         return max((len(part.replicas) for part in self.partitions), default=0)
 
     def partition(self, index: int) -> PartitionMetadata | None:
-        """The partition of that number, None without one."""
+        """Return the partition of that index, None when there is none."""
         return next((part for part in self.partitions if part.index == index), None)
 
 
 @attrs.frozen
 class ClusterMetadata:
-    """One answer to a question for metadata.
+    """Decoded Metadata response.
 
     Attributes:
-        cluster_id: None when the broker tells none
-        controller: node id of the broker that changes topics, -1 when it is not told
+        cluster_id: None when the broker sends none
+        controller: node id of the controller, -1 when it is unknown
         brokers: addresses by node id
-        topics: by name, those that were asked for and exist
-        errors: by name, why a topic that was asked for is not among them
+        topics: by name, the requested topics that exist
+        errors: by name, the error of each other requested topic
     """
 
     cluster_id: str | None
@@ -75,20 +75,21 @@ class ClusterMetadata:
     errors: Mapping[str, ErrorCode]
 
     @classmethod
-    def told_by(cls, answer: MetadataResponse) -> ClusterMetadata:
-        """What a response to Metadata says."""
-        topics = [_topic(told) for told in answer.topics if told.error_code == ErrorCode.NONE]
+    def from_response(cls, response: MetadataResponse) -> ClusterMetadata:
+        """Convert a Metadata response."""
+        topics = [_topic(result) for result in response.topics if result.error_code == ErrorCode.NONE]
+        failed = [result for result in response.topics if result.error_code]
         return cls(
-            answer.cluster_id,
-            answer.controller_id,
-            {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
+            response.cluster_id,
+            response.controller_id,
+            {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers},
             {topic.name: topic for topic in topics},
-            {told.name or "": ErrorCode.of(told.error_code) for told in answer.topics if told.error_code},
+            {result.name or "": ErrorCode.of(result.error_code) for result in failed},
         )
 
 
 class Cluster:
-    """What was heard last; operations look here before they ask."""
+    """Cache of the cluster metadata, which operations look up before they send a Metadata request."""
 
     def __init__(self, bootstrap: Sequence[Address]) -> None:
         self._bootstrap = tuple(bootstrap)
@@ -96,57 +97,57 @@ class Cluster:
         self.brokers: Mapping[int, Address] = {}
         self.controller = NO_NODE
 
-    def learn(self, told: ClusterMetadata) -> None:
-        """Take in newer metadata; topics that it does not name stay as they were."""
-        self.brokers = told.brokers or self.brokers
-        self.controller = told.controller
-        self._topics.update(told.topics)
-        for name in told.errors:
+    def update(self, metadata: ClusterMetadata) -> None:
+        """Store newer metadata; topics that it does not contain keep what is cached."""
+        self.brokers = metadata.brokers or self.brokers
+        self.controller = metadata.controller
+        self._topics.update(metadata.topics)
+        for name in metadata.errors:
             self._topics.pop(name, None)
 
     def forget_topic(self, name: str) -> None:
-        """What is known of a topic has proved wrong."""
+        """Drop the cached metadata of a topic, so that the next operation requests it."""
         self._topics.pop(name, None)
 
     def forget_controller(self) -> None:
-        """The broker that was the controller is it no longer."""
+        """Drop the cached controller, so that the next operation requests it."""
         self.controller = NO_NODE
 
     def addresses(self) -> tuple[Address, ...]:
-        """Where any broker may be: the addresses to start from, then those of the brokers that are known."""
+        """Return the bootstrap addresses, then those of the known brokers."""
         return tuple(dict.fromkeys((*self._bootstrap, *self.brokers.values())))
 
     def topic_id(self, name: str) -> UUID:
-        """The id of a topic, all zeros when it is not known."""
+        """Return the id of a topic, all zeros when it is unknown."""
         topic = self._topics.get(name)
         return topic.topic_id if topic else NO_TOPIC_ID
 
     def leader(self, partition: TopicPartition) -> int | None:
-        """The node id of a partition's leader, None when it is not known or there is none."""
+        """Return the node id of a partition's leader, None when it is unknown or there is none."""
         topic = self._topics.get(partition.topic)
         found = topic.partition(partition.partition) if topic else None
         return found.leader if found and found.leader in self.brokers else None
 
     def has_partition(self, partition: TopicPartition) -> bool:
-        """Whether the topic is known to have that partition."""
+        """Return whether the cached topic has that partition."""
         topic = self._topics.get(partition.topic)
         return topic is not None and topic.partition(partition.partition) is not None
 
 
-def _topic(told: MetadataResponseTopic) -> TopicMetadata:
-    partitions = sorted((_partition(part) for part in told.partitions), key=lambda part: part.index)
+def _topic(topic: MetadataResponseTopic) -> TopicMetadata:
+    partitions = sorted((_partition(part) for part in topic.partitions), key=lambda part: part.index)
     return TopicMetadata(
-        told.name or "", UUID(bytes=bytes(told.topic_id)), told.is_internal, tuple(partitions)
+        topic.name or "", UUID(bytes=bytes(topic.topic_id)), topic.is_internal, tuple(partitions)
     )
 
 
-def _partition(told: MetadataResponsePartition) -> PartitionMetadata:
+def _partition(partition: MetadataResponsePartition) -> PartitionMetadata:
     return PartitionMetadata(
-        told.partition_index,
-        told.leader_id,
-        told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        ErrorCode.of(told.error_code),
+        partition.partition_index,
+        partition.leader_id,
+        partition.leader_epoch,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
+        ErrorCode.of(partition.error_code),
     )

@@ -1,15 +1,15 @@
-"""The sans-IO client side of one Kafka connection: requests in, bytes out; bytes in, responses out, in order.
+"""Sans-IO client side of one Kafka connection: requests in, bytes out; bytes in, responses out, in order.
 
 A driver moves the bytes:
 
     connection = ClientConnection("127.0.0.1:9092")
     while there is something to do:
-        send connection.outgoing(), tell connection.bytes_sent(count)
-        receive into connection.receive_buffer(), tell connection.bytes_received(count)
+        send connection.outgoing(), then call connection.bytes_sent(count)
+        receive into connection.receive_buffer(), then call connection.bytes_received(count)
         take connection.next_response() until it is None
 
-A new connection asks ApiVersions by itself; `ready` tells when the versions are settled and requests may be
-sent. Each goes out in the newest version that both sides have. Any number may be under way; the broker
+A new connection sends ApiVersions by itself; `ready` is true once versions are negotiated and requests may be
+sent. Each is sent in the newest version that both sides support. Any number may be in flight; the broker
 answers them in order.
 
 Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
 
 DEFAULT_MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
-"""Room for a fetch of 50 MiB (`fetch.max.bytes`) and for a batch of 100 MiB (`socket.request.max.bytes`)."""
+"""Limit above a fetch of 50 MiB (`fetch.max.bytes`) and a batch of 100 MiB (`socket.request.max.bytes`)."""
 
 _MAX_PARTS: Final = 64
 _MAX_CORRELATION_ID: Final = 0x7FFFFFFF
@@ -70,7 +70,7 @@ class _Outgoing:
 
 
 class ClientConnection:
-    """Protocol state of one connection; once it has failed, `failure` says why and nothing revives it."""
+    """Protocol state of one connection; after a failure, which `failure` holds, it cannot be used again."""
 
     def __init__(
         self,
@@ -93,25 +93,25 @@ class ClientConnection:
 
     @property
     def ready(self) -> bool:
-        """Whether the versions are settled, so that requests may be sent."""
+        """Return whether versions are negotiated, so that requests may be sent."""
         return self._versions is not None and self._failure is None
 
     @property
     def failure(self) -> ClientError | None:
-        """The error that ended the connection, None while it is fine."""
+        """Return the error that ended the connection, None while it is usable."""
         return self._failure
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Return the number of requests in flight."""
         return len(self._in_flight)
 
     @property
     def versions(self) -> BrokerVersions:
-        """What the broker serves.
+        """Return the API versions of the broker.
 
         Raises:
-            RuntimeError: they are not settled yet.
+            RuntimeError: they are not negotiated yet.
         """
         if self._versions is None:
             raise RuntimeError(f"the versions of {self.peer} are not settled yet")
@@ -119,20 +119,20 @@ class ClientConnection:
 
     @property
     def waiting_for(self) -> str:
-        """What is to be answered next, such as "Metadata v13"; empty when nothing is."""
+        """Return API and version of the next expected response, such as "Metadata v13"; empty for none."""
         return str(self._in_flight[0]) if self._in_flight else ""
 
     def send(self, *requests: object, at_most: int | None = None) -> list[int | None]:
         """Queue requests (messages or `ByVersion`), all or none of them.
 
-        The result has the correlation id of each, None for one that gets no answer (Produce with acks 0).
-        `at_most` keeps the version down. The connection stays usable after the first two errors.
+        Return the correlation id of each, None for a request without a response (Produce with acks 0).
+        `at_most` limits the version. The connection stays usable after the first two errors.
 
         Raises:
-            UnsupportedByBroker: both sides have no version of an API in common.
-            UnsendableRequest: the version cannot carry a value.
+            UnsupportedByBroker: the sides have no version of an API in common.
+            UnsendableRequest: a value cannot be encoded in the version.
             ClientError: the connection has failed before.
-            RuntimeError: the versions are not settled yet.
+            RuntimeError: versions are not negotiated yet.
         """
         if self._failure is not None:
             raise self._failure
@@ -144,11 +144,11 @@ class ClientConnection:
         return [self._queue(each) for each in outgoing]
 
     def outgoing(self) -> Sequence[memoryview]:
-        """What to send next, as parts for one `sendmsg`; empty when there is nothing."""
+        """Return the bytes to send next, as buffers for one `sendmsg`; empty when there are none."""
         return list(islice(self._outgoing, _MAX_PARTS))
 
     def bytes_sent(self, count: int) -> None:
-        """The first `count` bytes of `outgoing` were sent."""
+        """Remove the first `count` bytes of `outgoing`, which were sent."""
         queue = self._outgoing
         while queue and count >= len(queue[0]):
             count -= len(queue.popleft())
@@ -156,11 +156,11 @@ class ClientConnection:
             queue[0] = queue[0][count:]
 
     def receive_buffer(self) -> memoryview:
-        """Writable room for the next bytes of the broker, at least one byte."""
+        """Return a writable buffer for the next bytes of the broker, at least one byte long."""
         return self._reader.room()
 
     def bytes_received(self, count: int) -> None:
-        """`count` bytes were written to the start of the last receive buffer; 0 means the broker closed."""
+        """Process `count` bytes at the start of the last receive buffer; 0 means that the broker closed."""
         self._reader.received(count)
         if self._failure is not None:
             return
@@ -173,7 +173,7 @@ class ClientConnection:
             self._fail(self._protocol_error(str(error), self._next_expected()))
 
     def receive_data(self, data: bytes | memoryview) -> None:
-        """Take in bytes that were received elsewhere than in the receive buffer; none: the broker closed."""
+        """Process bytes received elsewhere than in the receive buffer; empty means that the broker closed."""
         rest = memoryview(data)
         if not rest:
             self.receive_buffer()
@@ -186,19 +186,19 @@ class ClientConnection:
             rest = rest[count:]
 
     def connection_lost(self, reason: str) -> None:
-        """The driver cannot go on with this connection; what waits for an answer will not get one."""
+        """Fail the connection because of an error of the driver; requests in flight get no response."""
         expected = self._next_expected()
         self._fail(BrokerClosed(self.peer, str(expected or ""), reason))
 
     def next_response(self) -> Response | None:
-        """The next answer, in the order of the requests; None while bytes are missing.
+        """Return the next response, in the order of the requests; None while bytes are missing.
 
-        Answers that came before a failure are handed out before it is raised.
+        Responses that arrived before a failure are returned before it is raised.
 
         Raises:
-            ProtocolError: the broker did not keep to the protocol.
+            ProtocolError: the broker violated the protocol.
             BrokerClosed: the connection has ended.
-            ErrorResponse: the broker does not tell its versions.
+            ErrorResponse: the broker answers ApiVersions with an error.
         """
         while self._frames:
             response = self._take(self._frames.popleft())
@@ -250,12 +250,12 @@ class ClientConnection:
         except ClientError as error:
             self._give_up(error)
         if again is None:
-            self._versions = BrokerVersions.told_by(self.peer, answer)
+            self._versions = BrokerVersions.from_response(self.peer, answer)
         else:
             self._ask_versions(again)
 
     def _next_expected(self) -> _InFlight | None:
-        """The request whose answer comes behind those that have arrived, None when there is none."""
+        """Return the request whose response comes after those that have arrived, None when there is none."""
         arrived = len(self._frames)
         return self._in_flight[arrived] if arrived < len(self._in_flight) else None
 

@@ -1,7 +1,7 @@
-"""What can go wrong for a client: one small tree, each error with the broker and the request it is about.
+"""Errors of the client; each names the broker and the request that it is about.
 
-`BrokerUnreachable`, `BrokerClosed` and `RequestTimedOut` are the network's, `ProtocolError` is the broker's
-fault, `UnsupportedByBroker` and `UnsendableRequest` a matter of versions, `ErrorResponse` an answer.
+`BrokerUnreachable`, `BrokerClosed` and `RequestTimedOut` are errors of the network, `ProtocolError` is the
+broker's fault, `UnsupportedByBroker` and `UnsendableRequest` concern versions, `ErrorResponse` is a response.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClientError(TidelogError):
-    """Root of every error that the client core raises on purpose.
+    """Base class of the errors that the client raises.
 
     Attributes:
         retriable: whether the same request may succeed later
@@ -30,13 +30,13 @@ class ClientError(TidelogError):
 
 
 class InvalidAddress(ClientError, ValueError):
-    """A bootstrap address is not of the form host:port."""
+    """A bootstrap address does not have the form host:port."""
 
     reached_broker = False
 
 
 class ClientClosed(ClientError):
-    """The client was closed before."""
+    """The client is closed."""
 
     reached_broker = False
 
@@ -45,7 +45,7 @@ class BrokerUnreachable(ClientError):
     """No broker could be connected to.
 
     Attributes:
-        attempts: the addresses that were tried, in order, each with the reason that it failed for
+        attempts: the addresses that were tried, in order, each with the reason of its failure
     """
 
     retriable = True
@@ -53,12 +53,12 @@ class BrokerUnreachable(ClientError):
 
     def __init__(self, attempts: Sequence[tuple[Address, str]]) -> None:
         self.attempts = tuple(attempts)
-        told = "; ".join(f"{address}: {reason}" for address, reason in self.attempts)
-        super().__init__(f"no broker can be connected to ({told})")
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in self.attempts)
+        super().__init__(f"no broker can be connected to ({reasons})")
 
 
 class UnknownNode(ClientError):
-    """The cluster's metadata names no broker with this node id."""
+    """The cluster's metadata has no broker with this node id."""
 
     retriable = True
     reached_broker = False
@@ -69,11 +69,11 @@ class UnknownNode(ClientError):
 
 
 class BrokerClosed(ClientError):
-    """The connection ended before the answer was there.
+    """The connection ended before the response was complete.
 
     Attributes:
         peer: address of the broker
-        waiting_for: what was asked and not answered, such as "Metadata v13"; empty between requests
+        waiting_for: the request without a response, such as "Metadata v13"; empty between requests
     """
 
     retriable = True
@@ -86,12 +86,12 @@ class BrokerClosed(ClientError):
 
 
 class RequestTimedOut(ClientError):
-    """An answer did not come in time.
+    """A response did not arrive in time.
 
     Attributes:
-        what: what was waited for
-        timeout_s: for how long
-        last_error: the error of the last try, when there were several
+        what: the request or operation
+        timeout_s: the timeout in seconds
+        last_error: the error of the last attempt, when there were several
     """
 
     retriable = True
@@ -105,12 +105,12 @@ class RequestTimedOut(ClientError):
 
 
 class ProtocolError(ClientError):
-    """The broker sent something that is not an answer in Kafka's protocol; the connection is given up.
+    """The broker sent a malformed or unexpected response; the connection is closed.
 
     Attributes:
         peer: address of the broker
-        api: name of the API whose answer was expected; empty when none was
-        version: version of that API, -1 when none was expected
+        api: name of the API whose response was expected; empty for none
+        version: version of that API, -1 for none
         reason: what is wrong
     """
 
@@ -119,17 +119,17 @@ class ProtocolError(ClientError):
         self.api = api
         self.version = version
         self.reason = reason
-        expected = f"instead of an answer to {api} v{version}" if api else "that nobody asked for"
+        expected = f"instead of an answer to {api} v{version}" if api else "without a request"
         super().__init__(f"{peer} sent something {expected}: {reason}")
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker serves no version of an API that we can speak.
+    """The broker supports no version of an API that this client supports.
 
     Attributes:
         api: name of the API
-        ours: lowest and highest version that we have
-        theirs: lowest and highest version that the broker serves, None when it does not serve the API
+        ours: lowest and highest version of this client
+        theirs: lowest and highest version of the broker, None when it does not serve the API
     """
 
     reached_broker = False
@@ -144,7 +144,7 @@ class UnsupportedByBroker(ClientError):
 
 
 class UnsendableRequest(ClientError):
-    """The version of the API that is spoken with this broker cannot carry the request."""
+    """The request cannot be encoded in the version of the API that is used with this broker."""
 
     reached_broker = False
 
@@ -157,7 +157,7 @@ class UnsendableRequest(ClientError):
 class ProducerInDoubt(ClientError):
     """A batch of an idempotent producer may or may not be in the log, so its next sequence number is unknown.
 
-    Under a wrong number the broker would take new records for a repetition and drop them.
+    With a wrong sequence number the broker would drop new records as duplicates.
     """
 
     reached_broker = False
@@ -184,7 +184,7 @@ class ErrorResponse(ClientError):
     Attributes:
         code: the error
         subject: what it is about, such as a topic or "orders-3"
-        detail: the broker's own words, None without any
+        detail: the broker's error message, None without any
     """
 
     def __init__(self, code: ErrorCode, subject: str, detail: str | None = None) -> None:
@@ -196,5 +196,5 @@ class ErrorResponse(ClientError):
 
     @classmethod
     def of_silence(cls, subject: str) -> ErrorResponse:
-        """The broker's answer lacks what it was asked about."""
+        """Return the error for a response that lacks an entry for `subject`."""
         return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")

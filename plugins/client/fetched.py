@@ -1,4 +1,4 @@
-"""What a fetch brought: batches as they came, and their records when somebody asks for them."""
+"""Fetched data of one partition: record batches, and their records decoded on demand."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _ABORT: Final = 0
 
 @attrs.frozen
 class Fetched:
-    """One partition's part of an answer to Fetch.
+    """Data of one partition in a Fetch response.
 
     Attributes:
         partition: topic and partition
-        offset: the offset that was asked for
-        high_watermark: end of what is committed
-        last_stable_offset: end of what no open transaction can change, -1 when it is not told
-        log_start_offset: first offset that is still there, -1 when it is not told
-        data: record batches; the last may be cut short, the first may begin before `offset`
-        aborted: (producer id, first offset) of the aborted transactions that reach into `data`; empty unless
-            only committed records were asked for
+        offset: the requested offset
+        high_watermark: the partition's high watermark
+        last_stable_offset: the partition's last stable offset, -1 when it is unknown
+        log_start_offset: the partition's log start offset, -1 when it is unknown
+        data: record batches; the last may be incomplete, the first may begin before `offset`
+        aborted: (producer id, first offset) of the aborted transactions that overlap `data`; empty unless
+            the request was for committed records only
     """
 
     partition: TopicPartition
@@ -46,10 +46,10 @@ class Fetched:
     aborted: Sequence[tuple[int, int]] = ()
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every whole batch with its header, markers of transactions included.
+        """Yield every whole batch with its header, transaction markers included.
 
         Raises:
-            CorruptRecords: they are no batches of format v2, or a CRC is wrong.
+            CorruptRecords: the data are no batches of format v2, or a CRC is wrong.
         """
         try:
             yield from iter_batches(self.data)
@@ -57,10 +57,10 @@ class Fetched:
             raise CorruptRecords(str(self.partition), str(error)) from error
 
     def records(self) -> Iterator[Record]:
-        """The records from `offset` on: no markers, and nothing of the aborted transactions.
+        """Yield the records from `offset` on, without markers and records of aborted transactions.
 
         Raises:
-            CorruptRecords: they cannot be read.
+            CorruptRecords: the data cannot be decoded.
         """
         for header, batch in self._visible():
             try:
@@ -69,10 +69,10 @@ class Fetched:
                 raise CorruptRecords(str(self.partition), str(error)) from error
 
     def next_offset(self) -> int:
-        """The offset to go on from.
+        """Return the offset to fetch next.
 
         Raises:
-            CorruptRecords: there are bytes but no whole batch, so there is no going on.
+            CorruptRecords: the data contain no whole batch, so that the reader cannot advance.
         """
         following = self.offset
         for header, _ in self.batches():
@@ -84,7 +84,7 @@ class Fetched:
         return following
 
     def _visible(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Batches without those of aborted transactions, which end at their producer's abort marker."""
+        """Yield the batches outside of aborted transactions, which end at their producer's abort marker."""
         waiting = sorted(self.aborted, key=lambda transaction: transaction[1], reverse=True)
         aborting: set[int] = set()
         for header, batch in self.batches():
@@ -98,6 +98,6 @@ class Fetched:
 
 
 def _is_abort(header: BatchHeader, batch: memoryview) -> bool:
-    """Whether a control batch is an abort marker: its only record's key is int16 version, int16 type."""
+    """Return whether a control batch is an abort marker; its record's key is int16 version, int16 type."""
     key = next((record.key for record in iter_records(batch, header)), None)
     return key is not None and len(key) >= _MARKER.size and _MARKER.unpack_from(key)[1] == _ABORT

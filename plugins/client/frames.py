@@ -1,9 +1,8 @@
-"""Cuts the broker's bytes into responses: an int32 length and that many bytes (Kafka protocol guide,
-"Network").
+"""Framing of responses: an int32 length and that many bytes (Kafka protocol guide, "Network").
 
-Small responses arrive through one buffer that is used again and again, and are copied out of it. A response
-that is longer than what has arrived gets memory of its own, and the rest is received straight into it. That
-memory grows with what arrives, so that a length alone costs the client nothing.
+Small responses are received into one buffer that is reused, and copied out of it. A response longer than the
+bytes that have arrived gets a buffer of its own, into which the rest is received. That buffer grows with the
+bytes that arrive, so that a large length alone allocates nothing.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ import struct
 from typing import Final
 
 READ_BYTES: Final = 64 * 1024
-"""The most that one read takes while no long response is under way."""
+"""Most bytes that one read takes while no long response is being received."""
 FIRST_STEP_BYTES: Final = 1024 * 1024
-"""Memory that a long response gets at first; it doubles whenever it is full."""
+"""Initial size of the buffer of a long response; it doubles whenever it is full."""
 LEAST_RESPONSE_BYTES: Final = 4
-"""A response has at least a correlation id."""
+"""Smallest length of a response: its correlation id."""
 
 _LENGTH: Final = struct.Struct(">i")
 
 
 class BadLength(Exception):
-    """A response announces a length that cannot be, or that is more than we take."""
+    """The length of a response is below 4 or above the limit."""
 
 
 class ResponseFrames:
-    """Bytes in, frames (responses without their length) out."""
+    """Split received bytes into frames (responses without their length)."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -40,11 +39,11 @@ class ResponseFrames:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no byte of an unfinished response is there."""
+        """Return whether no byte of an incomplete response is buffered."""
         return self._long is None and self._start == self._end
 
     def room(self) -> memoryview:
-        """Writable room for the next bytes, at least one; it is taken back by `received`."""
+        """Return a writable buffer for the next bytes, at least one byte long, valid until `received`."""
         self._room.release()
         if self._long is None:
             self._compact()
@@ -55,7 +54,7 @@ class ResponseFrames:
         return self._room
 
     def received(self, count: int) -> None:
-        """The first `count` bytes of the last `room` are the broker's."""
+        """Process the first `count` bytes of the last `room`, which were received."""
         self._room.release()
         if self._long is None:
             self._end += count
@@ -63,10 +62,10 @@ class ResponseFrames:
             self._long_filled += count
 
     def next_frame(self) -> memoryview | None:
-        """The next whole response without its length, None while bytes are missing; it is the caller's own.
+        """Return the next whole response without its length, in its own buffer; None while bytes are missing.
 
         Raises:
-            BadLength: the length is below 4 or beyond the limit.
+            BadLength: the length is below 4 or above the limit.
         """
         if self._long is not None:
             return self._finished_long(self._long)
@@ -107,7 +106,7 @@ class ResponseFrames:
             frame.extend(bytes(min(len(frame), self._long_length - len(frame))))
 
     def _compact(self) -> None:
-        """Make room behind an unfinished length; whole frames have been taken out before."""
+        """Move an incomplete length to the start of the buffer; whole frames were taken out before."""
         if self._start:
             pending = self._buffer[self._start : self._end]
             self._buffer[: len(pending)] = pending

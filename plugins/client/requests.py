@@ -16,7 +16,7 @@ _API_OF: Final = {f"{api.name}Request": api for api in APIS.values()}
 
 @attrs.frozen
 class ByVersion:
-    """A request whose fields depend on the version that it goes out in."""
+    """Request whose fields depend on the version in which it is sent."""
 
     api: Api
     build: Callable[[int], Any]
@@ -24,7 +24,7 @@ class ByVersion:
 
 @attrs.frozen
 class Response:
-    """An answer, decoded; `message` is of the API's response class. Records in it are views, not copies."""
+    """Decoded response; `message` is of the API's response class. Records in it are views, not copies."""
 
     correlation_id: int
     api: Api
@@ -33,10 +33,10 @@ class Response:
 
 
 def api_of(request: object) -> Api:
-    """The API of a request message or a `ByVersion`.
+    """Return the API of a request message or a `ByVersion`.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: `request` is neither.
     """
     if isinstance(request, ByVersion):
         return request.api
@@ -47,5 +47,5 @@ def api_of(request: object) -> Api:
 
 
 def message_for(request: object, version: int) -> Any:
-    """The message to send in that version."""
+    """Return the message to send in that version."""
     return request.build(version) if isinstance(request, ByVersion) else request

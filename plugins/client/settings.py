@@ -1,4 +1,4 @@
-"""How a client behaves: names, limits on time and size, and how it tries again."""
+"""Settings of a client: client id, timeouts, limits and retries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class RetryPolicy:
-    """Tries after the first one, and the pauses before them: doubling, up to a limit, with jitter.
+    """Number of retries and the exponential backoff between them, up to a limit and with jitter.
 
-    The defaults are Kafka's `retry.backoff.ms` and `retry.backoff.max.ms`; all pauses together are about 6 s.
+    The defaults are Kafka's `retry.backoff.ms` and `retry.backoff.max.ms`; all pauses together take about 6
+    s.
     """
 
     retries: int = 10
@@ -27,7 +28,7 @@ class RetryPolicy:
     jitter: float = 0.2
 
     def pauses(self) -> Iterator[float]:
-        """One pause in seconds for each further try."""
+        """Yield one pause in seconds for each retry."""
         for attempt in range(self.retries):
             pause = min(self.backoff_s * 2**attempt, self.max_backoff_s)
             yield pause * random.uniform(1 - self.jitter, 1 + self.jitter)
@@ -35,15 +36,15 @@ class RetryPolicy:
 
 @attrs.frozen
 class ClientSettings:
-    """What a client can be told.
+    """Settings of a client.
 
     Attributes:
-        client_id: the name that brokers log
-        request_timeout_s: for one answer, `request.timeout.ms` of Kafka's clients
-        operation_timeout_s: for an operation with all of its tries, their `default.api.timeout.ms`
-        connect_timeout_s: for one address, with the first exchange (`socket.connection.setup.timeout.ms`)
-        max_response_bytes: a longer response is refused and its connection given up
-        retry: how often and when an operation tries again
+        client_id: the client id of requests, which brokers log
+        request_timeout_s: for one response, `request.timeout.ms` of Kafka's clients
+        operation_timeout_s: for an operation with all of its retries, their `default.api.timeout.ms`
+        connect_timeout_s: for one address, with its ApiVersions (`socket.connection.setup.timeout.ms`)
+        max_response_bytes: a longer response closes its connection
+        retry: how often and when an operation is retried
     """
 
     client_id: str = SOFTWARE_NAME

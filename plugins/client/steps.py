@@ -1,12 +1,12 @@
-"""Operations without I/O: generators that yield what they need and are sent what came of it.
+"""Operations without I/O: generators that yield steps and are sent the results.
 
     def cluster_id(session: Session) -> Steps[str | None]:
         answer: MetadataResponse = yield from ask(session, MetadataRequest(topics=[]))
         return answer.cluster_id
 
-A driver performs each step: it sends the requests of an `Ask` and hands back their answers, or throws the
-`ClientError` in; it waits out a `Pause`. So an operation is written once, for every driver, and a test needs
-no network.
+A driver performs each step: for an `Ask` it sends the requests and returns their responses, or throws the
+`ClientError` into the generator; for a `Pause` it waits. So an operation is written once, for every driver,
+and a test needs no network.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Ask:
-    """Send requests to one broker, one behind the other, and get a list of their answers, in order.
+    """Step: send pipelined requests to one broker and return a list of their responses, in order.
 
     Attributes:
-        addresses: where to send them: any of these, an open connection first
-        requests: messages or `ByVersion`; the answer to a Produce with acks 0 is None
-        at_most: the newest version to use, None for the newest that there is
-        patience_s: how long the broker may take on purpose, in addition to the usual time
+        addresses: the broker's addresses; any of them is used, one with an open connection first
+        requests: messages or `ByVersion`; the response to a Produce with acks 0 is None
+        at_most: the highest version to use, None for the highest of both sides
+        patience_s: how long the broker may delay the response on purpose, beyond the request timeout, in
+            seconds
     """
 
     addresses: tuple[Address, ...]
@@ -43,7 +44,7 @@ class Ask:
 
 @attrs.frozen
 class Pause:
-    """Wait before the next try."""
+    """Step: wait before a retry."""
 
     seconds: float
 
@@ -54,7 +55,7 @@ Steps: TypeAlias = Generator[Step, Any, T]
 
 @attrs.frozen
 class Session:
-    """What operations share: settings, knowledge of the cluster, a clock in milliseconds since the epoch."""
+    """State shared by operations: settings, cluster metadata, a clock in milliseconds since the epoch."""
 
     settings: ClientSettings
     cluster: Cluster
@@ -62,10 +63,10 @@ class Session:
 
 
 class Run(Generic[T]):
-    """An operation under way: `step` is what it needs next, None when it has ended with `result`."""
+    """Running operation: `step` is the next step to perform, None when it has ended with `result`."""
 
     def __init__(self, steps: Steps[T]) -> None:
-        """Starts the operation; raises what it raises."""
+        """Start the operation; raise what it raises."""
         self._steps = steps
         self._result: list[T] = []
         self.last_error: ClientError | None = None
@@ -74,18 +75,18 @@ class Run(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What the operation returned, once `step` is None."""
+        """Return the operation's result, once `step` is None."""
         return self._result[0]
 
     def succeeded(self, outcome: Any) -> None:
-        """The step was performed; `outcome` is the answers to an `Ask`. Raises what the operation raises."""
+        """Continue with the step's outcome, the responses to an `Ask`; raise what the operation raises."""
         try:
             self.step = self._steps.send(outcome)
         except StopIteration as end:
             self._end(end)
 
     def failed(self, error: ClientError) -> None:
-        """The step went wrong; raises what the operation raises, often the error itself."""
+        """Continue after the step failed; raise what the operation raises, often the error itself."""
         self.last_error = error
         try:
             self.step = self._steps.throw(error)
@@ -93,7 +94,7 @@ class Run(Generic[T]):
             self._end(end)
 
     def close(self) -> None:
-        """Give the operation up."""
+        """Cancel the operation."""
         self._steps.close()
 
     def _end(self, end: StopIteration) -> None:

@@ -1,7 +1,7 @@
-"""Which version of an API to speak: the newest that both sides have.
+"""Version negotiation: the newest version of an API that both sides support.
 
-A client asks ApiVersions first, in the newest version that it knows. A broker that does not know that version
-answers in version 0 with UNSUPPORTED_VERSION and, if it is not too old, with the versions that it has
+A client sends ApiVersions first, in the newest version that it supports. A broker without that version
+answers in version 0 with UNSUPPORTED_VERSION and, if it is not too old, with the versions that it supports
 (KIP-511).
 """
 
@@ -29,21 +29,21 @@ SOFTWARE_NAME: Final = "tidelog"
 
 @attrs.frozen
 class BrokerVersions:
-    """What a broker said of itself: lowest and highest version by API key."""
+    """API versions of a broker: lowest and highest version by API key."""
 
     peer: str
     ranges: Mapping[int, tuple[int, int]]
 
     @classmethod
-    def told_by(cls, peer: str, answer: ApiVersionsResponse) -> BrokerVersions:
-        """The ranges of an answer to ApiVersions."""
-        return cls(peer, {told.api_key: (told.min_version, told.max_version) for told in answer.api_keys})
+    def from_response(cls, peer: str, response: ApiVersionsResponse) -> BrokerVersions:
+        """Convert an ApiVersions response."""
+        return cls(peer, {api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
 
     def newest(self, api: Api, at_most: int | None = None) -> int:
-        """The newest version that both sides have and call finished, not above `at_most`.
+        """Return the newest stable version that both sides support, not above `at_most`.
 
         Raises:
-            UnsupportedByBroker: there is none.
+            UnsupportedByBroker: the sides have no version in common.
         """
         theirs = self.ranges.get(api.key)
         low, high = api.versions.low, api.newest_stable
@@ -55,25 +55,25 @@ class BrokerVersions:
 
 
 def versions_request() -> ApiVersionsRequest:
-    """The first request of every connection."""
+    """Return the first request of every connection."""
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
 
 
 def version_to_ask_again(peer: str, answer: ApiVersionsResponse, asked: int) -> int | None:
-    """The version of ApiVersions for another try, None when `answer` has the ranges.
+    """Return the version of ApiVersions to retry with, None when `answer` has the ranges.
 
-    It is always older than `asked`, whatever the broker says: there is an end to this.
+    It is always lower than `asked`, so that the negotiation ends.
 
     Raises:
-        ErrorResponse: the broker does not tell.
+        ErrorResponse: the broker answers with another error.
     """
     code = ErrorCode.of(answer.error_code)
     if code is ErrorCode.NONE:
         return None
     if code is not ErrorCode.UNSUPPORTED_VERSION or asked == 0:
         raise ErrorResponse(code, f"{API_VERSIONS.name} v{asked} of {peer}")
-    told = BrokerVersions.told_by(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
-    return max(0, min(told[1], asked - 1))
+    theirs = BrokerVersions.from_response(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
+    return max(0, min(theirs[1], asked - 1))
 
 
 @cache

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_commands() -> Iterable[click.Command]:
-    """The group `topics`."""
+    """Return the command group `topics`."""
     from tidelog.plugins.topic_commands.group import topics
 
     return [topics]

@@ -1,4 +1,4 @@
-"""What the commands share: which broker, how long to wait, and what to say when it does not answer."""
+"""Options shared by the commands: bootstrap server, timeout, JSON output and `KEY=VALUE` settings."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ P = ParamSpec("P")
 
 
 class CommandFailed(TidelogError):
-    """The command did not do what it was asked; the message says why and what helps."""
+    """The command failed; the message names the reason and the remedy."""
 
 
 def with_broker(
     command: Callable[Concatenate[BlockingClient, P], None],
 ) -> Callable[..., None]:
-    """Adds `--bootstrap-server` and `--timeout`, and gives the command a connected client."""
+    """Add `--bootstrap-server` and `--timeout`, and pass the command a connected client."""
 
     @click.option(
         "--bootstrap-server",
@@ -49,7 +49,7 @@ def with_broker(
         show_default=True,
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="How long to wait for the answer to a question.",
+        help="How long to wait for the broker's response.",
     )
     @wraps(command)
     def with_client(bootstrap_server: str, timeout: float, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -60,7 +60,7 @@ def with_broker(
 
 
 def json_option(command: Callable[P, None]) -> Callable[P, None]:
-    """Adds `--json`, given to the command as `as_json`."""
+    """Add `--json`, passed to the command as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
@@ -86,7 +86,7 @@ def _in_words(error: ClientError) -> str:
     match error:
         case BrokerUnreachable():
             return (
-                f"No broker answers at {_told(error)}. Is it running? `tidelog serve` starts one; "
+                f"No broker answers at {_attempts(error)}. Is it running? `tidelog serve` starts one; "
                 "--bootstrap-server names another address."
             )
         case ProtocolError():
@@ -102,5 +102,5 @@ def _in_words(error: ClientError) -> str:
             return f"{str(error)[:1].upper()}{str(error)[1:]}."
 
 
-def _told(error: BrokerUnreachable) -> str:
+def _attempts(error: BrokerUnreachable) -> str:
     return ", nor at ".join(f"{address} ({reason})" for address, reason in error.attempts)

@@ -88,7 +88,7 @@ def _outcome_of(client: BlockingClient, new: NewTopic, validate_only: bool) -> C
 
 @attrs.frozen
 class _Outcome:
-    """What is told of the topic; None for what the broker does not tell."""
+    """Outcome to print; None for values that the broker does not send."""
 
     verdict: str
     name: str
@@ -98,8 +98,8 @@ class _Outcome:
 
     @classmethod
     def of_created(cls, topic: CreatedTopic, verdict: str) -> _Outcome:
-        told = (topic.partitions, topic.replication_factor)
-        counts = [None if count == BROKER_DEFAULT else count for count in told]
+        sent = (topic.partitions, topic.replication_factor)
+        counts = [None if count == BROKER_DEFAULT else count for count in sent]
         return cls(verdict, topic.name, topic.topic_id if topic.topic_id.int else None, *counts)
 
     @classmethod

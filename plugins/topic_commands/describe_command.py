@@ -29,10 +29,10 @@ Configs: TypeAlias = Mapping[str, Sequence[ConfigValue]]
 
 
 @attrs.frozen
-class _Told:
-    """What the broker tells of topics beside their metadata; an offset is None when it is not to be had.
+class _Details:
+    """Offsets and configuration of topics; an offset is None when the broker answers with an error.
 
-    `configs` lacks the topics whose configuration it does not tell.
+    `configs` lacks topics whose configuration the broker does not return.
     """
 
     earliest: Mapping[TopicPartition, int | None]
@@ -50,27 +50,27 @@ def command(client: BlockingClient, *, names: tuple[str, ...], as_json: bool) ->
     LATEST is the offset that the next record gets. SPAN is LATEST minus EARLIEST; there are at most so many
     records, and fewer where compaction or transactions leave gaps.
     """
-    told = client.metadata(list(dict.fromkeys(names)))
-    more = _more(client, told.topics)
+    metadata = client.metadata(list(dict.fromkeys(names)))
+    details = _details_of(client, metadata.topics)
     if as_json:
-        print_json([_as_json(topic, more) for topic in told.topics.values()])
+        print_json([_as_json(topic, details) for topic in metadata.topics.values()])
     else:
-        for index, topic in enumerate(told.topics.values()):
-            _show(topic, more, first=index == 0)
-    if told.errors:
+        for index, topic in enumerate(metadata.topics.values()):
+            _show(topic, details, first=index == 0)
+    if metadata.errors:
         existing = client.metadata().topics
-        raise_all([not_found(name, code, existing) for name, code in told.errors.items()])
+        raise_all([not_found(name, code, existing) for name, code in metadata.errors.items()])
 
 
-def _more(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Told:
-    """Only partitions with a leader are asked for: the others would be waited for in vain."""
+def _details_of(client: BlockingClient, topics: Mapping[str, TopicMetadata]) -> _Details:
+    """Request the offsets of partitions that have a leader, and the configuration of topics."""
     led = [
         TopicPartition(topic.name, part.index)
         for topic in topics.values()
         for part in topic.partitions
         if part.leader >= 0
     ]
-    return _Told(
+    return _Details(
         {key: _offset(found) for key, found in client.list_offsets(led, EARLIEST_TIMESTAMP).items()},
         {key: _offset(found) for key, found in client.list_offsets(led, LATEST_TIMESTAMP).items()},
         _configs(client, list(topics)),
@@ -84,7 +84,7 @@ def _configs(client: BlockingClient, names: Sequence[str]) -> Configs:
         outcomes = client.describe_configs(names)
     except UnsupportedByBroker:
         return {}
-    return {name: told for name, told in outcomes.items() if not isinstance(told, ClientError)}
+    return {name: configs for name, configs in outcomes.items() if not isinstance(configs, ClientError)}
 
 
 def _offset(found: FoundOffset | ClientError) -> int | None:
@@ -102,16 +102,16 @@ class _Row:
         return None if self.earliest is None or self.latest is None else self.latest - self.earliest
 
 
-def _rows(topic: TopicMetadata, told: _Told) -> list[_Row]:
+def _rows(topic: TopicMetadata, details: _Details) -> list[_Row]:
     keys = [TopicPartition(topic.name, part.index) for part in topic.partitions]
     return [
-        _Row(part, told.earliest.get(key), told.latest.get(key))
+        _Row(part, details.earliest.get(key), details.latest.get(key))
         for part, key in zip(topic.partitions, keys, strict=True)
     ]
 
 
-def _as_json(topic: TopicMetadata, told: _Told) -> dict[str, object]:
-    configs = told.configs.get(topic.name)
+def _as_json(topic: TopicMetadata, details: _Details) -> dict[str, object]:
+    configs = details.configs.get(topic.name)
     return {
         "name": topic.name,
         "id": kafka_uuid(topic.topic_id),
@@ -128,28 +128,28 @@ def _as_json(topic: TopicMetadata, told: _Told) -> dict[str, object]:
                 "latest_offset": row.latest,
                 "span": row.span,
             }
-            for row in _rows(topic, told)
+            for row in _rows(topic, details)
         ],
         "config": None if configs is None else {config.name: config.value for config in configs},
         "own_config": None if configs is None else [config.name for config in configs if config.is_own],
     }
 
 
-def _show(topic: TopicMetadata, told: _Told, *, first: bool) -> None:
+def _show(topic: TopicMetadata, details: _Details, *, first: bool) -> None:
     if not first:
         click.echo()
     internal = ", internal" if topic.is_internal else ""
     click.secho(f"{topic.name}", bold=True, nl=False)
     click.echo(f"  id {kafka_uuid(topic.topic_id)}, replication factor {topic.replication_factor}{internal}")
     header = ("PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "SPAN")
-    show_table(header, [_as_row(row) for row in _rows(topic, told)], numbers=_NUMBERS)
-    click.echo(_configuration(told.configs.get(topic.name)))
+    show_table(header, [_as_row(row) for row in _rows(topic, details)], numbers=_NUMBERS)
+    click.echo(_configuration(details.configs.get(topic.name)))
 
 
 def _configuration(configs: Sequence[ConfigValue] | None) -> str:
-    """What the topic sets for itself; the rest is the broker's business."""
+    """Return the keys that the topic itself sets, as one line."""
     if configs is None:
-        return "configuration: this broker does not tell"
+        return "configuration: not reported by this broker"
     own = [f"{config.name}={config.value}" for config in configs if config.is_own]
     return f"configuration: {', '.join(own) or 'none of its own'}"
 

@@ -17,14 +17,14 @@ Examples:
 
 
 class _Commands(click.Group):
-    """The commands by their modules."""
+    """Commands, imported by name at their first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names for the help."""
+        """Return the names of the commands."""
         return ["alter", "create", "delete", "describe", "list"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name."""
+        """Import and return the command of that name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{__package__}.{cmd_name}_command").command

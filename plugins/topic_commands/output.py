@@ -1,4 +1,4 @@
-"""Tables for people, plain columns for pipes."""
+"""Output of the commands: tables on a terminal, plain columns otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.kernel.cli.tables import print_table
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
-    """A table: with lines and colours on a terminal, as plain columns otherwise.
+    """Print a table: with lines and colours on a terminal, as plain columns otherwise.
 
     Columns whose header is in `numbers` are aligned to the right on a terminal.
     """
@@ -22,7 +22,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Se
 
 
 def kafka_uuid(value: UUID) -> str:
-    """An id as Kafka's own tools print it: 22 characters of URL-safe base64."""
+    """Format an id as Kafka's own tools print it: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 

@@ -6,7 +6,7 @@ import click
 
 
 def key_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """The values by key, for an option's `callback`."""
+    """Parse `KEY=VALUE` settings into values by key; the `callback` of a repeatable option."""
     values: dict[str, str] = {}
     for pair in given:
         name, equals, value = pair.partition("=")

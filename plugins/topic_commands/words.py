@@ -1,4 +1,4 @@
-"""What a broker's errors mean for the person at the console, and what helps."""
+"""Messages of the commands for a broker's errors, each with the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEGAL_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
 
 
 def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
-    """Why a topic was not created."""
+    """Return the error for a topic that was not created."""
     detail = _detail(error)
     match error.code:
         case ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -34,12 +34,12 @@ def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
 
 
 def in_doubt(what: str, error: ClientError, ask: str = "tidelog topics list") -> CommandFailed:
-    """The broker may or may not have acted; the command `ask` shows it."""
-    return CommandFailed(f"Whether {what} is not known: {error}. `{ask}` tells.")
+    """Return the error for a change that may or may not have been made; the command `ask` shows which."""
+    return CommandFailed(f"Whether {what} is not known: {error}. Check with `{ask}`.")
 
 
 def alteration_failed(name: str, error: ErrorResponse, existing: Iterable[str]) -> CommandFailed:
-    """Why a topic was not changed."""
+    """Return the error for a topic that was not changed."""
     match error.code:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             text = _no_topic(name, existing)
@@ -53,7 +53,7 @@ def alteration_failed(name: str, error: ErrorResponse, existing: Iterable[str]) 
 
 
 def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> CommandFailed:
-    """Why a topic was not deleted."""
+    """Return the error for a topic that was not deleted."""
     if not isinstance(error, ErrorResponse):
         return CommandFailed(f"Topic {name!r} was perhaps not deleted: {error}.")
     match error.code:
@@ -69,7 +69,7 @@ def deletion_failed(name: str, error: ClientError, existing: Iterable[str]) -> C
 
 
 def not_found(name: str, code: ErrorCode, existing: Iterable[str]) -> CommandFailed:
-    """Why a topic cannot be described."""
+    """Return the error for a topic that cannot be described."""
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return CommandFailed(_no_topic(name, existing))
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
@@ -78,7 +78,7 @@ def not_found(name: str, code: ErrorCode, existing: Iterable[str]) -> CommandFai
 
 
 def raise_all(failures: Sequence[CommandFailed]) -> None:
-    """Raise what there is: each is reported as a sentence of its own."""
+    """Raise the failures, if any; each is reported as a sentence of its own."""
     if len(failures) == 1:
         raise failures[0]
     if failures:
@@ -96,6 +96,6 @@ def _bad_config(name: str, error: ErrorResponse) -> str:
 
 
 def _detail(error: ErrorResponse) -> str:
-    """The broker's own words, or the name of the error when it has none."""
+    """Return the broker's error message as a sentence, or the name of the error when it has none."""
     text = (error.detail or error.code.name).strip()
     return text if text[-1] in ".!?" else f"{text}."

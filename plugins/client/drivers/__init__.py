@@ -1,1 +1,1 @@
-"""Drivers: they move bytes and wait, for the blocking world and for trio; everything else is in the core."""
+"""Drivers own sockets, timeouts and waiting, for blocking code and for trio; the rest is in the core."""

@@ -1,4 +1,4 @@
-"""The client for code that blocks: one thread, one operation at a time, a timeout on everything."""
+"""Client for blocking code: one thread, one operation at a time, a timeout on everything."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _method(
 
 
 class BlockingClient:
-    """Talks to a cluster from one thread; it connects when it is first used and again when it has to.
+    """Client of a cluster for one thread; it connects at its first use and reconnects when needed.
 
         with BlockingClient("127.0.0.1:9092") as client:
             client.create_topics([NewTopic("orders", partitions=3)])
@@ -53,10 +53,10 @@ class BlockingClient:
     """
 
     def __init__(self, bootstrap: str | Iterable[str], *, settings: ClientSettings | None = None) -> None:
-        """`bootstrap`: addresses of brokers to start from, `host:port` with commas or as a sequence.
+        """Set the bootstrap servers: `host:port`, separated by commas or as a sequence.
 
         Raises:
-            InvalidAddress: one of them has another form.
+            InvalidAddress: an address has another form.
         """
         self._settings = settings or ClientSettings()
         self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
@@ -88,17 +88,17 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Close every connection; the client is of no more use."""
+        """Close every connection; the client cannot be used again."""
         self._closed = True
         while self._connections:
             self._connections.popitem()[1].close()
 
     def connect(self) -> None:
-        """Connect to any of the bootstrap brokers now, in one try.
+        """Connect to any bootstrap server now, trying each address once.
 
         Raises:
-            BrokerUnreachable: none of them can be reached.
-            ClientError: what listens there is no broker that we can talk to.
+            BrokerUnreachable: none of them accepts a connection.
+            ClientError: the peer is not a broker with supported versions.
         """
         self._connected(self._session.cluster.addresses(), self._settings.operation_timeout_s)
 
@@ -108,10 +108,10 @@ class BlockingClient:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run an operation to its end, its own or one of `tidelog.plugins.client.operations`.
+        """Run an operation to its end, the caller's own or one of `tidelog.plugins.client.operations`.
 
         Raises:
-            ClientError: what the operation raises.
+            ClientError: raised by the operation.
             RequestTimedOut: it did not end within `operation_timeout_s`.
         """
         timeout_s = self._settings.operation_timeout_s
@@ -137,7 +137,7 @@ class BlockingClient:
         stop: int | None = None,
         limits: FetchLimits = DEFAULT_LIMITS,
     ) -> Iterator[Record]:
-        """The records of a partition from offset `start` up to `stop`; see `PartitionReader` for `stop`.
+        """Yield a partition's records from offset `start` up to `stop`; see `PartitionReader` for `stop`.
 
         Raises:
             ClientError: as `fetch`, and `CorruptRecords`.
@@ -157,7 +157,7 @@ class BlockingClient:
         return connection.exchange(step.requests, step.at_most, timeout_s)
 
     def _connected(self, addresses: Sequence[Address], remaining_s: float) -> BlockingConnection:
-        """A usable connection to one of the addresses: an open one, else the first that can be made."""
+        """Return a usable connection to one of the addresses: an open one, else the first that opens."""
         if self._closed:
             raise ClientClosed("this client was closed")
         for address in addresses:
@@ -167,7 +167,7 @@ class BlockingClient:
         return self._connect_to_any(addresses, time.monotonic() + remaining_s)
 
     def _connect_to_any(self, addresses: Sequence[Address], deadline: float) -> BlockingConnection:
-        """Each address gets its share of the time, so that one that is silent leaves some to the next."""
+        """Connect to the first address that answers; the time that is left is divided among the addresses."""
         attempts: list[tuple[Address, str]] = []
         for tried, address in enumerate(addresses):
             share_s = (deadline - time.monotonic()) / (len(addresses) - tried)

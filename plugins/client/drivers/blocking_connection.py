@@ -1,4 +1,4 @@
-"""One connection that is waited for with `poll`, always up to a deadline of `time.monotonic`."""
+"""Blocking connection: waits with `poll`, always up to a deadline of `time.monotonic`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class BlockingConnection:
-    """A connection whose versions are settled; after an error other than of versions it is closed."""
+    """Connection with negotiated versions; any error other than one of versions closes it."""
 
     def __init__(self, address: Address, settings: ClientSettings, timeout_s: float) -> None:
-        """Connect and settle the versions.
+        """Connect and negotiate versions.
 
         Raises:
-            BrokerUnreachable: nobody listens there, or whoever listens does not answer.
-            ClientError: whoever listens there is no broker that we can talk to.
+            BrokerUnreachable: the connection is refused, or the peer does not answer.
+            ClientError: the peer is not a broker with supported versions.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -45,11 +45,11 @@ class BlockingConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether requests can go over it."""
+        """Return whether requests can be sent."""
         return self._link.is_usable
 
     def exchange(self, requests: Sequence[object], at_most: int | None, timeout_s: float) -> list[Any]:
-        """Send requests and wait for their answers, None for one that gets none.
+        """Send requests and return their responses, None for a request without one.
 
         Raises:
             ClientError: see `tidelog.plugins.client.errors`.
@@ -70,7 +70,7 @@ class BlockingConnection:
         self._link.close()
 
     def _until(self, done: Callable[[], bool], deadline: float, timeout_s: float) -> None:
-        """Send all that is to be sent, and receive until `done`."""
+        """Send all outgoing bytes, and receive until `done`."""
         link = self._link
         while True:
             link.send()

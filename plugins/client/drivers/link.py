@@ -1,4 +1,4 @@
-"""A socket and its protocol state: moves what can be moved without waiting. The drivers do the waiting."""
+"""Socket with its protocol state: sends and receives without waiting. The drivers wait."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """A connected socket, made non-blocking, and the protocol's side of it.
+    """Connected non-blocking socket and the protocol state of its connection.
 
-    After an error of the socket `wire.failure` is set; nothing here raises `OSError`.
+    An error of the socket sets `wire.failure`; no method raises `OSError`.
     """
 
     def __init__(self, sock: socket.socket, address: Address, settings: ClientSettings) -> None:
@@ -29,18 +29,18 @@ class Link:
 
     @property
     def has_outgoing(self) -> bool:
-        """Whether something is left to be sent."""
+        """Return whether bytes are left to send."""
         return bool(self.wire.outgoing())
 
     @property
     def is_usable(self) -> bool:
-        """Whether requests can go over it: it has not failed, nor has the broker hung up meanwhile."""
+        """Return whether requests can be sent: it has not failed, and the broker has not closed it."""
         if self.wire.failure is None and not self.wire.in_flight:
             self._look_for_end()
         return self.wire.failure is None
 
     def send(self) -> None:
-        """Send as much as the socket takes."""
+        """Send as much as the socket accepts."""
         try:
             while parts := self.wire.outgoing():
                 self.wire.bytes_sent(self.socket.sendmsg(parts))
@@ -59,12 +59,12 @@ class Link:
             self.wire.connection_lost(reason_of(error))
 
     def close(self) -> None:
-        """Give the socket back; who still waits for an answer gets `BrokerClosed`."""
+        """Close the socket; requests in flight get `BrokerClosed`."""
         self.wire.connection_lost("this client closed it")
         self.socket.close()
 
     def _look_for_end(self) -> None:
-        """Nothing is expected, so whatever can be read is the end or a broker gone mad."""
+        """Read from an idle connection: the only valid result is that the broker closed it."""
         try:
             waiting = self.socket.recv(1, socket.MSG_PEEK)
             self.wire.connection_lost(
@@ -77,12 +77,12 @@ class Link:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the system says of a connection that failed, in few words."""
+    """Return a short text for the system's error of a failed connection."""
     if isinstance(error, ExceptionGroup):
         return reason_of(cast("ExceptionGroup[Exception]", error).exceptions[0])
     if isinstance(error, OSError) and error.errno is None and error.__cause__ is not None:
         return reason_of(error.__cause__)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno).lower()  # the same words whoever made the error
+        return os.strerror(error.errno).lower()  # the same text for errors raised by Python and by the system
     text = error.strerror if isinstance(error, OSError) else None
     return (text or str(error) or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""The client for trio: any number of tasks share it, and their requests go down the same connections."""
+"""Client for trio: any number of tasks share it and its connections."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def _method(
 
 
 class TrioClient:
-    """Talks to a cluster from trio; it connects when it is first used and again when it has to.
+    """Client of a cluster for trio; it connects at its first use and reconnects when needed.
 
         async with TrioClient("127.0.0.1:9092") as client:
             await client.create_topics([NewTopic("orders", partitions=3)])
 
     The methods are the operations of `tidelog.plugins.client.operations`, without their session. They raise
     `ClientError`; an operation that does not end within `operation_timeout_s` raises `RequestTimedOut`.
-    A request that is not answered in time takes its connection along, for all tasks that use it.
+    A request that is not answered in time closes its connection, for all tasks that use it.
     """
 
     def __init__(self, bootstrap: str | Iterable[str], *, settings: ClientSettings | None = None) -> None:
-        """`bootstrap`: addresses of brokers to start from, `host:port` with commas or as a sequence.
+        """Set the bootstrap servers: `host:port`, separated by commas or as a sequence.
 
         Raises:
-            InvalidAddress: one of them has another form.
+            InvalidAddress: an address has another form.
         """
         self._settings = settings or ClientSettings()
         self._session = Session(self._settings, Cluster(parse_addresses(bootstrap)), wall_clock_ms)
@@ -92,17 +92,17 @@ class TrioClient:
         self.close()
 
     def close(self) -> None:
-        """Close every connection; the client is of no more use."""
+        """Close every connection; the client cannot be used again."""
         self._closed = True
         while self._connections:
             self._connections.popitem()[1].close()
 
     async def connect(self) -> None:
-        """Connect to any of the bootstrap brokers now, in one try.
+        """Connect to any bootstrap server now, trying each address once.
 
         Raises:
-            BrokerUnreachable: none of them can be reached.
-            ClientError: what listens there is no broker that we can talk to.
+            BrokerUnreachable: none of them accepts a connection.
+            ClientError: the peer is not a broker with supported versions.
         """
         deadline = trio.current_time() + self._settings.operation_timeout_s
         await self._connected(self._session.cluster.addresses(), deadline)
@@ -113,10 +113,10 @@ class TrioClient:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run an operation to its end, its own or one of `tidelog.plugins.client.operations`.
+        """Run an operation to its end, the caller's own or one of `tidelog.plugins.client.operations`.
 
         Raises:
-            ClientError: what the operation raises.
+            ClientError: raised by the operation.
             RequestTimedOut: it did not end within `operation_timeout_s`.
         """
         timeout_s = self._settings.operation_timeout_s
@@ -141,7 +141,7 @@ class TrioClient:
         stop: int | None = None,
         limits: FetchLimits = DEFAULT_LIMITS,
     ) -> AsyncIterator[Record]:
-        """The records of a partition from offset `start` up to `stop`; see `PartitionReader` for `stop`.
+        """Yield a partition's records from offset `start` up to `stop`; see `PartitionReader` for `stop`.
 
         Raises:
             ClientError: as `fetch`, and `CorruptRecords`.
@@ -165,14 +165,14 @@ class TrioClient:
         raise error
 
     async def _connected(self, addresses: Sequence[Address], deadline: float) -> TrioConnection:
-        """A usable connection to one of the addresses: an open one, else the first that can be made."""
+        """Return a usable connection to one of the addresses: an open one, else the first that opens."""
         for address in addresses:
             connection = self._open_connection(address)
             if connection is not None:
                 return connection
         attempts: list[tuple[Address, str]] = []
         for tried, address in enumerate(addresses):
-            # Each address gets its share of the time, so that one that is silent leaves some to the next.
+            # Each address gets a share of the time, so that an unresponsive one leaves some to the next.
             share_s = (deadline - trio.current_time()) / (len(addresses) - tried)
             try:
                 return await self._connect(address, max(0.0, min(self._settings.connect_timeout_s, share_s)))
@@ -187,7 +187,7 @@ class TrioClient:
         return connection if connection is not None and connection.is_usable else None
 
     async def _connect(self, address: Address, timeout_s: float) -> TrioConnection:
-        """Tasks that want the same broker at the same time get the same connection."""
+        """Connect; tasks that want the same broker at the same time share one connection."""
         with trio.move_on_after(timeout_s):
             async with self._connecting[address]:
                 connection = self._open_connection(address)

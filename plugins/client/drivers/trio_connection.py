@@ -1,8 +1,8 @@
-"""One connection that any number of tasks share; the task that waits is the one that moves the bytes.
+"""Connection shared by any number of trio tasks; the tasks that wait do the sending and receiving.
 
-There is no task in the background: who waits for an answer receives for all, one at a time, and who cannot
-send everything at once goes on sending when the socket takes more. A task that is cancelled leaves the
-connection as it is, for the others to go on; its answers are dropped when they come.
+There is no background task: one of the tasks that wait for a response receives for all of them, and a task
+that could not send everything sends the rest when the socket is writable. A cancelled task leaves the
+connection usable for the others; its responses are dropped when they arrive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TrioConnection:
-    """A connection whose versions are settled; made by `open`."""
+    """Connection with negotiated versions; created by `open`."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -35,11 +35,11 @@ class TrioConnection:
 
     @classmethod
     async def open(cls, address: Address, settings: ClientSettings) -> TrioConnection:
-        """Connect and settle the versions; the caller sets the timeout.
+        """Connect and negotiate versions; the caller sets the timeout.
 
         Raises:
-            BrokerUnreachable: nobody listens there, or whoever listens hangs up.
-            ClientError: whoever listens there is no broker that we can talk to.
+            BrokerUnreachable: the connection is refused, or the peer closes it.
+            ClientError: the peer is not a broker with supported versions.
         """
         try:
             stream = await trio.open_tcp_stream(address.host, address.port)
@@ -58,21 +58,23 @@ class TrioConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether requests can go over it."""
+        """Return whether requests can be sent."""
         return self._link.is_usable
 
     @property
     def peer(self) -> str:
-        """The broker's address."""
+        """Return the broker's address."""
         return self._link.wire.peer
 
     @property
     def waiting_for(self) -> str:
-        """What is to be answered next."""
+        """Return the API and version of the next expected response."""
         return self._link.wire.waiting_for
 
     async def exchange(self, requests: Sequence[object], at_most: int | None) -> list[Any]:
-        """Send requests and wait for their answers, None for one that gets none; the caller sets the timeout.
+        """Send requests and return their responses, None for a request without one.
+
+        The caller sets the timeout.
 
         Raises:
             ClientError: see `tidelog.plugins.client.errors`.
@@ -91,7 +93,7 @@ class TrioConnection:
                 self._answers.pop(each, None)
 
     def close(self) -> None:
-        """Close the socket; tasks that wait for an answer get `BrokerClosed`."""
+        """Close the socket; tasks that wait for a response get `BrokerClosed`."""
         trio.lowlevel.notify_closing(self._link.socket)
         self._link.close()
 
@@ -100,7 +102,7 @@ class TrioConnection:
             raise self._link.wire.failure
 
     async def _until(self, done: Callable[[], bool]) -> None:
-        """Send all that is to be sent, and receive until `done` or until the connection fails."""
+        """Send all outgoing bytes, and receive until `done` or until the connection fails."""
         self._link.send()
         if not self._link.has_outgoing:
             await self._receive_until(done)

@@ -1,4 +1,4 @@
-"""What a client can do, each thing written once and without I/O (see `tidelog.plugins.client.steps`)."""
+"""Operations of a client, each written once and without I/O (see `tidelog.plugins.client.steps`)."""
 
 from tidelog.plugins.client.operations.asking import ask, ask_all
 from tidelog.plugins.client.operations.configs import (

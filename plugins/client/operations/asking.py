@@ -29,17 +29,17 @@ def ask(
     at_most: int | None = None,
     patience_s: float = 0.0,
 ) -> Steps[Any]:
-    """The answer to one request, of the API's response class.
+    """Return the response to one request, of the API's response class.
 
     Args:
-        session: of the client
+        session: the client's session
         request: a message or a `ByVersion`
         node: the broker's node id, None for any broker
-        at_most: the newest version to use
-        patience_s: how long the broker may take on purpose
+        at_most: the highest version to use
+        patience_s: how long the broker may delay the response on purpose, in seconds
 
     Raises:
-        UnknownNode: there is no such broker.
+        UnknownNode: the cluster has no such broker.
         ClientError: see `tidelog.plugins.client.errors`.
     """
     answers = yield from ask_all(session, [request], node=node, at_most=at_most, patience_s=patience_s)
@@ -54,7 +54,7 @@ def ask_all(
     at_most: int | None = None,
     patience_s: float = 0.0,
 ) -> Steps[list[Any]]:
-    """The answers to requests that are sent one behind the other; see `ask`."""
+    """Return the responses to pipelined requests; see `ask`."""
     addresses = yield from _addresses(session, node)
     answers: list[Any] = yield Ask(addresses, tuple(requests), at_most, patience_s)
     return answers
@@ -63,15 +63,15 @@ def ask_all(
 def refresh(
     session: Session, topics: Sequence[str] | None = (), *, create: bool = False
 ) -> Steps[ClusterMetadata]:
-    """Ask any broker for metadata (by default of no topic, None: of all) and remember it."""
+    """Request metadata from any broker (by default of no topic, None: of all) and cache it."""
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
     answer: MetadataResponse = yield from ask(session, request)
     if answer.error_code:
         raise ErrorResponse(ErrorCode.of(answer.error_code), "metadata")
-    told = ClusterMetadata.told_by(answer)
-    session.cluster.learn(told)
-    return told
+    metadata = ClusterMetadata.from_response(answer)
+    session.cluster.update(metadata)
+    return metadata
 
 
 def retrying(
@@ -80,7 +80,7 @@ def retrying(
     *,
     may_retry: Callable[[ClientError], bool] = lambda error: error.retriable,
 ) -> Steps[T]:
-    """Repeat an attempt while `may_retry` and the retry policy allow it, then raise its last error."""
+    """Repeat an attempt while `may_retry` and the retry policy allow it, then raise the last error."""
     for pause in session.settings.retry.pauses():
         try:
             return (yield from attempt())

@@ -1,4 +1,4 @@
-"""The configuration of topics, from brokers that tell it, and changes of it."""
+"""Topic configuration: DescribeConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ConfigValue:
-    """A key of a topic: its value, None for a secret, and whether the topic itself sets it."""
+    """Value of a topic's key, None for a sensitive one; `is_own` when the topic itself sets it."""
 
     name: str
     value: str | None
@@ -50,7 +50,7 @@ _OPERATIONS = {"set": SET, "delete": DELETE, "append": APPEND, "subtract": SUBTR
 
 @attrs.frozen
 class ConfigChange:
-    """What is to be done with a key of a topic.
+    """Change of one key of a topic.
 
     `append` and `subtract` are for keys that are lists; `delete` takes no value.
     """
@@ -63,13 +63,13 @@ class ConfigChange:
 def alter_configs(
     session: Session, changes: Mapping[str, Sequence[ConfigChange]], *, validate_only: bool = False
 ) -> Steps[Outcomes[str, None]]:
-    """Change keys of topics, or only ask whether they could be changed; the outcome of each by its name.
+    """Change keys of topics, or only validate the change; return the outcome of each topic by its name.
 
-    Doing it twice does no harm, so it is tried again like a question. Keys that are not named stay.
+    The request is idempotent, so that it is always retried. Other keys stay as they are.
 
     Raises:
-        UnsupportedByBroker: the broker changes no single keys (Kafka before 2.3).
-        ClientError: nothing is known of any topic.
+        UnsupportedByBroker: the broker does not serve IncrementalAlterConfigs (Kafka before 2.3).
+        ClientError: the outcome of every topic is unknown.
     """
     request = IncrementalAlterConfigsRequest(
         resources=[
@@ -83,11 +83,11 @@ def alter_configs(
         validate_only=validate_only,
     )
     answer: IncrementalAlterConfigsResponse = yield from retrying(session, lambda: ask(session, request))
-    told: Outcomes[str, None] = {
+    results: Outcomes[str, None] = {
         result.resource_name: _error(result.resource_name, result.error_code, result.error_message)
         for result in answer.responses
     }
-    return {name: told.get(name, ErrorResponse.of_silence(_subject(name))) for name in changes}
+    return {name: results.get(name, ErrorResponse.of_silence(_subject(name))) for name in changes}
 
 
 def _change(change: ConfigChange) -> IncrementalAlterableConfig:
@@ -103,10 +103,10 @@ def _error(name: str, code: int, message: str | None) -> ErrorResponse | None:
 def describe_configs(
     session: Session, topics: Sequence[str]
 ) -> Steps[Outcomes[str, tuple[ConfigValue, ...]]]:
-    """All keys of each topic, by the topic's name.
+    """Return all keys of each topic, by the topic's name.
 
     Raises:
-        UnsupportedByBroker: the broker tells no configuration.
+        UnsupportedByBroker: the broker does not serve DescribeConfigs.
         ClientError: no broker answered.
     """
     request = DescribeConfigsRequest(
@@ -116,8 +116,8 @@ def describe_configs(
         ]
     )
     answer: DescribeConfigsResponse = yield from retrying(session, lambda: ask(session, request))
-    told = {result.resource_name: _outcome(result) for result in answer.results}
-    return {name: told.get(name, ErrorResponse.of_silence(_subject(name))) for name in topics}
+    results = {result.resource_name: _outcome(result) for result in answer.results}
+    return {name: results.get(name, ErrorResponse.of_silence(_subject(name))) for name in topics}
 
 
 def _outcome(result: DescribeConfigsResult) -> tuple[ConfigValue, ...] | ErrorResponse:
@@ -126,9 +126,9 @@ def _outcome(result: DescribeConfigsResult) -> tuple[ConfigValue, ...] | ErrorRe
 
 
 def _value(config: DescribeConfigsResourceResult) -> ConfigValue:
-    # Version 0 does not tell sources, only whether a value is a default.
-    told_source = config.config_source != -1
-    is_own = config.config_source == DYNAMIC_TOPIC_SOURCE if told_source else not config.is_default
+    # Version 0 has no config source, only whether a value is a default.
+    has_source = config.config_source != -1
+    is_own = config.config_source == DYNAMIC_TOPIC_SOURCE if has_source else not config.is_default
     return ConfigValue(config.name, config.value, is_own)
 
 

@@ -1,4 +1,4 @@
-"""Fetching: one answer of one partition, and a reader that goes through a range of offsets."""
+"""Fetch: one response of one partition, and a reader of a range of offsets."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.steps import Session, Steps
 
 LAST_VERSION_BY_NAME: Final = 12
-"""From version 13 of Fetch on, topics go by their id."""
+"""First version of Fetch that identifies topics by id."""
 
 
 @attrs.frozen
 class FetchLimits:
-    """How much to fetch and how long to wait for it; the defaults are those of Kafka's consumers.
+    """Limits of a fetch; the defaults are those of Kafka's consumers.
 
     Attributes:
-        max_bytes: of one answer; the first batch comes whole even if it is larger
-        min_bytes: the broker waits until there are so many
-        max_wait_ms: but no longer than this
-        read_committed: stop at open transactions and leave out aborted ones
+        max_bytes: of one response; its first batch is returned whole even if it is larger
+        min_bytes: the broker waits for at least so many bytes
+        max_wait_ms: the longest time for which the broker waits
+        read_committed: read up to the last stable offset, without records of aborted transactions
     """
 
     max_bytes: int = 1024 * 1024
@@ -52,10 +52,11 @@ DEFAULT_LIMITS: Final = FetchLimits()
 def fetch(
     session: Session, partition: TopicPartition, offset: int, limits: FetchLimits = DEFAULT_LIMITS
 ) -> Steps[Fetched]:
-    """What one request brings from `offset` on; no data when there is none in time.
+    """Return the data of one Fetch from `offset` on; empty when none arrives in time.
 
     Raises:
-        ErrorResponse: with OFFSET_OUT_OF_RANGE, the offset is before the log's start or beyond its end.
+        ErrorResponse: with OFFSET_OUT_OF_RANGE, the offset is below the log start offset or above the log
+            end.
         ClientError: the leader did not answer.
     """
     return (yield from retrying(session, lambda: _attempt(session, partition, offset, limits)))
@@ -63,10 +64,10 @@ def fetch(
 
 @attrs.define
 class PartitionReader:
-    """Goes through a partition from `position` up to `stop`, answer by answer.
+    """Reader of a partition from `position` up to `stop`, one Fetch response at a time.
 
-    A `stop` of None becomes the end of the log as the first answer tells it; one that lies beyond is waited
-    for, without end if it is large enough.
+    A `stop` of None becomes the end of the log in the first response; with a `stop` beyond the end the reader
+    waits for records without limit.
     """
 
     partition: TopicPartition
@@ -76,14 +77,14 @@ class PartitionReader:
 
     @property
     def finished(self) -> bool:
-        """Whether `position` has reached `stop`."""
+        """Return whether `position` has reached `stop`."""
         return self.stop is not None and self.position >= self.stop
 
     def poll(self, session: Session) -> Steps[list[Record]]:
-        """The records of one more answer, none when there was nothing in time. Raises as `fetch` does.
+        """Return the records of the next response, none when no data arrives in time; raises as `fetch` does.
 
         Raises:
-            CorruptRecords: the answer cannot be read.
+            CorruptRecords: the data cannot be decoded.
         """
         fetched = yield from fetch(session, self.partition, self.position, self.limits)
         if self.stop is None:
@@ -130,21 +131,21 @@ def _request(session: Session, partition: TopicPartition, offset: int, limits: F
 def _fetched(partition: TopicPartition, offset: int, answer: FetchResponse) -> Fetched:
     if answer.error_code:
         raise ErrorResponse(ErrorCode.of(answer.error_code), str(partition))
-    told = _told_of(partition, answer)
-    if told.error_code:
-        raise ErrorResponse(ErrorCode.of(told.error_code), str(partition), f"offset {offset}")
+    response = _response_of(partition, answer)
+    if response.error_code:
+        raise ErrorResponse(ErrorCode.of(response.error_code), str(partition), f"offset {offset}")
     return Fetched(
         partition,
         offset,
-        told.high_watermark,
-        told.last_stable_offset,
-        told.log_start_offset,
-        told.records if isinstance(told.records, memoryview) else memoryview(b""),
-        [(aborted.producer_id, aborted.first_offset) for aborted in told.aborted_transactions or ()],
+        response.high_watermark,
+        response.last_stable_offset,
+        response.log_start_offset,
+        response.records if isinstance(response.records, memoryview) else memoryview(b""),
+        [(aborted.producer_id, aborted.first_offset) for aborted in response.aborted_transactions or ()],
     )
 
 
-def _told_of(partition: TopicPartition, answer: FetchResponse) -> PartitionData:
+def _response_of(partition: TopicPartition, answer: FetchResponse) -> PartitionData:
     for topic in answer.responses:
         for part in topic.partitions:
             if part.partition_index == partition.partition:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def leaders_of(
     session: Session, partitions: Sequence[TopicPartition]
 ) -> Steps[dict[TopicPartition, int | ErrorResponse]]:
-    """The leader's node id for each partition, or why there is none."""
+    """Return the leader's node id for each partition, or the error why there is none."""
     errors: Mapping[str, ErrorCode] = {}
     unknown = {part.topic for part in partitions if session.cluster.leader(part) is None}
     if unknown:
@@ -27,7 +27,7 @@ def leaders_of(
 
 
 def leader_of(session: Session, partition: TopicPartition) -> Steps[int]:
-    """The leader's node id.
+    """Return the leader's node id.
 
     Raises:
         ErrorResponse: there is no such topic or partition, or no leader.
@@ -39,7 +39,7 @@ def leader_of(session: Session, partition: TopicPartition) -> Steps[int]:
 
 
 def forget_if_stale(session: Session, topic: str, error: ClientError) -> None:
-    """After an error that newer metadata may cure, ask for the topic's metadata before the next try."""
+    """Drop the topic's cached metadata after an error that newer metadata may resolve."""
     if not isinstance(error, ErrorResponse) or error.code.refreshes_metadata:
         session.cluster.forget_topic(topic)
 

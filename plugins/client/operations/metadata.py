@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def metadata(
     session: Session, topics: Sequence[str] | None = None, *, create: bool = False
 ) -> Steps[ClusterMetadata]:
-    """What any broker says of the cluster and of some topics (None: of all).
+    """Return the metadata of the cluster and of some topics (None: of all), from any broker.
 
-    Topics that do not exist are in `errors` of the answer; with `create` the broker may make them instead.
+    Topics that do not exist are in `errors` of the result; with `create` the broker may create them instead.
 
     Raises:
         ClientError: no broker answered.
@@ -29,8 +29,8 @@ def metadata(
 
 
 def _settled(session: Session, topics: Sequence[str] | None, *, create: bool) -> Steps[ClusterMetadata]:
-    told = yield from refresh(session, topics, create=create)
-    for name, code in told.errors.items():
-        if code is ErrorCode.LEADER_NOT_AVAILABLE:  # how brokers answer while they create a topic
+    found = yield from refresh(session, topics, create=create)
+    for name, code in found.errors.items():
+        if code is ErrorCode.LEADER_NOT_AVAILABLE:  # the answer of brokers while they create a topic
             raise ErrorResponse(code, f"topic {name!r}")
-    return told
+    return found

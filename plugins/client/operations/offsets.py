@@ -1,4 +1,4 @@
-"""Offsets of partitions by time, and the ends of their logs."""
+"""ListOffsets: offsets by timestamp, and the ends of partitions' logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_REPLICA = -1
 
 @attrs.frozen
 class FoundOffset:
-    """An offset and its record's timestamp in milliseconds; each -1 when there is none or it is not told."""
+    """Offset, its record's timestamp in milliseconds and leader epoch; each -1 when it is unknown."""
 
     offset: int
     timestamp: int = -1
@@ -52,10 +52,10 @@ def list_offsets(
     *,
     read_committed: bool = False,
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
-    """For each partition the first offset at or after a time, or the end that a special timestamp means.
+    """Return for each partition the first offset at or after a timestamp, or that of a special timestamp.
 
     Special timestamps are in `tidelog.plugins.protocol_kafka.messages.list_offsets`. With `read_committed`
-    the latest offset is the last stable one.
+    the latest offset is the last stable offset.
 
     Raises:
         ClientError: no broker answered.
@@ -96,12 +96,12 @@ def _ask_leader(
         answer: ListOffsetsResponse = yield from ask(session, _request(partitions, question), node=leader)
     except ClientError as error:
         return dict.fromkeys(partitions, error)
-    told = {
+    results = {
         TopicPartition(topic.name, part.partition_index): part
         for topic in answer.topics
         for part in topic.partitions
     }
-    return {partition: _outcome(partition, told.get(partition)) for partition in partitions}
+    return {partition: _outcome(partition, results.get(partition)) for partition in partitions}
 
 
 def _request(partitions: Sequence[TopicPartition], question: _Question) -> ListOffsetsRequest:
@@ -117,12 +117,12 @@ def _request(partitions: Sequence[TopicPartition], question: _Question) -> ListO
 
 
 def _outcome(
-    partition: TopicPartition, told: ListOffsetsPartitionResponse | None
+    partition: TopicPartition, response: ListOffsetsPartitionResponse | None
 ) -> FoundOffset | ErrorResponse:
-    if told is None:
+    if response is None:
         return ErrorResponse.of_silence(str(partition))
-    if told.error_code:
-        return ErrorResponse(ErrorCode.of(told.error_code), str(partition))
-    if told.old_style_offsets:  # version 0 tells a list and no time
-        return FoundOffset(told.old_style_offsets[0])
-    return FoundOffset(told.offset, told.timestamp, told.leader_epoch)
+    if response.error_code:
+        return ErrorResponse(ErrorCode.of(response.error_code), str(partition))
+    if response.old_style_offsets:  # version 0 has a list of offsets and no timestamp
+        return FoundOffset(response.old_style_offsets[0])
+    return FoundOffset(response.offset, response.timestamp, response.leader_epoch)

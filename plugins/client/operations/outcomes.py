@@ -19,7 +19,7 @@ Outcomes: TypeAlias = "dict[K, T | ClientError]"
 
 
 def or_raise(outcomes: Mapping[K, T | ClientError]) -> dict[K, T]:
-    """The results, if all went well.
+    """Return the results when there is no error among the outcomes.
 
     Raises:
         ClientError: the first error among them.
@@ -38,7 +38,7 @@ def settle(
     attempt: Callable[[list[K]], Steps[Outcomes[K, T]]],
     may_retry: Callable[[ClientError], bool],
 ) -> Steps[Outcomes[K, T]]:
-    """Outcomes of all `keys`; errors that `may_retry` has hope for are tried again, as the policy allows."""
+    """Return the outcomes of all `keys`; retry errors for which `may_retry` is true, by the retry policy."""
     pending = list(dict.fromkeys(keys))
     outcomes = yield from attempt(pending)
     for pause in session.settings.retry.pauses():

@@ -1,4 +1,4 @@
-"""Producing: one batch to one partition, with idempotence if a producer id is asked for first."""
+"""Produce: one batch to one partition, idempotent with a producer id from InitProducerId."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tidelog.plugins.client.steps import Session, Steps
 
 LAST_VERSION_BY_NAME: Final = 12
-"""From version 13 of Produce on, topics go by their id."""
+"""First version of Produce that identifies topics by id."""
 NO_TRANSACTION_TIMEOUT_MS: Final = 0x7FFFFFFF
-"""It means nothing without a transactional id; this is what Kafka's own producer sends."""
+"""Ignored without a transactional id; Kafka's own producer sends this value."""
 UNKNOWN_OFFSET: Final = -1
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
@@ -48,13 +48,13 @@ _MAYBE_APPENDED: Final = (
 
 @attrs.frozen
 class Produced:
-    """Where a batch went.
+    """Result of a Produce.
 
     Attributes:
         partition: topic and partition
-        base_offset: the offset of its first record; -1 without an answer (acks 0)
-        log_append_time_ms: the time that the broker gave the records, -1 if they kept their own
-        log_start_offset: first offset of the log, -1 when it is not told
+        base_offset: the offset of the first record; -1 without a response (acks 0)
+        log_append_time_ms: the timestamp that the broker set, -1 for CreateTime
+        log_start_offset: the partition's log start offset, -1 when it is unknown
     """
 
     partition: TopicPartition
@@ -65,10 +65,10 @@ class Produced:
 
 @attrs.define
 class IdempotentProducer:
-    """A producer id with its epoch, and the next sequence number of each partition that it wrote to.
+    """Producer id with its epoch, and the next sequence number of each partition.
 
-    Between `begin` and `appended` or `refused` a batch is in doubt. If it stays so, because the broker did
-    not answer, this producer has no more batches for the partition.
+    Between `begin` and `appended` or `refused` a batch is in doubt. If it stays in doubt, because the broker
+    did not answer, this producer cannot send more batches to the partition.
     """
 
     producer_id: int
@@ -77,34 +77,34 @@ class IdempotentProducer:
     _in_doubt: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
 
     def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
-        """What marks the next batch for a partition.
+        """Return the producer id, epoch and base sequence of the next batch for a partition.
 
         Raises:
-            ProducerInDoubt: the last batch is still in doubt, or under way.
+            ProducerInDoubt: the last batch is in doubt, or in flight.
         """
         if partition in self._in_doubt:
             raise ProducerInDoubt(str(partition))
         return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
 
     def begin(self, partition: TopicPartition) -> None:
-        """The next batch is on its way."""
+        """Mark the partition's next batch as sent."""
         self._in_doubt.add(partition)
 
     def appended(self, partition: TopicPartition, records: int) -> None:
-        """The batch, of so many records, is in the log."""
+        """Advance the sequence number by the `count` records of the batch, which is in the log."""
         self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
         self._in_doubt.discard(partition)
 
     def refused(self, partition: TopicPartition) -> None:
-        """The batch is surely not in the log."""
+        """Keep the sequence number: the batch is certainly not in the log."""
         self._in_doubt.discard(partition)
 
 
 def init_producer(session: Session) -> Steps[IdempotentProducer]:
-    """A new producer id for `produce`, so that a batch that is sent again is not appended again.
+    """Return a new producer id for `produce`, so that a batch that is sent again is not appended again.
 
     Raises:
-        ClientError: no broker gave one.
+        ClientError: no broker returned one.
     """
 
     def attempt() -> Steps[IdempotentProducer]:
@@ -130,18 +130,19 @@ def produce(
 ) -> Steps[Produced]:
     """Append records as one batch.
 
-    Without a `producer` only what surely was not appended is sent again; with one, everything that may help.
+    Without a `producer` only a batch that was certainly not appended is retried; with one, every retriable
+    error.
 
     Args:
-        session: of the client
+        session: the client's session
         partition: topic and partition
         records: at least one
         compression: none, gzip, snappy, lz4 or zstd
-        acks: -1 waits for all in-sync replicas, 1 for the leader, 0 for nothing
+        acks: -1 waits for all in-sync replicas, 1 for the leader, 0 for no response
         producer: from `init_producer`, for idempotence; it needs acks -1
 
     Raises:
-        ValueError: there is no record, no such compression, or acks do not go with the producer.
+        ValueError: `records` is empty, the compression is unknown, or `acks` is not -1 with a producer.
         ProducerInDoubt: the producer's last batch for the partition may or may not have been appended.
         ClientError: the batch is not in the log; after `BrokerClosed` and `RequestTimedOut` it may be.
     """
@@ -169,7 +170,7 @@ def _once_only(
     records: int,
     attempt: Callable[[], Steps[Produced]],
 ) -> Steps[Produced]:
-    """However this ends, the producer knows what became of the batch, or that nobody knows."""
+    """Send a batch and record in the producer whether it was appended, refused or is in doubt."""
     doubtful: list[ClientError] = []
 
     def may_retry(error: ClientError) -> bool:
@@ -212,16 +213,17 @@ def _attempt(session: Session, partition: TopicPartition, batch: bytearray, acks
 
 
 def _produced(partition: TopicPartition, answer: ProduceResponse) -> Produced:
-    told = _told_of(partition, answer)
-    code = ErrorCode.of(told.error_code)
-    if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # an earlier try did it, too long ago to know its offset
+    response = _response_of(partition, answer)
+    code = ErrorCode.of(response.error_code)
+    if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        # An earlier attempt appended it, too long ago for the broker to know its offset.
         return Produced(partition)
     if code is not ErrorCode.NONE:
-        raise ErrorResponse(code, str(partition), told.error_message)
-    return Produced(partition, told.base_offset, told.log_append_time_ms, told.log_start_offset)
+        raise ErrorResponse(code, str(partition), response.error_message)
+    return Produced(partition, response.base_offset, response.log_append_time_ms, response.log_start_offset)
 
 
-def _told_of(partition: TopicPartition, answer: ProduceResponse) -> PartitionProduceResponse:
+def _response_of(partition: TopicPartition, answer: ProduceResponse) -> PartitionProduceResponse:
     for topic in answer.responses:
         for part in topic.partition_responses:
             if part.index == partition.partition:

@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics, at the broker that the cluster calls its controller."""
+"""CreateTopics, CreatePartitions and DeleteTopics, sent to the controller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REFUSED_FOR_NOW: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_
 
 @attrs.frozen
 class NewTopic:
-    """A topic to create; -1 means the broker's default."""
+    """Topic to create; -1 means the broker's default."""
 
     name: str
     partitions: int = BROKER_DEFAULT
@@ -49,10 +49,10 @@ class NewTopic:
 
 @attrs.frozen
 class CreatedTopic:
-    """What came of a `NewTopic`.
+    """Topic that was created from a `NewTopic`.
 
-    The id is all zeros, counts are -1 and `configs` (values by name, with the defaults) is None when the
-    broker does not tell.
+    The id is all zeros, counts are -1 and `configs` (values by key, with the defaults) is None when the
+    broker does not send them.
     """
 
     name: str
@@ -65,7 +65,7 @@ class CreatedTopic:
 def create_topics(
     session: Session, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> Steps[Outcomes[str, CreatedTopic]]:
-    """Create topics, or only ask whether they could be created; the outcome of each by its name.
+    """Create topics, or only validate the request; return the outcome of each by its name.
 
     Raises:
         ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
@@ -80,8 +80,8 @@ def create_topics(
             validate_only=validate_only,
         )
         answer = yield from _ask_controller(session, request)
-        told = {result.name: _created(result) for result in answer.topics}
-        return _outcomes(session, names, told)
+        results = {result.name: _created(result) for result in answer.topics}
+        return _outcomes(session, names, results)
 
     return (yield from settle(session, by_name, attempt, _is_refused_for_now))
 
@@ -89,7 +89,7 @@ def create_topics(
 def create_partitions(
     session: Session, counts: Mapping[str, int], *, validate_only: bool = False
 ) -> Steps[Outcomes[str, None]]:
-    """Give topics more partitions, up to `counts` by name; the outcome of each, None when it has them.
+    """Raise the number of partitions of topics to `counts` by name; return each outcome, None for success.
 
     Raises:
         ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
@@ -103,17 +103,17 @@ def create_partitions(
             validate_only=validate_only,
         )
         answer = yield from _ask_controller(session, request)
-        told: Outcomes[str, None] = {
+        results: Outcomes[str, None] = {
             result.name: _error(result.error_code, result.name, result.error_message)
             for result in answer.results
         }
-        return _outcomes(session, names, told)
+        return _outcomes(session, names, results)
 
     return (yield from settle(session, counts, attempt, _is_refused_for_now))
 
 
 def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str, None]]:
-    """Delete topics with their records; the outcome of each by its name, None when it is gone.
+    """Delete topics with their records; return the outcome of each by its name, None for success.
 
     Raises:
         ClientError: nothing is known of any topic. After `BrokerClosed` and `RequestTimedOut` the broker may
@@ -122,17 +122,20 @@ def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str,
 
     def attempt(names: list[str]) -> Steps[Outcomes[str, None]]:
         answer = yield from _ask_controller(session, ByVersion(DELETE_TOPICS, _deletion(session, names)))
-        told: Outcomes[str, None] = {
+        results: Outcomes[str, None] = {
             result.name or "": _error(result.error_code, result.name, result.error_message)
             for result in answer.responses
         }
-        return _outcomes(session, names, told)
+        return _outcomes(session, names, results)
 
     return (yield from settle(session, names, attempt, _is_refused_for_now))
 
 
 def _ask_controller(session: Session, request: object) -> Steps[Any]:
-    """Only what surely did not reach the broker is sent again: a topic must not be told to exist already."""
+    """Send a request to the controller; retry only if it certainly did not reach the broker.
+
+    Otherwise a retry could fail because of what the first attempt created.
+    """
 
     def may_retry(error: ClientError) -> bool:
         return error.retriable and not error.reached_broker
@@ -151,8 +154,8 @@ def _ask_once(session: Session, request: object) -> Steps[Any]:
         raise
 
 
-def _outcomes(session: Session, names: Sequence[str], told: Outcomes[str, Any]) -> Outcomes[str, Any]:
-    outcomes = {name: told.get(name, ErrorResponse.of_silence(f"topic {name!r}")) for name in names}
+def _outcomes(session: Session, names: Sequence[str], results: Outcomes[str, Any]) -> Outcomes[str, Any]:
+    outcomes = {name: results.get(name, ErrorResponse.of_silence(f"topic {name!r}")) for name in names}
     if any(_is_refused_for_now(outcome) for outcome in outcomes.values()):
         session.cluster.forget_controller()
     return outcomes

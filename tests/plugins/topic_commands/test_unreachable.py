@@ -134,7 +134,7 @@ async def test_a_change_that_was_not_answered_is_said_to_be_in_doubt(command: st
         done = await run(address, command, "x")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(words)
-    assert done.stderr.endswith("`tidelog topics list` tells.\n")
+    assert done.stderr.endswith("Check with `tidelog topics list`.\n")
 
 
 async def test_partitions_without_a_leader_are_shown_without_offsets() -> None:
@@ -144,5 +144,5 @@ async def test_partitions_without_a_leader_are_shown_without_offsets() -> None:
         done = await run(address, "describe", "x")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[2].split() == ["0", "none", "1", "1", "-", "-", "-"]
-    assert done.stdout.splitlines()[-1] == "configuration: this broker does not tell"
+    assert done.stdout.splitlines()[-1] == "configuration: not reported by this broker"
     assert "ListOffsetsRequest" not in [type(asked.message).__name__ for asked in fake.asked]
