@@ -1,4 +1,4 @@
-"""Cluster metadata, and the client's cache of it: brokers, topics and partition leaders."""
+"""Cluster metadata, and the client's cache of it: addresses of brokers, topics and partition leaders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.addresses import Address
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -19,6 +18,18 @@ if TYPE_CHECKING:
         MetadataResponsePartition,
         MetadataResponseTopic,
     )
+
+
+@attrs.frozen
+class Address:
+    """Host name or IP address, and TCP port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 NO_NODE: Final = -1
 NO_TOPIC_ID: Final = UUID(int=0)

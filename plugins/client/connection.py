@@ -26,10 +26,12 @@ import attrs
 
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ProtocolError, UnsendableRequest
 from tidelog.plugins.client.frames import BadLength, ResponseFrames
-from tidelog.plugins.client.requests import Response, api_of, message_for
-from tidelog.plugins.client.versions import (
+from tidelog.plugins.client.requests import (
     SOFTWARE_NAME,
     BrokerVersions,
+    Response,
+    api_of,
+    message_for,
     version_to_ask_again,
     versions_request,
 )

@@ -14,7 +14,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.cluster import Address
 
 
 class ClientError(TidelogError):

@@ -1,15 +1,28 @@
-"""What goes through a connection: requests, some of which depend on the version, and their answers."""
+"""Requests and responses of a connection, and version negotiation: the newest that both sides support.
+
+A client sends ApiVersions first, in the newest version that it supports. A broker without that version
+answers in version 0 with UNSUPPORTED_VERSION and, if it is not too old, with the versions that it supports
+(KIP-511).
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tidelog.plugins.protocol_kafka.messages.api import APIS, Api
+from tidelog.plugins.client.errors import ErrorResponse, UnsupportedByBroker
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS, Api
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from tidelog.plugins.protocol_kafka.messages.api import Api
+    from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsResponse
 
 _API_OF: Final = {f"{api.name}Request": api for api in APIS.values()}
 
@@ -49,3 +62,63 @@ def api_of(request: object) -> Api:
 def message_for(request: object, version: int) -> Any:
     """Return the message to send in that version."""
     return request.build(version) if isinstance(request, ByVersion) else request
+
+
+SOFTWARE_NAME: Final = "tidelog"
+
+
+@attrs.frozen
+class BrokerVersions:
+    """API versions of a broker: lowest and highest version by API key."""
+
+    peer: str
+    ranges: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def from_response(cls, peer: str, response: ApiVersionsResponse) -> BrokerVersions:
+        """Convert an ApiVersions response."""
+        return cls(peer, {api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
+
+    def newest(self, api: Api, at_most: int | None = None) -> int:
+        """Return the newest stable version that both sides support, not above `at_most`.
+
+        Raises:
+            UnsupportedByBroker: the sides have no version in common.
+        """
+        theirs = self.ranges.get(api.key)
+        low, high = api.versions.low, api.newest_stable
+        if at_most is not None:
+            high = min(high, at_most)
+        if theirs is None or max(low, theirs[0]) > min(high, theirs[1]):
+            raise UnsupportedByBroker(self.peer, api.name, (low, high), theirs)
+        return min(high, theirs[1])
+
+
+def versions_request() -> ApiVersionsRequest:
+    """Return the first request of every connection."""
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
+
+
+def version_to_ask_again(peer: str, answer: ApiVersionsResponse, asked: int) -> int | None:
+    """Return the version of ApiVersions to retry with, None when `answer` has the ranges.
+
+    It is always lower than `asked`, so that the negotiation ends.
+
+    Raises:
+        ErrorResponse: the broker answers with another error.
+    """
+    code = ErrorCode.of(answer.error_code)
+    if code is ErrorCode.NONE:
+        return None
+    if code is not ErrorCode.UNSUPPORTED_VERSION or asked == 0:
+        raise ErrorResponse(code, f"{API_VERSIONS.name} v{asked} of {peer}")
+    theirs = BrokerVersions.from_response(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
+    return max(0, min(theirs[1], asked - 1))
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return version("tidelog")
+    except PackageNotFoundError:
+        return "unknown"

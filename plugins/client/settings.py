@@ -1,17 +1,24 @@
-"""Settings of a client: client id, timeouts, limits and retries."""
+"""Settings of a client: bootstrap servers, client id, timeouts, limits and retries."""
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.connection import DEFAULT_MAX_RESPONSE_BYTES
-from tidelog.plugins.client.versions import SOFTWARE_NAME
+from tidelog.plugins.client.errors import InvalidAddress
+from tidelog.plugins.client.requests import SOFTWARE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+_ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
+_PLAINTEXT: Final = "PLAINTEXT://"
+_HIGHEST_PORT: Final = 65535
 
 
 @attrs.frozen
@@ -53,3 +60,27 @@ class ClientSettings:
     connect_timeout_s: float = 10.0
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
     retry: RetryPolicy = RetryPolicy()
+
+
+def parse_addresses(bootstrap: str | Iterable[str]) -> tuple[Address, ...]:
+    """Parse bootstrap servers: `host:port` or `[ipv6]:port`, several separated by commas or as a sequence.
+
+    A listener as the broker prints it (`PLAINTEXT://host:port`) is accepted too.
+
+    Raises:
+        InvalidAddress: an address has another form, or there is none.
+    """
+    texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+    addresses = tuple(dict.fromkeys(_parse(text.strip()) for text in texts if text.strip()))
+    if not addresses:
+        raise InvalidAddress("no broker address is given; it has the form host:port, such as 127.0.0.1:9092")
+    return addresses
+
+
+def _parse(text: str) -> Address:
+    found = _ADDRESS.fullmatch(text.removeprefix(_PLAINTEXT))
+    if found is None or not 0 < int(found["port"]) <= _HIGHEST_PORT:
+        raise InvalidAddress(
+            f"{text!r} is no broker address: it has the form host:port, such as 127.0.0.1:9092"
+        )
+    return Address(found["ipv6"] or found["host"], int(found["port"]))

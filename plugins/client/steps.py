@@ -16,8 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from tidelog.plugins.client.addresses import Address
-from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.cluster import Address, Cluster
 from tidelog.plugins.client.errors import ClientError
 from tidelog.plugins.client.settings import ClientSettings
 

@@ -13,10 +13,9 @@ from tidelog.plugins.client.cluster import TopicMetadata
 from tidelog.plugins.client.errors import BrokerClosed, ClientError, ErrorResponse, RequestTimedOut
 from tidelog.plugins.client.operations.topics import BROKER_DEFAULT
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.connecting import json_option, with_broker
+from tidelog.plugins.topic_commands.failures import creation_failed, in_doubt
+from tidelog.plugins.topic_commands.options import json_option, key_values, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid
-from tidelog.plugins.topic_commands.settings import key_values
-from tidelog.plugins.topic_commands.words import creation_failed, in_doubt
 
 _EPILOG = """\b
 Examples:

@@ -13,9 +13,9 @@ from tidelog.plugins.client import BlockingClient, ConfigValue, FoundOffset, Top
 from tidelog.plugins.client.cluster import PartitionMetadata, TopicMetadata
 from tidelog.plugins.client.errors import ClientError, UnsupportedByBroker
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from tidelog.plugins.topic_commands.connecting import json_option, with_broker
+from tidelog.plugins.topic_commands.failures import not_found, raise_all
+from tidelog.plugins.topic_commands.options import json_option, with_broker
 from tidelog.plugins.topic_commands.output import kafka_uuid, show_table
-from tidelog.plugins.topic_commands.words import not_found, raise_all
 
 _EPILOG = """\b
 Examples:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.plugins.client import operations
-from tidelog.plugins.client.bootstrap import parse_addresses
 from tidelog.plugins.client.cluster import Cluster
 from tidelog.plugins.client.drivers.blocking_connection import BlockingConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientClosed, ClientError, RequestTimedOut
 from tidelog.plugins.client.operations import PartitionReader
 from tidelog.plugins.client.operations.fetching import DEFAULT_LIMITS
-from tidelog.plugins.client.settings import ClientSettings
+from tidelog.plugins.client.settings import ClientSettings, parse_addresses
 from tidelog.plugins.client.steps import Pause, Run, Session
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.records.record import Record
     from tidelog.kernel.seams.storage import TopicPartition
-    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.operations import FetchLimits
     from tidelog.plugins.client.steps import Step, Steps
 

@@ -14,7 +14,7 @@ from tidelog.plugins.client.errors import BrokerUnreachable, ClientError, Reques
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.settings import ClientSettings
 
 

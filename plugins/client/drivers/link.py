@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from tidelog.plugins.client.connection import ClientConnection
 
 if TYPE_CHECKING:
-    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.settings import ClientSettings
 
 

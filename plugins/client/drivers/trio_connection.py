@@ -19,7 +19,7 @@ from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidelog.plugins.client.addresses import Address
+    from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.settings import ClientSettings
 
 

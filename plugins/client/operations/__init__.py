@@ -1,6 +1,6 @@
 """Operations of a client, each written once and without I/O (see `tidelog.plugins.client.steps`)."""
 
-from tidelog.plugins.client.operations.asking import ask, ask_all
+from tidelog.plugins.client.operations.asking import ask, ask_all, or_raise
 from tidelog.plugins.client.operations.configs import (
     ConfigChange,
     ConfigValue,
@@ -10,7 +10,6 @@ from tidelog.plugins.client.operations.configs import (
 from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionReader, fetch
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
-from tidelog.plugins.client.operations.outcomes import or_raise
 from tidelog.plugins.client.operations.producing import IdempotentProducer, Produced, init_producer, produce
 from tidelog.plugins.client.operations.topics import (
     CreatedTopic,

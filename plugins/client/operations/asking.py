@@ -1,8 +1,11 @@
-"""The two building blocks of operations: ask a broker, and try again as long as there is hope."""
+"""Building blocks of operations: send requests, and retry by the retry policy.
+
+An operation on several topics or partitions has an outcome for each: a result or an error.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
@@ -15,10 +18,15 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tidelog.plugins.client.addresses import Address
-    from tidelog.plugins.client.steps import Session, Steps, T
+    from tidelog.plugins.client.cluster import Address
+    from tidelog.plugins.client.steps import Session, Steps
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+Outcomes: TypeAlias = "dict[K, T | ClientError]"
 
 
 def ask(
@@ -100,3 +108,39 @@ def _addresses(session: Session, node: int | None) -> Steps[tuple[Address, ...]]
     if address is None:
         raise UnknownNode(node)
     return (address,)
+
+
+def or_raise(outcomes: Mapping[K, T | ClientError]) -> dict[K, T]:
+    """Return the results when there is no error among the outcomes.
+
+    Raises:
+        ClientError: the first error among them.
+    """
+    results: dict[K, T] = {}
+    for key, outcome in outcomes.items():
+        if isinstance(outcome, ClientError):
+            raise outcome
+        results[key] = outcome
+    return results
+
+
+def settle(
+    session: Session,
+    keys: Iterable[K],
+    attempt: Callable[[list[K]], Steps[Outcomes[K, T]]],
+    may_retry: Callable[[ClientError], bool],
+) -> Steps[Outcomes[K, T]]:
+    """Return the outcomes of all `keys`; retry errors for which `may_retry` is true, by the retry policy."""
+    pending = list(dict.fromkeys(keys))
+    outcomes = yield from attempt(pending)
+    for pause in session.settings.retry.pauses():
+        pending = [key for key in pending if _is_hopeful(outcomes[key], may_retry)]
+        if not pending:
+            break
+        yield Pause(pause)
+        outcomes |= yield from attempt(pending)
+    return outcomes
+
+
+def _is_hopeful(outcome: object, may_retry: Callable[[ClientError], bool]) -> bool:
+    return isinstance(outcome, ClientError) and may_retry(outcome)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from tidelog.plugins.client.errors import ErrorResponse
-from tidelog.plugins.client.operations.asking import ask, retrying
-from tidelog.plugins.client.operations.outcomes import Outcomes
+from tidelog.plugins.client.operations.asking import Outcomes, ask, retrying
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DYNAMIC_TOPIC_SOURCE,
     TOPIC_RESOURCE,

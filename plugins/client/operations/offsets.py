@@ -9,9 +9,8 @@ import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.asking import ask
-from tidelog.plugins.client.operations.leaders import forget_if_stale, leaders_of
-from tidelog.plugins.client.operations.outcomes import Outcomes, settle
+from tidelog.plugins.client.operations.asking import Outcomes, ask, settle
+from tidelog.plugins.client.operations.metadata import forget_if_stale, leaders_of
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     LATEST_TIMESTAMP,

@@ -11,7 +11,7 @@ from tidelog.plugins.client.batches import NewRecord, ProducerStamp, build_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerInDoubt
 from tidelog.plugins.client.operations.asking import ask, retrying
-from tidelog.plugins.client.operations.leaders import forget_if_stale, leader_of
+from tidelog.plugins.client.operations.metadata import forget_if_stale, leader_of
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
     InitProducerIdRequest,

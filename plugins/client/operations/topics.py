@@ -9,8 +9,7 @@ import attrs
 
 from tidelog.plugins.client.cluster import NO_NODE
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.asking import ask, refresh, retrying
-from tidelog.plugins.client.operations.outcomes import Outcomes, settle
+from tidelog.plugins.client.operations.asking import Outcomes, ask, refresh, retrying, settle
 from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (

@@ -9,8 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import attrs
 
 from tidelog.plugins.client import ClientSettings, RetryPolicy
-from tidelog.plugins.client.addresses import Address
-from tidelog.plugins.client.cluster import Cluster
+from tidelog.plugins.client.cluster import Address, Cluster
 from tidelog.plugins.client.connection import ClientConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
 from tidelog.plugins.client.steps import Ask, Run, Session, Steps

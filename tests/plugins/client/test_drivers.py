@@ -22,9 +22,9 @@ from tests.plugins.client.driven import (
 )
 from tests.plugins.client.fakes import FakeBroker, metadata_message
 from tidelog.plugins.client import TrioClient
-from tidelog.plugins.client.addresses import Address
-from tidelog.plugins.client.bootstrap import parse_addresses
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, ClientClosed, RequestTimedOut
+from tidelog.plugins.client.settings import parse_addresses
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,

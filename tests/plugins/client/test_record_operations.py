@@ -25,8 +25,8 @@ from tidelog.plugins.client import (
     TopicPartition,
     or_raise,
 )
-from tidelog.plugins.client.addresses import Address
 from tidelog.plugins.client.batches import build_batch
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import (
     BrokerClosed,
     BrokerUnreachable,

@@ -15,7 +15,7 @@ from tests.plugins.client.fakes import (
     metadata_message,
 )
 from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
-from tidelog.plugins.client.addresses import Address
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
 from tidelog.plugins.client.operations import ask, create_topics, delete_topics, describe_configs, metadata
 from tidelog.plugins.protocol_kafka.messages.create_topics import (

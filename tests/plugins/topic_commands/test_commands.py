@@ -13,7 +13,7 @@ import pytest
 from tests.plugins.topic_commands.running import on_terminal, tidelog, topics
 from tidelog.kernel.cli import main
 from tidelog.plugins.client import BlockingClient, NewRecord, NewTopic, TopicPartition, or_raise
-from tidelog.plugins.topic_commands.words import NAME_RULE
+from tidelog.plugins.topic_commands.failures import NAME_RULE
 
 KAFKA_ID = r"[A-Za-z0-9_-]{22}"
 

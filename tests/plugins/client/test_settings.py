@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.plugins.client.addresses import Address
-from tidelog.plugins.client.bootstrap import parse_addresses
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import InvalidAddress
+from tidelog.plugins.client.settings import parse_addresses
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.topic_commands.words import (
+from tidelog.plugins.topic_commands.failures import (
     NAME_RULE,
     creation_failed,
     deletion_failed,
