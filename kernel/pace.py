@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 STEP_SECONDS: Final = 0.004
 """How long work continues before others have their turn: about as long as some dozen requests take."""
-RECORDS_PER_TURN: Final = 200
-"""Records that a thread decodes, in a fraction of a millisecond, before it calls `yield_interpreter`."""
+HOLD_SECONDS: Final = 200e-6
+"""How long a thread holds the interpreter's lock: releasing it takes nearly as long."""
 
 
 class Pace:
@@ -44,6 +44,21 @@ async def run_in_steps(steps: Generator[None, None, T]) -> T:
         await pace.turn()
 
 
+class ThreadPace:
+    """When a thread releases the interpreter's lock for a moment; it calls `turn` after each small piece."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + HOLD_SECONDS
+
+    def turn(self) -> None:
+        """Release the lock, if the thread has held it for so long."""
+        if perf_counter() >= self._until:
+            yield_interpreter()
+            self._until = perf_counter() + HOLD_SECONDS
+
+
 def yield_interpreter() -> None:
-    """Release the interpreter's lock for a moment, in a thread that iterates over many records."""
+    """Release the interpreter's lock for a moment."""
     time.sleep(0)

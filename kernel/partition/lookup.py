@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
 from tidelog.kernel.errors import BrokerError, StorageError
-from tidelog.kernel.pace import RECORDS_PER_TURN, yield_interpreter
+from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import iter_timestamps
 from tidelog.kernel.records.unpacking import memory_for
@@ -133,12 +133,12 @@ def _records_in(
         if next_offset <= header.last_offset:
             yield TimestampOffset(header.max_timestamp, next_offset, epoch)
         return
+    pace = ThreadPace()
     memory_bytes = len(batch) + memory_for(header.codec, memoryview(batch)[HEADER_BYTES:])
     try:
         with partition.unpacking.memory.hold(memory_bytes):
-            for number, (offset, timestamp) in enumerate(iter_timestamps(batch, header)):
-                if number % RECORDS_PER_TURN == 0:
-                    yield_interpreter()
+            for offset, timestamp in iter_timestamps(batch, header):
+                pace.turn()
                 if offset >= start:
                     yield TimestampOffset(timestamp, offset, epoch)
                     next_offset = offset + 1

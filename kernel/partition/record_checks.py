@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import trio
 
-from tidelog.kernel.pace import yield_interpreter
+from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
 from tidelog.kernel.partition.validation import validate_in_steps
@@ -28,8 +28,6 @@ from tidelog.kernel.seams.partition import AppendResult
 
 OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes longer has served other tasks."""
-HOLD_SECONDS = 200e-6
-"""How long a thread holds the interpreter's lock, and a step: releasing it takes a while."""
 
 
 class RecordChecks(enum.Enum):
@@ -106,12 +104,10 @@ def _wait_and_finish(steps: Generator[None, None, int], memory: MemoryBudget, me
 
 
 def _finish(steps: Generator[None, None, int]) -> int:
-    since = time.perf_counter()
+    pace = ThreadPace()
     while True:
         try:
             next(steps)
         except StopIteration as end:
             return cast("int", end.value)
-        if time.perf_counter() - since > HOLD_SECONDS:
-            yield_interpreter()
-            since = time.perf_counter()
+        pace.turn()

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from tidelog.kernel import pace
-from tidelog.kernel.pace import Pace, run_in_steps
+from tidelog.kernel.pace import Pace, ThreadPace, run_in_steps
 
 
 async def turns_of_others(steps: int) -> int:
@@ -49,3 +49,31 @@ async def test_a_turn_that_is_not_due_is_no_checkpoint(monkeypatch: pytest.Monke
     monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
     with trio.testing.assert_no_checkpoints():
         await Pace().turn()
+
+
+def releases(monkeypatch: pytest.MonkeyPatch, turns: int, seconds_each: float) -> int:
+    """How often a thread releases the interpreter's lock in so many turns."""
+    count = 0
+    now = 0.0
+
+    def release() -> None:
+        nonlocal count
+        count += 1
+
+    monkeypatch.setattr(pace, "yield_interpreter", release)
+    monkeypatch.setattr(pace, "perf_counter", lambda: now)
+    thread = ThreadPace()
+    for _ in range(turns):
+        now += seconds_each
+        thread.turn()
+    return count
+
+
+def test_thread_pace_releases_the_interpreter_when_it_held_it_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert releases(monkeypatch, turns=100, seconds_each=pace.HOLD_SECONDS) == 100
+
+
+def test_thread_pace_does_small_pieces_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert releases(monkeypatch, turns=100, seconds_each=pace.HOLD_SECONDS / 10) in (9, 10)

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 from tidelog.kernel.errors import MessageTooLarge, StorageError
-from tidelog.kernel.pace import RECORDS_PER_TURN, yield_interpreter
+from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
 from tidelog.kernel.records.record import Record, iter_contents
 from tidelog.kernel.records.unpacking import memory_for
@@ -60,6 +60,7 @@ def message_set(
     """
     magic = MAGIC_V1 if fetch_version >= FORMAT_1_SINCE else MAGIC_V0
     out = bytearray()
+    pace = ThreadPace()
     next_offset = offset
     while not out and (batches := _content(read(next_offset))):
         for header, batch in _whole_batches(batches):
@@ -67,19 +68,24 @@ def message_set(
             if header.is_control:
                 continue
             with memory.hold(memory_for(header.codec, batch[HEADER_BYTES:])):
-                if not _convert(out, header, batch, offset, max_bytes, magic):
+                if not _convert(out, header, batch, offset, max_bytes, magic, pace):
                     break
     return bytes(out)
 
 
 def _convert(
-    out: bytearray, header: BatchHeader, batch: memoryview, offset: int, max_bytes: int, magic: int
+    out: bytearray,
+    header: BatchHeader,
+    batch: memoryview,
+    offset: int,
+    max_bytes: int,
+    magic: int,
+    pace: ThreadPace,
 ) -> bool:
     """Append a batch's records from `offset` on; whether there is room for more."""
     try:
-        for number, record in enumerate(iter_contents(batch, header, MAX_CONVERTED_BYTES)):
-            if number % RECORDS_PER_TURN == 0:
-                yield_interpreter()
+        for record in iter_contents(batch, header, MAX_CONVERTED_BYTES):
+            pace.turn()
             if record.offset < offset:
                 continue
             size = len(out)

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
 from tidelog.kernel.partition import AppendResult, record_checks, validation
@@ -189,8 +190,8 @@ def test_append_answers_a_retry_without_checking_its_records() -> None:
 def steps_in_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each step that a thread takes."""
     steps: list[int] = []
-    monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "yield_interpreter", lambda: steps.append(threading.get_ident()))
+    monkeypatch.setattr(pace, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "yield_interpreter", lambda: steps.append(threading.get_ident()))
     return steps
 
 
@@ -239,8 +240,8 @@ async def test_check_records_of_one_snappy_block_runs_in_a_thread(steps_in_threa
 
 async def test_check_records_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
-    monkeypatch.setattr(record_checks, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(record_checks, "yield_interpreter", lambda: went_on.wait(5))
+    monkeypatch.setattr(pace, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "yield_interpreter", lambda: went_on.wait(5))
     batch = compressed(batch_of(LARGE), SNAPPY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_in_steps, open_partition(), batch)

@@ -11,10 +11,16 @@ import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.record import MemoryRecords
 from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 
+from tidelog.kernel import pace
+from tidelog.kernel.partition.unpacking import MemoryBudget
+from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import Record
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message
+from tidelog.kernel.seams.storage import LogSlice
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message, message_set
 
 maybe_bytes = st.none() | st.binary(max_size=50)
 records = st.builds(
@@ -72,3 +78,22 @@ def test_messages_follow_each_other() -> None:
         assert found == offset
         position += 12 + size
     assert position == len(out)
+
+
+def test_message_set_of_many_small_batches_is_converted_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releasing the interpreter's lock takes longer than converting a batch of one record."""
+    releases: list[None] = []
+    monkeypatch.setattr(pace, "yield_interpreter", lambda: releases.append(None))
+    monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
+    log = [make_batch([b"%d" % offset], offset) for offset in range(100)]
+
+    def read(offset: int) -> LogSlice:
+        regions = [bytes(batch) for batch in log if parse_header(batch).base_offset >= offset]
+        return LogSlice(regions, sum(map(len, regions)))
+
+    messages = MemoryRecords(message_set(read, 3, 1 << 20, 2, MemoryBudget(1 << 20)))
+    values: list[bytes] = []
+    while messages.has_next():
+        values.extend(record.value for record in messages.next_batch())
+    assert values == [b"%d" % offset for offset in range(3, 100)]
+    assert releases == []
