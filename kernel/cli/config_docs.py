@@ -131,7 +131,7 @@ def default_bundle_page() -> str:
         if candidate.source is None or candidate.source.name != "tidelog"
     ]
     plugins = load_plugins(blocked=others)
-    return render(plugins.config_keys_by_plugin(), plugins.unsupported_keys())
+    return render(plugins.config_keys_by_plugin, plugins.unsupported_keys())
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def installed_plugins(plugins: Plugins, config: Config) -> list[InstalledPlugin]
         for plugin in plugins.implementers(hook):
             if plugin in offers:
                 offers[plugin].append(Offer(seam, None, active=True))
-    for plugin, config_keys in plugins.config_keys_by_plugin():
+    for plugin, config_keys in plugins.config_keys_by_plugin:
         if plugin in added:
             added[plugin] += [key.name for key in config_keys]
     return [

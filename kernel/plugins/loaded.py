@@ -1,10 +1,10 @@
-"""The plugins of one broker: their hooks asked by keyword, what they hand over checked and found by name."""
+"""The plugins of one broker: calls of their hooks, and the objects that they return, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.registry import ConfigKeys, nearest_name
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.wire import WireCodec
 
 
-T = TypeVar("T")
-
-
 class Plugins:
-    """The loaded plugins. Objects of one seam are asked for once and kept: `storage_backend("file")`."""
+    """The loaded plugins, and the objects that they offer, which are asked for once.
+
+    All methods raise `PluginError` when a hook fails or returns an object of another kind, when two objects
+    of a seam have the same name, and when none has the wanted name; then it lists what is installed.
+    """
 
     def __init__(
         self, manager: pluggy.PluginManager, candidates: Sequence[Candidate], blocked: Sequence[str]
@@ -40,65 +41,47 @@ class Plugins:
         self.candidates = candidates
         self.blocked = frozenset(blocked)
         self._manager = manager
+        self._offered: dict[str, dict[str, object]] = {}
 
     def config_keys(self) -> tuple[ConfigKey[object], ...]:
-        """Return the keys that the kernel and plugins hand over.
-
-        Raises:
-            PluginError: a hook failed, or two keys of one name differ.
-        """
-        return tuple(key for _, keys in self.config_keys_by_plugin() for key in keys)
+        """Return the configuration keys of the kernel and of plugins."""
+        return tuple(key for _, keys in self.config_keys_by_plugin for key in keys)
 
     def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
-        """Return the keys that plugins describe as keys that nothing here reads.
-
-        Raises:
-            PluginError: a hook failed.
-        """
+        """Return the keys of other brokers that no plugin reads."""
         return tuple(
-            item for _, items in self._handed_over_keys for item in items if isinstance(item, UnsupportedKey)
+            item for _, items in self._returned_keys for item in items if isinstance(item, UnsupportedKey)
         )
 
-    def config_keys_by_plugin(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
-        """The same, each plugin's under its name.
-
-        Raises:
-            PluginError: a hook failed, or two keys of one name differ.
-        """
-        return self._config_keys
-
     @cached_property
-    def _config_keys(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
+    def config_keys_by_plugin(self) -> tuple[tuple[str, tuple[ConfigKey[object], ...]], ...]:
+        """The configuration keys of each plugin, with its name."""
         found = tuple(
             (
                 plugin,
                 tuple(_config_key(plugin, item) for item in items if not isinstance(item, UnsupportedKey)),
             )
-            for plugin, items in self._handed_over_keys
+            for plugin, items in self._returned_keys
         )
         ConfigKeys(key for _, keys in found for key in keys)
         return found
 
     @cached_property
-    def _handed_over_keys(self) -> tuple[tuple[str, list[object]], ...]:
+    def _returned_keys(self) -> tuple[tuple[str, list[object]], ...]:
         return tuple(self.ask("tidelog_config_keys"))
 
     def storage_backend(self, name: str) -> StorageBackend:
-        """The storage that the key `storage` names.
-
-        Raises:
-            PluginError: none or two are installed; lists what is.
-        """
-        return self._pick("storage", name, self._storage_backends)
+        """Return the storage of that name."""
+        return cast("StorageBackend", self._pick("storage", name, "tidelog_storage_backends"))
 
     def metadata_backend(self, name: str | None, storage: StorageBackend) -> MetadataBackend:
-        """Return the metadata store that the key `metadata` names, by default the one that suits `storage`.
+        """Return the metadata store of that name, by default the one that suits `storage`.
 
         Raises:
-            PluginError: none or two are installed; lists what is.
-            ConfigError: it would forget the topics whose partitions the storage keeps.
+            ConfigError: it is not durable, but the storage is.
         """
-        found = self._pick("metadata store", name or default_metadata_store(storage), self._metadata_backends)
+        name = name or default_metadata_store(storage)
+        found = cast("MetadataBackend", self._pick("metadata store", name, "tidelog_metadata_stores"))
         if storage.durable and not found.durable:
             raise ConfigError(
                 f"metadata = {found.name} loses all topics when the broker stops, but storage = "
@@ -108,56 +91,32 @@ class Plugins:
         return found
 
     def index_formats(self) -> dict[str, IndexFormat]:
-        """All ways to keep the indexes of segments, by name.
-
-        Raises:
-            PluginError: a hook failed, or two formats have the same name.
-        """
+        """Return all index formats by name."""
         return cast("dict[str, IndexFormat]", self._by_name("index format", "tidelog_index_formats"))
 
     def wire_codec(self, name: str) -> WireCodec:
-        """The wire protocol of that name.
-
-        Raises:
-            PluginError: none or two are installed; lists what is.
-        """
-        return self._pick("wire codec", name, self._wire_codecs)
+        """Return the wire protocol of that name."""
+        return cast("WireCodec", self._pick("wire codec", name, "tidelog_wire_codecs"))
 
     @property
     def has_group_coordinators(self) -> bool:
-        """Whether a plugin offers any coordinator.
-
-        Raises:
-            PluginError: a hook failed, or two coordinators have the same name.
-        """
-        return bool(self._group_coordinators)
+        """Whether a plugin offers a coordinator."""
+        return bool(self._by_name("coordinator", "tidelog_group_coordinators"))
 
     def group_coordinator(self, name: str) -> CoordinatorBackend:
-        """Return the coordinator of that name.
-
-        Raises:
-            PluginError: none or two are installed; lists what is.
-        """
-        return self._pick("coordinator", name, self._group_coordinators)
+        """Return the coordinator of that name."""
+        return cast("CoordinatorBackend", self._pick("coordinator", name, "tidelog_group_coordinators"))
 
     def partition_assignors(self) -> dict[str, PartitionAssignor]:
-        """All ways to share partitions among the members of a group, by name.
-
-        Raises:
-            PluginError: a hook failed, or two assignors have the same name.
-        """
+        """Return all server-side assignors by name."""
         found = self._by_name("partition assignor", "tidelog_partition_assignors")
         return cast("dict[str, PartitionAssignor]", found)
 
     def background_tasks(self, broker: BrokerContext) -> list[BackgroundTask]:
-        """The tasks that plugins want to run for as long as `broker` does.
-
-        Raises:
-            PluginError: a hook failed.
-        """
+        """Return the background tasks of plugins for `broker`."""
         found: list[BackgroundTask] = []
-        for plugin, handed_over in self.ask("tidelog_background_tasks", broker=broker):
-            for task in handed_over:
+        for plugin, returned in self.ask("tidelog_background_tasks", broker=broker):
+            for task in returned:
                 if not isinstance(task, PeriodicTask | LifespanTask):
                     raise PluginError(
                         f"The plugin {plugin} hands over {task!r}, which is no background task."
@@ -166,14 +125,10 @@ class Plugins:
         return found
 
     def event_listeners(self, broker: BrokerContext) -> list[EventListener]:
-        """The functions that plugins want to be called with the events of `broker`.
-
-        Raises:
-            PluginError: a hook failed.
-        """
+        """Return the event listeners of plugins for `broker`."""
         found: list[EventListener] = []
-        for plugin, handed_over in self.ask("tidelog_event_listeners", broker=broker):
-            for listener in handed_over:
+        for plugin, returned in self.ask("tidelog_event_listeners", broker=broker):
+            for listener in returned:
                 if not callable(listener):
                     raise PluginError(
                         f"The plugin {plugin} hands over {listener!r}, which is no event listener."
@@ -182,66 +137,45 @@ class Plugins:
         return found
 
     def commands(self) -> list[click.Command]:
-        """Subcommands that plugins add.
-
-        Raises:
-            PluginError: a hook failed, or two commands have the same name.
-        """
+        """Return the subcommands of plugins."""
         return list(cast("dict[str, click.Command]", self._by_name("command", "tidelog_commands")).values())
 
     def ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, list[object]]]:
-        """Call one hook of every plugin: (name of the plugin, what it hands over), in the order of loading.
-
-        Raises:
-            PluginError: the hook raised or returned something that is no iterable; names plugin and hook.
-        """
+        """Call a hook of every plugin in the order of loading; yield (plugin name, what it returns)."""
         callees = self._callees(hook)
         for callee in callees:
             others = [item.plugin for item in callees if item is not callee]
             try:
-                (handed_over,) = self._manager.subset_hook_caller(hook, others)(**arguments) or ((),)
-                yield callee.plugin_name, list(handed_over)
+                (returned,) = self._manager.subset_hook_caller(hook, others)(**arguments) or ((),)
+                yield callee.plugin_name, list(returned)
             except Exception as error:
                 raise PluginError(
                     f"The plugin {callee.plugin_name} failed in {hook}: {type(error).__name__}: {error}"
                 ) from error
 
     def offered(self, hook: str) -> Iterator[tuple[str, list[object]]]:
-        """As `ask`, for a hook that takes no argument, or the plugins."""
+        """Call a hook as `ask` does, which takes no argument, or the plugins."""
         takes_plugins = hook == "tidelog_wire_codecs"
         return self.ask(hook, plugins=self) if takes_plugins else self.ask(hook)
 
     def implementers(self, hook: str) -> list[str]:
-        """Names of the plugins that implement a hook, in the order of loading."""
+        """Return the names of the plugins that implement a hook, in the order of loading."""
         return [item.plugin_name for item in self._callees(hook)]
 
     def _callees(self, hook: str) -> list[pluggy.HookImpl]:
         implementations: list[pluggy.HookImpl] = getattr(self._manager.hook, hook).get_hookimpls()
         return [item for item in implementations if not (item.wrapper or item.hookwrapper)]
 
-    @cached_property
-    def _storage_backends(self) -> dict[str, StorageBackend]:
-        return cast("dict[str, StorageBackend]", self._by_name("storage", "tidelog_storage_backends"))
-
-    @cached_property
-    def _metadata_backends(self) -> dict[str, MetadataBackend]:
-        found = self._by_name("metadata store", "tidelog_metadata_stores")
-        return cast("dict[str, MetadataBackend]", found)
-
-    @cached_property
-    def _wire_codecs(self) -> dict[str, WireCodec]:
-        return cast("dict[str, WireCodec]", self._by_name("wire codec", "tidelog_wire_codecs"))
-
-    @cached_property
-    def _group_coordinators(self) -> dict[str, CoordinatorBackend]:
-        found = self._by_name("coordinator", "tidelog_group_coordinators")
-        return cast("dict[str, CoordinatorBackend]", found)
-
     def _by_name(self, seam: str, hook: str) -> dict[str, object]:
+        if hook not in self._offered:
+            self._offered[hook] = self._named_objects(seam, hook)
+        return self._offered[hook]
+
+    def _named_objects(self, seam: str, hook: str) -> dict[str, object]:
         found: dict[str, object] = {}
         owners: dict[str, str] = {}
-        for plugin, handed_over in self.offered(hook):
-            for item in handed_over:
+        for plugin, returned in self.offered(hook):
+            for item in returned:
                 name = getattr(item, "name", None)
                 if not isinstance(name, str):
                     raise PluginError(
@@ -256,7 +190,8 @@ class Plugins:
                 found[name] = item
         return found
 
-    def _pick(self, seam: str, name: str, installed: dict[str, T]) -> T:
+    def _pick(self, seam: str, name: str, hook: str) -> object:
+        installed = self._by_name(seam, hook)
         if name in installed:
             return installed[name]
         near = nearest_name(name, installed)
