@@ -1,8 +1,8 @@
 """The broker's own errors: one small tree that codecs translate to their wire's codes.
 
-`BrokerError` and its children say what went wrong with a request, in the field's terms; they know no wire
-code. A codec keeps one table from class to code. Errors of starting up (`ConfigError`, `PluginError`,
-`StorageError`) are for the person at the console: they name the thing and the remedy.
+`BrokerError` and its subclasses describe why a request fails; they know no wire code. A codec has one table
+from class to code. Errors of the start (`ConfigError`, `PluginError`, `StorageError`) are for the user at the
+console: they name the cause and the remedy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StorageError(BrokerError):
 
 
 class LogBusy(StorageError):
-    """Segments cannot be rewritten now, because of what else is done to the log; the message names it."""
+    """Segments cannot be rewritten because of another operation on the log; the message names it."""
 
 
 class LogDirNotFound(BrokerError):
@@ -52,7 +52,7 @@ class UnknownTopicId(BrokerError):
 
 
 class TopicAlreadyExists(BrokerError):
-    """A topic of that name is there already."""
+    """A topic of that name exists."""
 
 
 class InvalidTopic(BrokerError):
@@ -80,7 +80,7 @@ class InvalidTopicConfig(InvalidConfig):
 
 
 class PolicyViolation(BrokerError):
-    """The request asks for more than this broker does at once."""
+    """The request exceeds a limit of this broker."""
 
 
 class TopicDeletionDisabled(BrokerError):
@@ -103,7 +103,7 @@ class RecordError(NamedTuple):
 
 
 class RecordsRefused(BrokerError):
-    """A batch is refused as a whole, for the sake of those of its records that `record_errors` names."""
+    """A batch is refused because of the records in `record_errors`."""
 
     def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
         super().__init__(message)
@@ -167,7 +167,7 @@ class CoordinatorNotAvailable(BrokerError):
 
 
 class NotCoordinator(BrokerError):
-    """This broker does not look after that group or transactional id (yet)."""
+    """The broker is not (yet) the coordinator of that group or transactional id."""
 
 
 class CoordinatorLoadInProgress(BrokerError):
@@ -187,7 +187,7 @@ class NonEmptyGroup(BrokerError):
 
 
 class GroupSubscribedToTopic(BrokerError):
-    """The group reads the topic whose offsets are to be forgotten."""
+    """The group is subscribed to the topic whose offsets are to be deleted."""
 
 
 class UnknownMemberId(BrokerError):
@@ -203,19 +203,19 @@ class FencedInstanceId(BrokerError):
 
 
 class RebalanceInProgress(BrokerError):
-    """The group is finding a new generation; the member has to join again."""
+    """The group is rebalancing; the member has to join again."""
 
 
 class StaleMemberEpoch(BrokerError):
-    """The member's epoch is not the one that the group knows it in."""
+    """The member epoch of the request is not the member's."""
 
 
 class OffsetMetadataTooLarge(BrokerError):
-    """What a client wants remembered beside an offset is longer than `offset.metadata.max.bytes`."""
+    """The metadata of an offset commit is longer than `offset.metadata.max.bytes`."""
 
 
 class InvalidCommitOffsetSize(BrokerError):
-    """The offsets to commit do not fit a batch."""
+    """The offsets to commit do not fit in a batch."""
 
 
 class UnstableOffsetCommit(BrokerError):
@@ -223,7 +223,7 @@ class UnstableOffsetCommit(BrokerError):
 
 
 class UnsupportedVersion(BrokerError):
-    """What is asked for does not exist in the protocol version that it is asked in."""
+    """The request asks for something that its protocol version does not have."""
 
 
 class ProducerFenced(BrokerError):
@@ -235,7 +235,7 @@ class InvalidProducerIdMapping(BrokerError):
 
 
 class ConcurrentTransactions(BrokerError):
-    """The transaction before is still being completed; ask again soon."""
+    """The previous transaction is still being completed; retry soon."""
 
 
 class InvalidTransactionTimeout(BrokerError):
@@ -247,7 +247,7 @@ class TransactionalIdNotFound(BrokerError):
 
 
 class TransactionAbortable(BrokerError):
-    """The transaction can only be aborted; then the producer may go on."""
+    """The transaction can only be aborted; then the producer may continue."""
 
 
 class OperationNotAttempted(BrokerError):
@@ -279,7 +279,7 @@ class GroupMaxSizeReached(BrokerError):
 
 
 class FencedMemberEpoch(BrokerError):
-    """The member epoch is not the member's; it has to give up its partitions and join again."""
+    """The member epoch is not the member's; it has to revoke its partitions and join again."""
 
 
 class UnreleasedInstanceId(BrokerError):
@@ -291,4 +291,4 @@ class UnsupportedAssignor(BrokerError):
 
 
 class NotEnoughReplicas(BrokerError):
-    """Nothing can be appended just now; ask again soon."""
+    """No batch can be appended at the moment; retry soon."""

@@ -37,54 +37,54 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def tidelog_hookspecs() -> Iterable[ModuleType]:  # type: ignore[empty-body]
-    """Modules that declare hooks of the plugin's own, which other plugins may implement."""
+    """Return modules that declare hooks of the plugin's own, which other plugins may implement."""
 
 
 @hookspec
 def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:  # type: ignore[empty-body]
-    """Configuration keys that the plugin reads, and keys of another broker that nothing here reads."""
+    """Return configuration keys that the plugin reads, and keys of other brokers that no plugin reads."""
 
 
 @hookspec
 def tidelog_storage_backends() -> Iterable[StorageBackend]:  # type: ignore[empty-body]
-    """Kinds of storage that the key `storage` can name."""
+    """Return kinds of storage that the key `storage` can name."""
 
 
 @hookspec
 def tidelog_metadata_stores() -> Iterable[MetadataBackend]:  # type: ignore[empty-body]
-    """Stores of topics, configuration and producer ids that the key `metadata` can name."""
+    """Return stores of topics, configuration and producer ids that the key `metadata` can name."""
 
 
 @hookspec
 def tidelog_index_formats() -> Iterable[IndexFormat]:  # type: ignore[empty-body]
-    """Ways to keep the indexes of segments, that the keys `log.index.format` and `index.format` can name."""
+    """Return index formats of segments that the keys `log.index.format` and `index.format` can name."""
 
 
 @hookspec
 def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:  # type: ignore[empty-body]
-    """Wire protocols that a listener can speak."""
+    """Return wire protocols that a listener can use."""
 
 
 @hookspec
 def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:  # type: ignore[empty-body]
-    """Kinds of coordinators, of groups and of transactions, that the key `coordinator` can name."""
+    """Return coordinators of groups and transactions that the key `coordinator` can name."""
 
 
 @hookspec
 def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:  # type: ignore[empty-body]
-    """Ways to share partitions among the members of a group, that `group.consumer.assignors` can name."""
+    """Return server-side assignors of consumer groups that `group.consumer.assignors` can name."""
 
 
 @hookspec
 def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:  # type: ignore[empty-body]
-    """Work that runs for as long as the broker does: again and again, or once with a graceful end."""
+    """Return periodic tasks, and tasks that run as long as the broker does and end gracefully."""
 
 
 @hookspec
 def tidelog_event_listeners(broker: BrokerContext) -> Iterable[EventListener]:  # type: ignore[empty-body]
-    """Functions that are called with what happens to topics, partitions and configuration."""
+    """Return functions to call with the events of topics, partitions and configuration."""
 
 
 @hookspec
 def tidelog_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
-    """Subcommands of `tidelog`."""
+    """Return subcommands of `tidelog`."""

@@ -10,17 +10,17 @@ import attrs
 
 @attrs.define
 class _Window:
-    """The time of the last event of a key that was let through, and how many were not since then."""
+    """The time of the last event of a key that was admitted, and how many were not since then."""
 
     opened: float
     suppressed: int = 0
 
 
 class RateLimit:
-    """A brake for what a peer can provoke: one event per key and interval, the rest is counted.
+    """Admits one event per key and interval, and counts the others.
 
-    At most `max_keys` keys are told apart at a time. Those beyond share one limit, so that a flood from many
-    addresses fills neither the log nor the memory.
+    At most `max_keys` keys are distinguished at a time. Further ones share one limit, so that a flood from
+    many addresses fills neither the log nor the memory.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class RateLimit:
         self._swept = now()
 
     def admit(self, key: str) -> int | None:
-        """None: keep quiet. A number: log it, and say that so many of the key were not logged before it."""
+        """Return None if the event must not be logged, else how many of its key were not before it."""
         now = self._now()
         window = self._window(key, now)
         if window is None:
@@ -45,7 +45,7 @@ class RateLimit:
         return suppressed
 
     def _window(self, key: str | None, now: float) -> _Window | None:
-        """The window of `key`, None if it was only just made."""
+        """Return the window of `key`, None if it was only just created."""
         if key not in self._windows and len(self._windows) >= self._max_keys:
             self._forget_quiet_keys(now)
             if len(self._windows) >= self._max_keys:
@@ -56,7 +56,7 @@ class RateLimit:
         return window
 
     def _forget_quiet_keys(self, now: float) -> None:
-        # Once per interval: a sweep per event would itself be a way to keep the broker busy.
+        # Once per interval: a peer could keep the broker busy with a sweep per event.
         if now - self._swept < self._interval:
             return
         self._swept = now

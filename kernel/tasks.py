@@ -18,7 +18,7 @@ from tidelog.kernel.seams.tasks import BackgroundTask, LifespanTask, PeriodicTas
 _log = logging.getLogger(__name__)
 
 MAX_JOBS_IN_THREADS = 8
-"""Jobs that run at once; the rest wait, so that a burst of rolls cannot starve other users of threads."""
+"""Jobs that run at once; the others wait, so that a burst of rolls cannot starve other users of threads."""
 
 
 @attrs.define
@@ -85,7 +85,7 @@ class BackgroundTasks:
             self.start(task)
 
     async def finish(self) -> None:
-        """Tell every `LifespanTask` that the broker stops, and wait until they have ended."""
+        """Notify every `LifespanTask` that the broker stops, and wait until they have ended."""
         await self._lifespans.finish()
 
     def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
@@ -179,7 +179,7 @@ class _Lifespans:
         lifespan.ready()
 
     async def run_logged(self, task: LifespanTask, statistics: TaskStatistics) -> None:
-        """Run a task that nobody waits for."""
+        """Run a task without a caller that waits for it; an error before it is ready is logged."""
         try:
             await self.run(task, statistics)
         except Exception:
@@ -194,7 +194,7 @@ class _Lifespans:
 
 
 class _Lifespan:
-    """See `Lifespan`."""
+    """Implements `Lifespan` by an event and the task status of trio."""
 
     def __init__(self, stopping: trio.Event, task_status: trio.TaskStatus[None]) -> None:
         self._stopping = stopping
@@ -202,13 +202,13 @@ class _Lifespan:
         self.is_ready = False
 
     def ready(self) -> None:
-        """See `Lifespan.ready`; to say it again does nothing."""
+        """Report that the task is ready; further calls do nothing."""
         if not self.is_ready:
             self.is_ready = True
             self._task_status.started()
 
     async def wait_stopping(self) -> None:
-        """See `Lifespan.wait_stopping`."""
+        """Wait until the broker stops."""
         await self._stopping.wait()
 
 

@@ -78,5 +78,5 @@ def _say(sentence: str) -> None:
 
 
 def _stop_writing() -> None:
-    """Whoever reads the output has gone; nothing is left to flush at exit."""
+    """Discard what is left to flush at exit, since the reader of the output has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

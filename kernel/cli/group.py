@@ -18,13 +18,13 @@ _OWN_COMMANDS = ("config", "plugins", "serve")
 class CommandGroup(click.Group):
     """`serve`, `plugins`, `config`, and the commands of plugins.
 
-    Which plugins there are is told by the installed distributions and the environment (`TIDELOG_CONFIG`,
+    The plugins are those of the installed distributions and of the environment (`TIDELOG_CONFIG`,
     `TIDELOG_PLUGINS`, `TIDELOG_PLUGINS_BLOCKED`), since a command's own options are only known with the
     command.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, for the help; a broken plugin is told on standard error."""
+        """Return all names, for the help; a broken plugin is reported on standard error."""
         try:
             added = list(_plugin_commands())
         except TidelogError as error:
@@ -33,7 +33,7 @@ class CommandGroup(click.Group):
         return sorted([*_OWN_COMMANDS, *added])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name; plugins are only asked for a name that is not one of the kernel's."""
+        """Return the command of that name; plugins are loaded only for a name that is not the kernel's."""
         if cmd_name in _OWN_COMMANDS:
             command: click.Command = import_module(f"tidelog.kernel.cli.{cmd_name}").command
             return command
@@ -42,7 +42,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names, or an error that suggests one."""
+        """Return the command that the first argument names, or fail with a suggestion."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from tidelog.kernel.config.registry import nearest_name
 

@@ -17,7 +17,7 @@ _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
 
 
 def set_up_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send everything that is logged in this process from `level` on to `stream` (standard error).
+    """Write everything that is logged in this process at `level` or above to `stream` (standard error).
 
     `auto` is human, with colours if the stream is a terminal.
     """
@@ -28,7 +28,7 @@ def set_up_logging(log_format: str, level: str, stream: TextIO | None = None) ->
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
-    """The structured fields that were given with `extra`."""
+    """Return the structured fields that were given with `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD_ATTRIBUTES}
 
 
@@ -43,7 +43,7 @@ class HumanFormatter(logging.Formatter):
         self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of one event; a traceback follows on further lines."""
+        """Format one event as a line; a traceback follows on further lines."""
         moment = datetime.fromtimestamp(record.created)
         stamp = moment.isoformat(" ", "milliseconds")
         fields = "".join(f" {name}={_shown(value)}" for name, value in fields_of(record).items())
@@ -62,8 +62,8 @@ class JsonFormatter(logging.Formatter):
     """One object per line: `time` (UTC), `level`, `logger`, `message`, `exception` if any, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object of one event."""
-        # Not at the top: the human format does without.
+        """Format one event as a JSON object."""
+        # Not at the top: the human format does not need it.
         import json
 
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -75,7 +75,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
-        # The event's own members win over fields of the same name, which would be a slip of the caller.
+        # The event's own members take precedence over fields of the same name.
         return json.dumps({**fields_of(record), **event}, default=str)
 
 

@@ -22,12 +22,17 @@ Errors are one sentence each; with --debug or {DEBUG_VARIABLE}=1 they come with 
 """
 
 
-@click.group(cls=CommandGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    help="A Kafka-protocol broker: any Kafka client, Kafka's own files, no JVM.",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="tidelog", prog_name="tidelog")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def tidelog(context: click.Context, debug: bool) -> None:
-    """A Kafka-protocol broker: any Kafka client, Kafka's own files, no JVM."""
+    """Set what all subcommands share."""
     context.obj = debug
 
 

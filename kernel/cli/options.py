@@ -18,7 +18,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def config_options(command: CommandT) -> CommandT:
-    """Adds `--config` and `--set`, given to the command as `config_file` and `settings`."""
+    """Add `--config` and `--set`, given to the command as `config_file` and `settings`."""
     options = (
         click.option(
             "--config",
@@ -42,7 +42,7 @@ def config_options(command: CommandT) -> CommandT:
 
 
 def sources_of(config_file: Path | None, settings: Sequence[str]) -> Sources:
-    """What the two options and the environment say."""
+    """Return the settings of the two options and the environment."""
     return read_sources(config_file, os.environ, settings)
 
 

@@ -1,4 +1,4 @@
-"""What `tidelog serve` tells when the broker is ready: a log line, a banner, a file for scripts."""
+"""The report of `tidelog serve` that the broker is ready: a log line, a banner, a file for scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReadyReport:
         self._file = ready_file
 
     def prepare(self) -> None:
-        """Take an old ready file away, so that nobody takes it for this broker's.
+        """Remove an old ready file, so that no one mistakes it for this broker's.
 
         Raises:
             ConfigError: the file could not be written later.
@@ -54,12 +54,12 @@ class ReadyReport:
         )
 
     def withdraw(self) -> None:
-        """The broker has stopped: its ready file goes."""
+        """Remove the ready file, since the broker has stopped."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
     def _write(self, file: Path, broker: Broker, ready_after_ms: int) -> None:
-        # Not at the top: without a ready file nobody needs it.
+        # Not at the top: only a ready file needs it.
         import json
 
         content = {
@@ -102,7 +102,7 @@ def _banner(broker: Broker, ready_after_ms: int) -> str:
 
 
 def _reachable(bound: str) -> str:
-    """An address on this machine for a bound one, which may stand for every interface."""
+    """Return an address on this machine for a bound one, which may be every interface."""
     host, _, port = bound.rpartition(":")
     every_interface = ("", "0.0.0.0", "[::]")  # noqa: S104 - compared, not bound
     return f"localhost:{port}" if host in every_interface else bound

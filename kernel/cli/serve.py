@@ -52,7 +52,7 @@ def command(
     log_format: str | None,
     log_level: str | None,
 ) -> None:
-    """Run a broker until it is told to stop."""
+    """Run a broker until a signal stops it."""
     short = {"log.format": log_format, "log.level": log_level}
     short_settings = [f"{name}={value}" for name, value in short.items() if value is not None]
     with ExitStack() as starting:

@@ -23,10 +23,10 @@ class ConfigKey(Generic[T_co]):
 
     `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
-    `only_with` names another key and the value without which this key has no effect: whoever sets it in vain
-    is warned. `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as
-    `tidelog plugins` lists it, whose implementation the value names. `not_yet` says which effect of it this
-    broker has no part for yet: whoever sets the key is warned.
+    `only_with` names another key and the value without which this key has no effect; a warning reports a key
+    that is set without it. `dynamic`: a broker key that may also be set while the broker runs. `chooses` is
+    the seam, as `tidelog plugins` lists it, whose implementation the value names. `not_yet` describes an
+    effect that this broker does not implement yet; a warning reports that the key is set.
     """
 
     name: str

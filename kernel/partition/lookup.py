@@ -100,7 +100,7 @@ def _largest_timestamp_first(of: SegmentView | BatchHeader | TimestampOffset) ->
 
 
 def _headers_in(partition: Partition, segment: SegmentView, start: int) -> Iterator[BatchHeader]:
-    """Headers of the segment's batches that hold `start` or a later offset."""
+    """Iterate over the headers of the segment's batches that hold `start` or a later offset."""
     for header in partition.store.headers(max(segment.base_offset, start)):
         if header.base_offset >= segment.next_offset:
             return
@@ -121,10 +121,10 @@ def _first_at(records: Generator[TimestampOffset], timestamp_ms: int) -> Timesta
 def _records_in(
     partition: Partition, batch: bytes, header: BatchHeader, start: int
 ) -> Generator[TimestampOffset]:
-    """The batch's records from `start` on, as far as they can be decoded.
+    """Iterate over the batch's records from `start` on, as far as they can be decoded.
 
-    One that cannot be stands for itself and all behind it, with the header's timestamp: a client that fetches
-    there gets the error.
+    The first that cannot be decoded is returned with the header's timestamp, and is the last: a client that
+    fetches there gets the error.
     """
     epoch = header.leader_epoch
     next_offset = max(header.base_offset, start)

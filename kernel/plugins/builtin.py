@@ -1,4 +1,4 @@
-"""What the kernel itself offers through the hooks, as any plugin does."""
+"""The plugin that is the kernel itself: its configuration keys and background tasks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 NAME = "tidelog.kernel"
-"""The name that it is registered by; no distribution announces it, and it cannot be blocked."""
+"""The name of this plugin; no distribution announces it, and it cannot be blocked."""
 
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """The keys that the kernel reads, and those of cleanup until a policy hands them over."""
+    """Return the keys that the kernel reads, and those of cleanup until a policy hands them over."""
     return declared_keys(keys, cleanup)
 
 
 @hookimpl
 def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
-    """Flushing by time, and the expiry of producers."""
+    """Return flushing by time, and the expiry of producers."""
     # Not at the top: commands that only ask for a configuration never need it.
     from tidelog.kernel.maintenance import producer_expiry_task, timed_flush_task
 

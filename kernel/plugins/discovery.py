@@ -1,4 +1,4 @@
-"""Which plugins there are: installed distributions announce them, the key `plugins` names further modules."""
+"""Discovery of plugins: installed distributions announce them, the key `plugins` names further modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTRY_POINT_GROUP = "tidelog"
 
 @attrs.frozen
 class Candidate:
-    """A plugin that could be loaded; nothing of it is imported yet.
+    """A plugin that can be loaded; nothing of it is imported yet.
 
     `source` is the distribution that announces it, None for a module that the key `plugins` names.
     """
@@ -38,7 +38,7 @@ class Candidate:
         """Import it.
 
         Raises:
-            PluginError: the import failed; says which plugin of which distribution, and why.
+            PluginError: the import failed; names plugin, distribution and cause.
         """
         try:
             return importlib.import_module(self.module)
@@ -57,12 +57,12 @@ class Candidate:
 
 
 def find_candidates(extra: Sequence[str] = ()) -> dict[str, Candidate]:
-    """All plugins by name: those of installed distributions, then `extra` modules under their own names.
+    """Return all plugins by name: those of installed distributions, then `extra` modules by module name.
 
     Raises:
         PluginError: two distributions announce plugins of the same name.
     """
-    # Not at the top: costs 20 ms, and a program that brings its own plugins never needs it.
+    # Not at the top: it takes 20 ms, and a program with its own plugins never needs it.
     from importlib.metadata import entry_points
 
     found: dict[str, Candidate] = {}
@@ -80,10 +80,10 @@ def find_candidates(extra: Sequence[str] = ()) -> dict[str, Candidate]:
 
 
 def refuse_unknown_blocked(blocked: Iterable[str], candidates: Iterable[str]) -> None:
-    """A name that is blocked in vain is a mistake in writing.
+    """Check that each blocked name is that of a plugin.
 
     Raises:
-        PluginError: some name is no plugin's.
+        PluginError: one is not.
     """
     names = sorted(candidates)
     for name in blocked:

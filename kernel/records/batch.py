@@ -118,7 +118,7 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
     """Read the header that starts at `position`; at least 61 bytes have to follow it.
 
     Raises:
-        CorruptBatch: fewer than 61 bytes are left, or the magic byte is none of 0, 1 and 2: no batch at all.
+        CorruptBatch: fewer than 61 bytes are left, or the magic byte is none of 0, 1 and 2.
         UnsupportedMessageFormat: the magic byte is 0 or 1, an older message set.
     """
     if len(data) - position <= MAGIC_AT:
@@ -141,7 +141,7 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:
-    """Whether the CRC of the batch (exactly its bytes) is the one in its header."""
+    """Return whether the CRC of the batch (exactly its bytes) is the one in its header."""
     return crc32c(memoryview(batch)[CRC_COVERS_FROM:]) == header.crc
 
 
@@ -152,16 +152,16 @@ def stamp_offset(batch: bytearray | memoryview, base_offset: int, leader_epoch: 
 
 
 def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
-    """Mark the batch LogAppendTime with `now_ms` as the time of all its records, and renew the CRC."""
+    """Mark the batch LogAppendTime with `now_ms` as the time of all its records; recompute the CRC."""
     _ATTRIBUTES.pack_into(batch, 21, header.attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
 
 
 def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Mark the batch CreateTime with the largest timestamp of its records, and renew the CRC.
+    """Mark the batch CreateTime with the largest timestamp of its records; recompute the CRC.
 
-    Returns its header.
+    Returns its new header.
     """
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     _ATTRIBUTES.pack_into(batch, 21, attributes)
@@ -172,7 +172,7 @@ def stamp_create_time(batch: bytearray | memoryview, header: BatchHeader, max_ti
 
 
 def pack_batch(header: BatchHeader, records: Buffer) -> bytearray:
-    """A whole batch from header fields and the (compressed) bytes of its records, length and CRC computed."""
+    """Return a batch of these header fields and (compressed) records, with its length and CRC."""
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
     batch = bytearray(HEADER_BYTES + len(records))
     _HEADER.pack_into(batch, 0, *header._replace(batch_length=length, magic=MAGIC_V2, crc=0))

@@ -1,10 +1,9 @@
-"""Whether unpacked records are what their batch's header says, without building any of them.
+"""Validation of decompressed records against their batch's header, without building any of them.
 
 The layout is drawn in `record`. Each record has to end where its fields end, the records where the bytes
-end, and offset deltas have to count from 0: consumers would stumble over anything else, for as long as the
-batch is kept. Timestamps have to lie within limits, and keys have to be there where they are required.
-Source: what Apache Kafka 4.3 checks of compressed batches (`LogValidator`), and what its reader refuses
-(`DefaultRecord`).
+end, and offset deltas have to count from 0: consumers would fail on anything else, for as long as the batch
+is kept. Timestamps have to be within limits, and records need keys where they are required. Source: the
+checks of Apache Kafka 4.3 for compressed batches (`LogValidator`), and those of its reader (`DefaultRecord`).
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_folded, unfold
 
 RECORDS_PER_STEP = 512
-"""What a step looks at, at most: a quarter of a millisecond."""
+"""Records per step at most: a quarter of a millisecond."""
 HEADERS_PER_STEP = 512
 """The same for the headers of one record."""
 MAX_RECORD_ERRORS = 1000
-"""So many records of a batch are named at most: a small compressed batch may hold millions."""
+"""Records of a batch that are reported at most: a small compressed batch may hold millions."""
 MIN_TIMESTAMP = -(2**63)
 MAX_TIMESTAMP = 2**63 - 1
 SPLICED_BYTES = 16 * 1024
-"""So much of a record that is cut is put together with the next piece; more is read field by field."""
+"""A shorter part of a record is joined with the next piece; a longer one is read field by field."""
 FEW_HEADERS = 8
-"""So many headers of a record are passed over together with it."""
+"""Headers of a record that are skipped together with it."""
 _UNBOUNDED = 2**63
 _ATTRIBUTES_BYTES = 1
 _NO_LENGTH = 0x01
@@ -37,7 +36,7 @@ _NO_KEY = "there is no key, which records of a compacted topic need"
 
 
 class RecordRules(NamedTuple):
-    """What the records of a batch have to fulfil; limits of timestamps in milliseconds, both inclusive.
+    """Rules for the records of a batch; limits of timestamps in milliseconds, both inclusive.
 
     A record without a timestamp (-1) is always within the limits.
     """
@@ -48,7 +47,7 @@ class RecordRules(NamedTuple):
     keys_required: bool = False
 
     def limit(self) -> int:
-        """Return up to where zigzag folded timestamp deltas are within the limits; -1 if not even 0 is."""
+        """Return the largest zigzag encoded timestamp delta within the limits; -1 if not even 0 is."""
         base, oldest, newest, _ = self
         if not oldest <= base <= newest:
             return -1
@@ -57,15 +56,15 @@ class RecordRules(NamedTuple):
 
 
 def check_in_steps(pieces: Iterable[bytes], count: int, rules: RecordRules) -> Generator[None, None, int]:
-    """Check `count` records, which may be cut anywhere into pieces, a part of a piece at each step.
+    """Check `count` records in pieces, whose bounds need not be those of records, a part of a piece per step.
 
     No more than a piece is held. A step is bounded by work: many records, many headers of one record and many
     pieces all take many steps. Returns the largest timestamp of the records, -1 at least.
 
     Raises:
-        InvalidRecord: the bytes are not exactly so many records with offset deltas from 0 on, or some have no
-            key although they need one.
-        InvalidTimestamp: timestamps are beyond the limits. Both name the records that are at fault.
+        InvalidRecord: the bytes are not exactly `count` records with offset deltas from 0, or a required key
+            is missing.
+        InvalidTimestamp: timestamps are beyond the limits. Both name the invalid records.
     """
     check = _Check(iter(pieces), count, rules)
     for piece in check.pieces:
@@ -96,7 +95,7 @@ class _Fields:
     """Bytes of the record that were not read yet."""
 
     def more(self) -> Generator[None, None, bool]:
-        """Go on to the next piece and keep what was not read; False when there is none."""
+        """Append the next piece to what was not read; return False without one."""
         for piece in self.pieces:
             yield
             if piece:
@@ -118,7 +117,7 @@ class _Fields:
         return unfold(read_folded(encoded, 0, most_bytes)[0])
 
     def skip(self, size: int) -> Generator[None]:
-        """Pass over so many bytes, none if it is negative."""
+        """Skip so many bytes, none if `size` is negative."""
         size = max(size, 0)
         self.left -= size
         if self.left < 0:
@@ -138,7 +137,7 @@ class _Check(_Fields):
     # two bytes, as nearly all are, are read in place.
     index = 0
     stops = False
-    """Whether so many records are at fault that no more are named."""
+    """Whether so many records are invalid that no more are reported."""
     _is_cut = False
     _newest_ahead = -1
     _newest = NO_TIMESTAMP
@@ -153,7 +152,7 @@ class _Check(_Fields):
         self._null_key = None if rules.keys_required else _NO_LENGTH
 
     def newest_timestamp(self, *, bytes_follow: bool = False) -> int:
-        """Return the result of the pass, or raise what was found; see `check_in_steps`."""
+        """Return the result of the pass, or raise the errors that were found; see `check_in_steps`."""
         if self.index < self._count and not self.stops:
             raise InvalidRecord(f"the batch's records end early: {self._count} are counted in its header")
         if bytes_follow and not self.stops:
@@ -165,7 +164,7 @@ class _Check(_Fields):
         return max(self._newest, self._rules.base_timestamp + (self._newest_ahead >> 1))
 
     def check_some(self) -> bool:
-        """Check some records of this piece; whether the next is for `check_one`: cut, wrong or unusual."""
+        """Check records of this piece; return whether the next one (split, invalid) needs `check_one`."""
         data, start, index, newest = self.data, self.position, self.index, self._newest_ahead
         limit, null_key = self._limit, self._null_key
         size, stop, position, end = len(data), min(self._count, index + RECORDS_PER_STEP), start, 0
@@ -225,7 +224,7 @@ class _Check(_Fields):
         return position if length & 1 else position + (length >> 1)
 
     def check_one(self) -> Generator[None]:
-        """Check the next record field by field, wherever it is cut; this knows what is wrong with it."""
+        """Check the next record field by field, wherever it is split, and find what is invalid."""
         if self._is_cut and len(self.data) - self.position < SPLICED_BYTES:
             self._is_cut = yield from self.more()
             if self._is_cut:
@@ -295,7 +294,7 @@ class _Check(_Fields):
             self._newest = max(self._newest, timestamp)
 
     def _note_error(self, message: str) -> None:
-        """Note what is wrong with a record that can be read: all such records of a batch are named."""
+        """Record the error of a record that can be read: all such records of a batch are reported."""
         self._errors = [*self._errors, RecordError(self.index, message)]
         self.stops = len(self._errors) == MAX_RECORD_ERRORS
 
@@ -306,7 +305,7 @@ class _Check(_Fields):
 
 
 def _skip_headers(data: bytes, position: int, count: int) -> tuple[int, int]:
-    """Pass over headers with short fields: where the first other one starts, and how many are left then."""
+    """Skip headers with short fields; return the position of the first other one, and how many are left."""
     with suppress(IndexError):
         while count:
             if (byte := data[position]) & 0x81:

@@ -1,4 +1,4 @@
-"""Compression codecs of record batches, and packing with them; `unpacking` is the other way.
+"""Compression of record batches; `unpacking` decompresses.
 
 Codec ids are the low three bits of a batch's attributes: 1 gzip, 2 snappy, 3 lz4 (frame format), 4 zstd.
 Snappy arrives raw or in the framing of the Java library (a 16-byte head, then blocks with their length).
@@ -21,12 +21,12 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEAD_BYTES = 16
 XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES = 32 * 1024
-"""Unpacked bytes of a block, as the Java library cuts them."""
+"""Uncompressed bytes of a block, as in the Java library."""
 BLOCK_LENGTH = struct.Struct(">i")
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """The packed records, as Kafka's own readers take them; codec 0 only copies.
+    """Return the compressed records, in the framing that Kafka's readers accept; codec 0 only copies.
 
     Raises:
         UnsupportedCompression: no such codec.
@@ -56,7 +56,7 @@ def _pack_snappy(data: Buffer) -> bytes:
 def _pack_lz4(data: Buffer) -> bytes:
     import lz4.frame
 
-    # Kafka's own reader refuses blocks that build on each other.
+    # Kafka's reader refuses linked blocks.
     library: Any = lz4.frame
     packed: bytes = library.compress(data, block_linked=False)
     return packed

@@ -3,8 +3,8 @@
     key    version int16 0, type int16: 0 abort, 1 commit
     value  version int16 0, coordinatorEpoch int32
 
-The batch is transactional and a control batch, has the producer's id and epoch and no sequence. Source: seed
-000, section 5.3.1.1; Kafka's `EndTxnMarker` schema for the value.
+The batch is transactional and a control batch, has the producer's id and epoch and no sequence. Sources:
+Kafka documentation, "Record Batch" ("Control Batches"); Kafka's `EndTxnMarker` schema for the value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class EndMarker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that decided so."""
+    """How a transaction ended, and the epoch of its coordinator."""
 
     commit: bool
     coordinator_epoch: int
@@ -43,7 +43,7 @@ class EndMarker(NamedTuple):
 def marker_batch(
     producer_id: int, producer_epoch: int, marker: EndMarker, timestamp_ms: int
 ) -> tuple[bytearray, BatchHeader]:
-    """A batch at offset 0 with that marker, ready to be stamped, and its header."""
+    """Return a batch at offset 0 with that marker, and its header."""
     key = _KEY.pack(VERSION, COMMIT if marker.commit else ABORT)
     records = bytearray()
     encode_record(
@@ -68,10 +68,10 @@ def marker_batch(
 
 
 def decode_marker(batch: Buffer, header: BatchHeader) -> EndMarker | None:
-    """The marker in a control batch; None when compaction took it, or it is a control record of another kind.
+    """Return the marker in a control batch, None if it was compacted away or is of another type.
 
     Raises:
-        CorruptBatch: key or value are too short for what they say they are.
+        CorruptBatch: key or value are too short.
     """
     record = next(iter_records(batch, header), None)
     if record is None:

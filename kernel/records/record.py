@@ -1,4 +1,4 @@
-"""Records inside a batch: decode and encode them.
+"""Decoding and encoding of the records in a batch.
 
     length          varint     bytes of the record after this field
     attributes      int8
@@ -29,10 +29,10 @@ from tidelog.kernel.records.varint import (
 )
 
 MAX_RECORDS_BYTES = 256 * 1024 * 1024
-"""The most that one batch may unpack to: a small batch can claim gigabytes."""
+"""Limit of the decompressed size of one batch: a small batch can decompress to gigabytes."""
 ATTRIBUTES_BYTES = 1
-PLACE_BYTES = ATTRIBUTES_BYTES + MAX_VARLONG_BYTES + MAX_VARINT_BYTES
-"""So many bytes of a record at most say its offset and its timestamp."""
+OFFSET_AND_TIMESTAMP_BYTES = ATTRIBUTES_BYTES + MAX_VARLONG_BYTES + MAX_VARINT_BYTES
+"""Bytes of a record, at most, up to the end of its timestamp and offset."""
 MIN_TIMESTAMP = -(2**63)
 
 
@@ -48,10 +48,10 @@ class Record:
 
 
 def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """All records of a batch, unpacked.
+    """Iterate over all records of a batch, decompressed.
 
     Raises:
-        CorruptBatch: the records' bytes contradict themselves or unpack to more than 256 MiB.
+        CorruptBatch: the records are malformed or decompress to more than 256 MiB.
         UnsupportedCompression: the codec is unknown.
     """
     for content in _split(batch, header):
@@ -59,24 +59,24 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
 
 
 def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Record]:
-    """All records of a batch, unpacked, but for their headers. Raises as `iter_records`.
+    """Iterate over all records of a batch, without their headers. Raises as `iter_records`.
 
     Raises:
-        MessageTooLarge: the next one has more than `most_bytes`; it is not unpacked as a whole.
+        MessageTooLarge: the next one has more than `most_bytes`; it is not decompressed as a whole.
     """
     for content in _split(batch, header, most_bytes + 1):
         if len(content) > most_bytes:
             raise MessageTooLarge(f"a record has more than {most_bytes} bytes")
-        offset, timestamp, position = _decode_place(content, header)
+        offset, timestamp, position = _decode_offset_and_timestamp(content, header)
         key, position = _read_bytes(content, position)
         value, _ = _read_bytes(content, position)
         yield Record(offset, timestamp, key, value)
 
 
 def iter_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of all records; keys and values are passed over. Raises as `iter_records`."""
-    for content in _split(batch, header, PLACE_BYTES):
-        offset, timestamp, _ = _decode_place(content, header)
+    """Iterate over (offset, timestamp) of all records; skips keys and values. Raises as `iter_records`."""
+    for content in _split(batch, header, OFFSET_AND_TIMESTAMP_BYTES):
+        offset, timestamp, _ = _decode_offset_and_timestamp(content, header)
         yield offset, timestamp
 
 
@@ -96,7 +96,7 @@ def encode_record(out: bytearray, record: Record, base_offset: int, base_timesta
 
 
 def _split(batch: Buffer, header: BatchHeader, most_bytes: int = MAX_RECORDS_BYTES) -> Iterator[memoryview]:
-    """The bytes of each record, without its length, or so many of them; no more than needed is unpacked."""
+    """Iterate over the bytes of each record, without its length, or the first `most_bytes` of them."""
     packed = memoryview(batch)[HEADER_BYTES : header.size]
     pieces = unpack(header.codec, packed, MAX_RECORDS_BYTES) if header.codec else iter((packed,))
     cut = _Cut(pieces)
@@ -107,7 +107,7 @@ def _split(batch: Buffer, header: BatchHeader, most_bytes: int = MAX_RECORDS_BYT
 
 
 class _Cut:
-    """Bytes that come in pieces; what was taken is not kept."""
+    """A stream of bytes in pieces; bytes that were taken are not kept."""
 
     def __init__(self, pieces: Iterator[Buffer]) -> None:
         self._pieces = pieces
@@ -115,7 +115,7 @@ class _Cut:
         self._position = 0
 
     def length(self) -> int:
-        """Take a record's length."""
+        """Take the length of a record."""
         if len(self._data) - self._position < MAX_VARINT_BYTES:
             self._hold(MAX_VARINT_BYTES)
         length, self._position = read_varint(self._data, self._position)
@@ -138,7 +138,7 @@ class _Cut:
         return memoryview(self._data)[start : start + size]
 
     def skip(self, size: int) -> None:
-        """Pass over so many bytes, none if it is negative. Raises as `take`."""
+        """Skip so many bytes, none if `size` is negative. Raises as `take`."""
         size = max(size, 0)
         while size > (there := len(self._data) - self._position):
             size -= there
@@ -148,7 +148,7 @@ class _Cut:
         self._position += size
 
     def _hold(self, size: int) -> bool:
-        """Hold so many bytes if there are as many; whether there are any."""
+        """Hold `size` bytes if there are as many; return whether there are any."""
         held = [self._data[self._position :]]
         there = len(held[0])
         while there < size and (piece := next(self._pieces, None)) is not None:
@@ -163,7 +163,7 @@ def _beyond(size: int) -> CorruptBatch:
 
 
 def _decode_record(content: memoryview, header: BatchHeader) -> Record:
-    offset, timestamp, position = _decode_place(content, header)
+    offset, timestamp, position = _decode_offset_and_timestamp(content, header)
     key, position = _read_bytes(content, position)
     value, position = _read_bytes(content, position)
     headers, position = _decode_headers(content, position)
@@ -172,8 +172,8 @@ def _decode_record(content: memoryview, header: BatchHeader) -> Record:
     return Record(offset, timestamp, key, value, headers)
 
 
-def _decode_place(content: memoryview, header: BatchHeader) -> tuple[int, int, int]:
-    """A record's offset, its timestamp and where its key begins."""
+def _decode_offset_and_timestamp(content: memoryview, header: BatchHeader) -> tuple[int, int, int]:
+    """Return a record's offset, its timestamp and the position of its key."""
     timestamp_delta, position = read_varlong(content, ATTRIBUTES_BYTES)
     offset_delta, position = read_varint(content, position)
     if not 0 <= offset_delta <= header.last_offset_delta:

@@ -1,8 +1,8 @@
-"""Unpacking the records of batches, piece by piece, with a bound on what they may unpack to.
+"""Decompression of the records of batches, piece by piece, with a bound on the decompressed size.
 
-Whoever only looks through the records holds a piece at a time and never the whole; `decompress` is for those
-who need all of them. Codec ids and framings are told in `compression`. The libraries are imported at first
-use: a broker that never looks into a batch never loads them.
+A caller that iterates over the records holds one piece at a time; `decompress` returns all of them. Codec ids
+and framings are described in `compression`. The libraries are imported at first use: a broker that never
+decompresses a batch never loads them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tidelog.kernel.records.compression import (
 )
 
 PIECE_BYTES = 128 * 1024
-"""What is unpacked at once where the library can be told so; small enough to stay in a processor's cache."""
+"""Decompressed bytes per call, for libraries that take such a limit; small enough for a processor's cache."""
 GZIP_PIECE_BYTES = 32 * 1024
-"""The same for the slowest of them, which takes as long for that."""
+"""The same for gzip, the slowest library, which takes as long for these as others for `PIECE_BYTES`."""
 PACKED_STEP_BYTES = 64 * 1024
-"""What is fed at once: these libraries copy what they were fed and have not used yet, again and again."""
+"""Compressed bytes per call: these libraries copy the input that they have not consumed, at every call."""
 UNPACKED_PIECE_BYTES = 1024 * 1024
-"""What is copied at once of records that are not packed."""
+"""Size of a piece of records that are not compressed."""
 ZSTD_STEP_BYTES = 64
-"""Fed at once, with the rest of a block: this library has no bound on what comes out, but each block has one,
-128 KB, and takes four bytes at least."""
+"""Compressed bytes per call, rounded up to the end of a block: this library takes no limit on its output, but
+each block, of four bytes at least, decompresses to 128 KB at most."""
 ZSTD_MOST_HEAD_BYTES = 18
 ZSTD_WINDOW_AT = 5
 ZSTD_SINGLE_SEGMENT = 0x20
@@ -41,31 +41,32 @@ ZSTD_REPEATED_BYTE = 1
 """The type of a block that holds a single byte, whatever its size says."""
 MAX_SNAPPY_PREAMBLE_BYTES = 5
 EMPTY_BLOCKS_PER_STEP = 64
-"""So many blocks of nothing are passed over at once."""
+"""Empty blocks that are skipped in one step."""
 SNAPPY, LZ4, ZSTD = 2, 3, 4
 MOST_SNAPPY_RATIO = 22
-"""Three bytes of a snappy block stand for 64 at most."""
+"""Three bytes of a snappy block decompress to 64 at most."""
 LZ4_BLOCK_SIZE_AT = 5
 LZ4_BLOCK_BYTES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 LEAST_MEMORY_BYTES = 512 * 1024
-"""A piece or two, and what a library needs for itself."""
+"""Memory for a piece or two, and for the library itself."""
 MAX_ZSTD_WINDOW_BYTES = 128 * 1024 * 1024
-"""What the library that Apache Kafka uses takes, too."""
+"""The limit of the library that Apache Kafka uses."""
 SPARE_DECOMPRESSORS = 4
 SPARE_WINDOW_BYTES = 4 * 1024 * 1024
-"""So many are kept as threads unpack at the same time, with smaller windows: a producer's default is 2 MB."""
+"""As many decompressors are kept as threads decompress at the same time, with windows up to this size: a
+producer's default is 2 MB."""
 
 
 class UnpackedTooLarge(CorruptBatch):
-    """The records unpack to more than whoever asked can take."""
+    """The records decompress to more bytes than the caller accepts."""
 
 
 def unpack(codec: int, data: Buffer, max_bytes: int) -> Iterator[bytes]:
-    """The unpacked records in pieces, cut anywhere.
+    """Iterate over the decompressed records in pieces, whose bounds need not be those of records.
 
     Raises:
         UnsupportedCompression: no such codec.
-        UnpackedTooLarge: they unpack to more than `max_bytes`.
+        UnpackedTooLarge: they decompress to more than `max_bytes`.
         CorruptBatch: the bytes are not of that codec.
     """
     unpacker = _CODECS.get(codec)
@@ -85,9 +86,9 @@ def unpack(codec: int, data: Buffer, max_bytes: int) -> Iterator[bytes]:
 
 
 def memory_for(codec: int, data: Buffer) -> int:
-    """Return how much memory `unpack` takes at most for these bytes; what they unpack to is not kept.
+    """Return how many bytes of memory `unpack` takes at most for `data`, without the pieces it has returned.
 
-    What it says of bytes that are not of that codec does not matter: they are refused at once.
+    For bytes that are not of that codec any number may be returned: `unpack` refuses them at once.
     """
     if codec == LZ4 and len(data) > LZ4_BLOCK_SIZE_AT:
         return 3 * LZ4_BLOCK_BYTES.get(data[LZ4_BLOCK_SIZE_AT] >> 4 & 0b111, 0) + LEAST_MEMORY_BYTES
@@ -99,18 +100,18 @@ def memory_for(codec: int, data: Buffer) -> int:
 
 
 def in_pieces(data: Buffer) -> Iterator[bytes]:
-    """Records that are not packed, in pieces as `unpack` gives them."""
+    """Iterate over records that are not compressed in pieces, as `unpack` does."""
     for piece in _steps(memoryview(data), UNPACKED_PIECE_BYTES):
         yield bytes(piece)
 
 
 def comes_in_pieces(codec: int) -> bool:
-    """Whether each piece is small; a snappy block may be as large as the whole."""
+    """Return whether each piece is small; a snappy block may be as large as all records together."""
     return _CODECS.get(codec) is not _snappy
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
-    """The unpacked records, whole; see `unpack` for what is raised."""
+    """Return all decompressed records; raises as `unpack`."""
     return b"".join(unpack(codec, data, max_bytes))
 
 
@@ -157,7 +158,7 @@ _spare_decompressors: list[Any] = []
 def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
     import zstandard
 
-    # To make one takes longer than to unpack a few kilobytes. It keeps the largest window that it has seen.
+    # Creating one takes longer than decompressing a few kilobytes. It keeps the largest window so far.
     decompressor = _spare_decompressors.pop() if _spare_decompressors else None
     if decompressor is None:
         decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
@@ -174,7 +175,7 @@ def _zstd(view: memoryview, max_bytes: int) -> Iterator[bytes]:
 
 
 def _has_small_window(frame: memoryview) -> bool:
-    """Whether a frame that was unpacked has a window of `SPARE_WINDOW_BYTES` (RFC 8878, section 3.1.1.1)."""
+    """Return whether a decompressed frame has a small window (RFC 8878, section 3.1.1.1)."""
     if len(frame) <= ZSTD_WINDOW_AT or frame[ZSTD_WINDOW_AT - 1] & ZSTD_SINGLE_SEGMENT:
         return _zstd_window_bytes(frame) <= SPARE_WINDOW_BYTES
     return 1 << ZSTD_LEAST_WINDOW_LOG + (frame[ZSTD_WINDOW_AT] >> 3) < SPARE_WINDOW_BYTES
@@ -191,7 +192,7 @@ def _zstd_window_bytes(data: Buffer) -> int:
 
 
 def _zstd_steps(view: memoryview, head_bytes: int) -> Iterator[memoryview]:
-    """The frame cut at the ends of blocks (RFC 8878, section 3.1.1.2)."""
+    """Split a frame at the ends of blocks (RFC 8878, section 3.1.1.2)."""
     start, position = 0, head_bytes
     while position < len(view):
         head = int.from_bytes(view[position : position + ZSTD_BLOCK_HEAD_BYTES], "little")

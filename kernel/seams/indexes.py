@@ -1,14 +1,12 @@
-"""The index seam: how a segment finds the place of an offset, and the offset of a time, in its log.
+"""The index seam: the position of an offset in a segment, and the offset of a timestamp.
 
 A storage that keeps segments in files asks the format that `index.format` names for one `SegmentIndex` per
-segment. An index is never the only one to know something: what it holds can be made anew from the log, and a
-segment without it is only slower to find. So formats may be changed from one start to the next, and a format
-may keep nothing on disk at all.
+segment. An index holds nothing that cannot be rebuilt from the log, so the format may be changed from one
+start to the next, and a format may keep nothing on disk at all.
 
-Entries are sparse: the storage decides which batches get one (`index.interval.bytes`), the format decides
-how they decides
-how they are kept and searched. A format without files needs to implement little more than the search:
-`IndexFormatBase`, `SegmentIndexBase`. Prove a format with `tidelog.kernel.testing.indexes`.
+Entries are sparse: the storage decides which batches get one (`index.interval.bytes`), the format decides how
+they are stored and searched. A format without files needs to implement little more than the search
+(`IndexFormatBase`, `SegmentIndexBase`). `tidelog.kernel.testing.indexes` has its conformance suite.
 Source: Apache Kafka's `OffsetIndex`, `TimeIndex` and `TransactionIndex`.
 """
 
@@ -21,20 +19,20 @@ from typing import NamedTuple, Protocol
 from tidelog.kernel.errors import TidelogError
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""A segment's offsets are kept relative to its base offset, in 31 bits, as Kafka's indexes do."""
+"""Offsets are stored relative to the segment's base offset, in 31 bits, as in Kafka's indexes."""
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
-"""What an entry takes in Kafka's files; `segment.index.bytes` counts in these, whatever the format."""
+"""Sizes of entries in Kafka's files; `segment.index.bytes` counts in these, whatever the format."""
 
 
 class IndexUnusable(TidelogError):
-    """An index is missing or cannot be right; it has to be made anew from the log."""
+    """An index is missing or corrupt; it has to be rebuilt from the log."""
 
 
 class IndexPlace(NamedTuple):
-    """Where a segment is: its directory, its base offset, and what its files' names end in beside the suffix.
+    """Where a segment's files are: its directory, its base offset, and `mark`, which follows the suffix.
 
-    `mark` is "" but for segments that are about to replace others.
+    `mark` is empty except for segments that are about to replace others.
     """
 
     directory: str
@@ -42,19 +40,19 @@ class IndexPlace(NamedTuple):
     mark: str = ""
 
     def path(self, suffix: str) -> str:
-        """The segment's file with this suffix."""
+        """Return the path of the segment's file with this suffix."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}{self.mark}"
 
 
 class SegmentIndex(Protocol):
-    """The index of one segment. One thread adds entries, any thread looks up meanwhile.
+    """The index of one segment. One thread adds entries while any thread looks up.
 
-    `str()` of it names it in the log.
+    `str()` of it names it in log lines.
     """
 
     @property
     def entries(self) -> int:
-        """Number of positions it knows."""
+        """Number of positions in the index."""
         ...
 
     @property
@@ -76,7 +74,7 @@ class SegmentIndex(Protocol):
         ...
 
     def append(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> bool:
-        """Store what `make_room` has made room for; whether the index is full now.
+        """Store an entry, after `make_room`; return whether the index is full now.
 
         The batch that ends with `last_offset` starts at byte `position`. Up to its end, `max_timestamp` is
         the segment's largest; the batch that brought it ends with `max_timestamp_offset`.
@@ -84,7 +82,7 @@ class SegmentIndex(Protocol):
         ...
 
     def floor_position(self, offset: int, wait: bool) -> int:
-        """Position of a batch at or before the one that holds `offset`: where to start looking; 0 at least.
+        """Return the position of a batch at or before the one that holds `offset`, 0 if no entry is.
 
         Raises:
             WouldBlock: the index is not in memory (never with `wait`).
@@ -92,36 +90,36 @@ class SegmentIndex(Protocol):
         ...
 
     def offset_behind(self, position: int, offset: int) -> int:
-        """An offset above those of all batches that start before `position`, one of which holds `offset`.
+        """Return an offset above all batches that start before `position`; one of them holds `offset`.
 
-        0 when no entry tells, or when telling would mean to wait.
+        0 if no entry has one, or if reading it would block.
         """
         ...
 
     def floor_offset(self, timestamp_ms: int) -> int:
-        """Blocking: an offset below which no batch has a larger timestamp than `timestamp_ms`."""
+        """Blocking: return an offset below which no batch has a larger timestamp than `timestamp_ms`."""
         ...
 
     def last_position(self) -> tuple[int, int]:
-        """Blocking: last offset and position of the newest entry, (base offset - 1, 0) without one."""
+        """Blocking: return last offset and position of the newest entry, (base offset - 1, 0) without one."""
         ...
 
     def last_timestamp(self) -> tuple[int, int]:
-        """Blocking: the largest timestamp known and its offset, (-1, base offset) without one."""
+        """Blocking: return the largest timestamp and its offset, (-1, base offset) without one."""
         ...
 
     def truncate_to(self, offset: int) -> None:
-        """Blocking: drop what is known of `offset` and of what lies behind it."""
+        """Blocking: drop the entries of `offset` and of later offsets."""
         ...
 
     def resize(self, max_bytes: int) -> None:
-        """Let each kind of entry take up to `max_bytes` from now on."""
+        """Limit the size of each kind of entries to `max_bytes` from now on."""
         ...
 
     def close(self, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """Blocking: nothing is appended for now; store the segment's largest timestamp if that is news.
+        """Blocking: store the segment's largest timestamp if it is not stored yet; no append follows soon.
 
-        There is always room for that one. An offset below 0 stands for none.
+        There is always room for that entry. An offset below 0 stands for no timestamp.
 
         Raises:
             OSError: the disk refused.
@@ -129,23 +127,23 @@ class SegmentIndex(Protocol):
         ...
 
     def release(self) -> None:
-        """Let go of descriptors and mappings; the next use brings them back."""
+        """Release descriptors and mappings; the next use opens them again."""
         ...
 
     def relocate(self, place: IndexPlace) -> None:
-        """The segment's files were renamed. An index without entries may get another base offset by that."""
+        """Use the new paths of the renamed files; the base offset may change if there are no entries."""
         ...
 
 
 class IndexBuilder(Protocol):
-    """Makes an index from all entries at once, oldest first."""
+    """Builds an index from all entries, oldest first."""
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """As `SegmentIndex.append`; there is no limit."""
+        """Add an entry as `SegmentIndex.append` does, without a limit."""
         ...
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
-        """Blocking: the index, closed as by `SegmentIndex.close`.
+        """Blocking: return the index, closed as by `SegmentIndex.close`.
 
         Raises:
             OSError: the disk refused.
@@ -163,14 +161,14 @@ class IndexFormat(Protocol):
 
     @property
     def suffixes(self) -> Sequence[str]:
-        """What the names of its files end in, such as `.index`; empty for a format that keeps none.
+        """Suffixes of its files, such as `.index`; empty for a format without files.
 
-        A partition in another format is cleared of them.
+        They are removed from a partition that uses another format.
         """
         ...
 
     def create(self, place: IndexPlace, max_bytes: int) -> SegmentIndex:
-        """Blocking: the index of a new segment, with its files, empty.
+        """Blocking: create the empty index of a new segment, with its files.
 
         Raises:
             OSError: the disk refused; files may be left.
@@ -178,25 +176,25 @@ class IndexFormat(Protocol):
         ...
 
     def open(self, place: IndexPlace, max_bytes: int, log_bytes: int) -> SegmentIndex:
-        """Blocking: the index as `close` left it, of a log with `log_bytes` bytes.
+        """Blocking: open the index as `close` left it, of a log with `log_bytes` bytes.
 
-        Asked only of formats that have files; the others are built from the log.
+        Called only for formats that have files; the others are built from the log.
 
         Raises:
-            IndexUnusable: it has to be made anew.
+            IndexUnusable: it has to be rebuilt.
             OSError: the disk refused.
         """
         ...
 
     def build(self, place: IndexPlace, max_bytes: int) -> IndexBuilder:
-        """Begin to make an index anew; what was there counts for nothing."""
+        """Begin to rebuild an index; its present content is ignored."""
         ...
 
 
 class SegmentIndexBase(ABC):
     """Defaults for an index that keeps no files and never waits.
 
-    What is left are two growing lists, of positions and of timestamps, and how they are searched.
+    A subclass implements two growing lists, of positions and of timestamps, and searches in them.
     """
 
     __slots__ = ("max_positions", "max_times", "place")
@@ -211,12 +209,12 @@ class SegmentIndexBase(ABC):
     @property
     @abstractmethod
     def entries(self) -> int:
-        """Number of positions that it has."""
+        """Number of positions in the index."""
 
     @property
     @abstractmethod
     def time_entries(self) -> int:
-        """Number of timestamps that it has."""
+        """Number of timestamps in the index."""
 
     @abstractmethod
     def add_position(self, last_offset: int, position: int) -> None:
@@ -228,27 +226,27 @@ class SegmentIndexBase(ABC):
 
     @abstractmethod
     def floor_position(self, offset: int, wait: bool) -> int:
-        """See `SegmentIndex.floor_position`."""
+        """Return the position of a batch at or before the one that holds `offset`."""
 
     @abstractmethod
     def floor_offset(self, timestamp_ms: int) -> int:
-        """See `SegmentIndex.floor_offset`."""
+        """Return an offset below which no batch has a larger timestamp."""
 
     @abstractmethod
     def last_position(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_position`."""
+        """Return last offset and position of the newest entry."""
 
     @abstractmethod
     def last_timestamp(self) -> tuple[int, int]:
-        """See `SegmentIndex.last_timestamp`."""
+        """Return the largest timestamp and its offset."""
 
     @abstractmethod
     def truncate_to(self, offset: int) -> None:
-        """See `SegmentIndex.truncate_to`."""
+        """Drop the entries of `offset` and of later offsets."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many entries as Kafka's files of that size; one timestamp is kept for `close`."""
+        """Whether it has as many entries as Kafka's files of that size; `close` may add one timestamp."""
         return self.entries >= self.max_positions or self.time_entries >= self.max_times
 
     @property
@@ -283,7 +281,7 @@ class SegmentIndexBase(ABC):
         """Do nothing: there is nothing to release."""
 
     def relocate(self, place: IndexPlace) -> None:
-        """Take the new place."""
+        """Take the new directory and base offset."""
         self.place = place
 
 
@@ -295,7 +293,7 @@ class IndexFormatBase(ABC):
 
     @abstractmethod
     def create(self, place: IndexPlace, max_bytes: int) -> SegmentIndex:
-        """See `IndexFormat.create`."""
+        """Create the empty index of a new segment."""
 
     @property
     def suffixes(self) -> Sequence[str]:
@@ -322,15 +320,15 @@ class AppendingBuilder:
         self._index = index
 
     def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """See `IndexBuilder.add`."""
+        """Append an entry to the index."""
         self._index.append(last_offset, position, max_timestamp, max_timestamp_offset)
 
     def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
-        """See `IndexBuilder.finish`."""
+        """Close the index and return it."""
         self._index.close(max_timestamp, max_timestamp_offset)
         return self._index
 
 
 def all_suffixes(formats: Mapping[str, IndexFormat]) -> frozenset[str]:
-    """The suffixes of every format's files."""
+    """Return the suffixes of every format's files."""
     return frozenset(suffix for each in formats.values() for suffix in each.suffixes)

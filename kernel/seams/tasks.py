@@ -1,4 +1,4 @@
-"""The seam of background work: what runs beside the requests, and how a plugin has it run.
+"""The seam of background work, which runs beside the requests.
 
 Time is trio's clock, so a test with a mock clock needs no sleeping. Everything here runs on the broker's
 event loop: work that waits for a device goes to a thread (`Tasks.in_thread`, `trio.to_thread.run_sync`).
@@ -17,8 +17,8 @@ class PeriodicTask:
     """Work that is repeated: a name, an async function, and times in milliseconds.
 
     The first run comes after `initial_delay_ms`, each other one `interval_ms` after the end of the run
-    before. `jitter_ms` adds up to that much to each wait, so that many tasks do not wake at once. A run that
-    raises is logged, and the next one comes all the same.
+    before. `jitter_ms` adds up to that much to each wait, so that many tasks do not wake at once. An error of
+    a run is logged, and the next run follows as usual.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Tasks(Protocol):
     """
 
     def start(self, task: BackgroundTask) -> None:
-        """Start a task; nobody waits until it is ready.
+        """Start a task, without waiting until it is ready.
 
         Raises:
             RuntimeError: the broker does not run.

@@ -1,7 +1,7 @@
-"""How many connections may be open, in all and for each address (`max.connections*`).
+"""Limits on open connections, in all and for each address (`max.connections*`).
 
-As in Kafka, a broker that is full lets further connections wait in the system's backlog, while an address
-that has its share is refused.
+As in Kafka, connections above the limit of the broker wait in the system's backlog, while those above the
+limit of an address are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidelog.kernel.errors import ConfigError
 
 
 def limits_by_address(limits_by_host: Mapping[str, int]) -> dict[str, int]:
-    """Blocking: the same with the addresses that host names stand for now, written as peers' addresses are.
+    """Blocking: return the limits by address, with host names resolved.
 
     Raises:
         ConfigError: a host is unknown.
@@ -47,7 +47,7 @@ class ConnectionLimits:
     _one_ended: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def change(self, max_connections: int, max_per_ip: int) -> None:
-        """Let other limits hold from now on; connections that are open stay."""
+        """Change the limits; connections that are open stay."""
         self.max_connections, self.max_per_ip = max_connections, max_per_ip
         self._wake_waiting()
 
@@ -57,19 +57,19 @@ class ConnectionLimits:
             await self._one_ended.wait()
 
     def refusal(self, host: str) -> str | None:
-        """Why a further connection from `host` is refused, None when it is welcome."""
+        """Return why a further connection from `host` is refused, None if it is not."""
         limit = self.per_ip_overrides.get(host, self.max_per_ip)
         if self._per_ip[host] >= limit:
             return f"{limit} connections of {host} are open (max.connections.per.ip and its overrides)"
         return None
 
     def opened(self, host: str) -> None:
-        """A connection from `host` was taken."""
+        """Count a connection from `host` that was accepted."""
         self._total += 1
         self._per_ip[host] += 1
 
     def closed(self, host: str) -> None:
-        """A connection from `host` ended."""
+        """Count a connection from `host` that has ended."""
         self._total -= 1
         self._per_ip[host] -= 1
         if not self._per_ip[host]:

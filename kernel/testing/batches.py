@@ -32,7 +32,7 @@ def make_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """A batch with one record for each value, its CRC and lengths right.
+    """Return a valid batch with one record for each value.
 
     `timestamps` (milliseconds) are one for all records or one each. `last_offset_delta` beyond the number of
     values makes a batch as compaction leaves them; without values it is one that lost all its records.

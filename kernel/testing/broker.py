@@ -16,7 +16,7 @@ from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.plugins import configure
 
 ON_A_FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
-"""What a broker for a test is unless it is told otherwise: on loopback, leaving nothing behind."""
+"""Default settings of a broker for a test: in memory, on a free port of loopback."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class ThreadedBroker:
 
 
 def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms) -> Broker:
-    """A broker that is not running yet, by default in memory and on a free port of loopback."""
+    """Return a broker that is not running yet, by default in memory and on a free port of loopback."""
     config, plugins = configure(Sources().over(settings_from_mapping({**ON_A_FREE_PORT, **(values or {})})))
     return Broker(config, plugins, clock=clock)
 
@@ -38,14 +38,14 @@ def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wal
 async def running_broker(
     values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms
 ) -> AsyncGenerator[Broker]:
-    """A broker in this trio run; it stops gracefully when the block ends."""
+    """Run a broker in this trio run; it stops gracefully when the block ends."""
     async with new_broker(values, clock=clock).running() as broker:
         yield broker
 
 
 @contextmanager
 def broker_in_thread(values: Mapping[str, object] | None = None) -> Generator[ThreadedBroker]:
-    """A broker in a thread of its own; it stops gracefully when the block ends.
+    """Run a broker in a thread of its own; it stops gracefully when the block ends.
 
     Raises:
         Exception: whatever kept it from starting.

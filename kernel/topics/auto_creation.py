@@ -22,7 +22,7 @@ WARNING_INTERVAL_SECONDS = 60.0
 class AutoCreation:
     """Creates topics in the background, one after the other.
 
-    No client waits for it: as in Apache Kafka it is told that its topic does not exist yet, and asks again.
+    No client waits for it: as in Apache Kafka it gets UNKNOWN_TOPIC_OR_PARTITION, and asks again.
     """
 
     def __init__(self, topics: Topics, tasks: Tasks) -> None:

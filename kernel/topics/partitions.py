@@ -25,7 +25,7 @@ LOADS_PER_THREAD_HOP = 64
 
 
 class PartitionKeeper:
-    """Opens, loads and discards partitions in a storage; which topics there are is not its business."""
+    """Opens, loads, closes and deletes partitions in a storage; it knows no topics."""
 
     def __init__(self, storage: Storage, clock: Clock, tasks: Tasks, unpacking: Unpacking) -> None:
         self._storage = storage
@@ -36,7 +36,7 @@ class PartitionKeeper:
     async def open(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> list[Partition]:
-        """Partitions whose stores are open, and whose state is to be loaded; `progress` gets how many are.
+        """Open the stores of partitions, whose state is loaded later; `progress` gets how many are open.
 
         Raises:
             OSError, StorageError: the disk refused; none is open, and none was created.
@@ -62,7 +62,7 @@ class PartitionKeeper:
         return partition
 
     async def load_state(self, partitions: Sequence[Partition]) -> None:
-        """Load what partitions know of producers and epochs, in threads.
+        """Load the producers and leader epochs of partitions, in threads.
 
         Raises:
             OSError, StorageError: the disk refused.
@@ -73,17 +73,17 @@ class PartitionKeeper:
             await trio.to_thread.run_sync(_load_all, chunk, clean)
 
     async def close(self, partitions: Sequence[Partition]) -> None:
-        """Close partitions; the state of those that the disk does not refuse is on it afterwards."""
+        """Close partitions; a disk error is logged."""
         await self._storage.close_partitions(
             [(partition.topic_partition, partial(_close, partition)) for partition in partitions]
         )
 
     async def discard(self, name: str, partitions: Sequence[Partition]) -> None:
-        """Delete partitions that no registry has (any more); a refusal of the disk is only logged."""
+        """Delete partitions that belong to no topic (any more); a disk error is only logged."""
         for partition in partitions:
             partition.take_offline()
-        # Or else background writes would run in a directory that is renamed, or in that of a new topic of the
-        # same name.
+        # Background writes must not run in a directory that is renamed, or in that of a new topic of the same
+        # name.
         busy = [partition.side_writes for partition in partitions if partition.side_writes.close()]
         if busy:
             await trio.to_thread.run_sync(_wait_closed, busy)
@@ -96,7 +96,7 @@ class PartitionKeeper:
 
 
 def partition_specs(record: TopicRecord, config: TopicConfig) -> list[PartitionSpec]:
-    """What has to be opened for a topic."""
+    """Return the partitions of a topic, to be opened."""
     return [
         PartitionSpec(TopicPartition(record.name, index), record.topic_id, config)
         for index in range(record.partitions)

@@ -1,4 +1,4 @@
-"""What a topic is, and what one is to be."""
+"""An open topic, and its record in the metadata store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Topic:
     """An open topic; `partitions[n]` is partition n.
 
     `adopted`: nothing of its data may be deleted by age or size, or compacted, before its configuration was
-    changed. `is_internal`: the broker itself keeps its state in it.
+    changed. `is_internal`: it holds the state of a coordinator.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Topic:
         self.is_internal = self.name in INTERNAL_TOPICS
 
     def configure(self, config: TopicConfig) -> None:
-        """Let every partition go by another configuration from now on."""
+        """Apply another configuration to every partition."""
         self.config = config
         for partition in self.partitions:
             partition.configure(config)
 
 
 def record_of(topic: Topic) -> TopicRecord:
-    """What is remembered of a topic as it is."""
+    """Return the record that stores a topic as it is."""
     return TopicRecord(
         topic.name,
         topic.topic_id,

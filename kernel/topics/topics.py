@@ -45,15 +45,12 @@ from tidelog.kernel.topics.topic import Topic, record_of
 _log = logging.getLogger(__name__)
 
 MAX_PARTITIONS_PER_TOPIC = 10_000
-"""One request must not make the broker create files without end."""
+"""Limit of what one request can make the broker create."""
 FIRST_EPOCH = 0
 
 
 class Topics:
-    """All topics of the broker; once it is `closing`, nobody is to wait for records any more.
-
-    `version` goes up with every topic that comes, goes or gets partitions.
-    """
+    """All topics of the broker."""
 
     def __init__(
         self,
@@ -86,30 +83,22 @@ class Topics:
         return len(self._by_name)
 
     def find(self, name: str) -> Topic | None:
-        """The topic of that name, None without one."""
+        """Return the topic of that name, None without one."""
         return self._by_name.get(name)
 
     def find_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic with that id (its 16 bytes), None without one."""
+        """Return the topic with that id (its 16 bytes), None without one."""
         return self._by_id.get(topic_id)
 
     def get(self, name: str) -> Topic:
-        """The topic of that name.
-
-        Raises:
-            UnknownTopicOrPartition: there is none.
-        """
+        """Return the topic of that name, or raise `UnknownTopicOrPartition`."""
         topic = self._by_name.get(name)
         if topic is None:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
         return topic
 
     def get_by_id(self, topic_id: bytes) -> Topic:
-        """The topic with that id (its 16 bytes).
-
-        Raises:
-            UnknownTopicId: there is none.
-        """
+        """Return the topic with that id (its 16 bytes), or raise `UnknownTopicId`."""
         topic = self._by_id.get(topic_id)
         if topic is None:
             raise UnknownTopicId(f"no topic has the id {topic_id.hex()}")
@@ -140,28 +129,23 @@ class Topics:
         remaining = iter(partitions)
         for record, config in zip(records, configs, strict=True):
             topic = self._add(record, config, [next(remaining) for _ in range(record.partitions)])
-            await self._remember_epochs(record, topic)
+            await self._store_epochs(record, topic)
             self._events.publish(PartitionsOpened(topic, tuple(topic.partitions)))
         await self._storage.quarantine_stray_partitions()
 
-    async def _remember_epochs(self, record: TopicRecord, topic: Topic) -> None:
-        """Tell the store of epochs that only the partitions' own history tells of."""
+    async def _store_epochs(self, record: TopicRecord, topic: Topic) -> None:
+        """Store leader epochs that were learned from the partitions' logs."""
         epochs = tuple(partition.leader_epoch for partition in topic.partitions)
         if record.leader_epochs and epochs != record.leader_epochs:
             await self._metadata.put_topic(attrs.evolve(record, leader_epochs=epochs))
 
     async def create(self, new: NewTopic) -> Topic:
-        """Create a topic, durably. Once begun it is finished, even when the one who asks is cancelled.
-
-        Raises:
-            BrokerError: the request is refused, see `check`.
-            StorageError: the disk refused; there is no such topic.
-        """
+        """Create a topic, durably; cancelling the caller does not interrupt a creation that has begun."""
         async with self._changing:
             record, config = self.check(new)
             with trio.CancelScope(shield=True):
                 await self._make(record, config)
-            self._tell_of_postponed(record.name, record.config)
+            self._warn_of_postponed(record.name, record.config)
             _log.info("created topic %s with %d partitions", record.name, record.partitions)
             topic = self._by_name[record.name]
             self._events.publish(TopicCreated(topic))
@@ -181,12 +165,7 @@ class Topics:
         self._add(record, config, partitions)
 
     def check(self, new: NewTopic) -> tuple[TopicRecord, TopicConfig]:
-        """What `create` would create.
-
-        Raises:
-            InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor, InvalidTopicConfig
-            InvalidRequest: the name is the broker's own.
-        """
+        """Return what `create` would create, or raise why it would not."""
         check_topic_name(new.name)
         if new.name == METADATA_TOPIC:
             raise InvalidRequest(f"{METADATA_TOPIC} is the broker's own log and no topic")
@@ -210,10 +189,7 @@ class Topics:
         return TopicRecord(new.name, uuid.uuid4(), partitions, dict(new.config)), config
 
     async def ensure(self, name: str) -> Topic:
-        """The topic of that name, created if it is missing: as it was announced, or with the defaults.
-
-        Raises as `create`.
-        """
+        """Return the topic of that name; create it if it is missing, as registered or with the defaults."""
         topic = self._by_name.get(name)
         if topic is not None:
             return topic
@@ -227,21 +203,14 @@ class Topics:
         self._auto_creation.request(name)
 
     async def alter_config(self, name: str, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change what a topic sets for itself, durably; its partitions go by it when this returns.
+        """Change the configuration that is set for a topic, durably; its partitions use it on return.
 
-        `alter` gives the new settings from those that are there. A change shows that somebody looked at an
-        adopted topic, so it is one no longer. Once begun it is finished, as `create` is.
-
-        Raises:
-            UnknownTopicOrPartition: there is none.
-            InvalidTopicConfig: an unknown key or a bad value is new.
-            BrokerError: what `alter` raises.
-            StorageError: the disk refused; the configuration is as before.
+        An adopted topic is an ordinary one afterwards, since its configuration was reviewed.
         """
         async with self._changing:
             topic = self.get(name)
             overrides = alter(topic.overrides)
-            # A setting that is kept from another broker, and means nothing here, does not hinder any change.
+            # Settings that another broker stored and that have no meaning here do not prevent a change.
             changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
             self._storage.check_topic(topic_config(self._config, changed))
             config, _ = checked_topic_config(self._config, overrides)
@@ -255,18 +224,12 @@ class Topics:
                     raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
             topic.overrides, topic.adopted = overrides, False
             topic.configure(config)
-            self._tell_of_postponed(name, overrides)
+            self._warn_of_postponed(name, overrides)
             _log.info("changed the configuration of topic %s", name)
             self._events.publish(TopicConfigChanged(topic))
 
     def check_growth(self, name: str, count: int) -> Topic:
-        """The topic, if it can have that many partitions.
-
-        Raises:
-            UnknownTopicOrPartition: there is none.
-            InvalidRequest: it is internal: how many partitions it has decides where state is looked for.
-            InvalidPartitions: it has so many or more, or they are too many.
-        """
+        """Return the topic, or raise why it cannot have that many partitions."""
         topic = self.get(name)
         if topic.is_internal:
             raise InvalidRequest(
@@ -286,12 +249,7 @@ class Topics:
         return topic
 
     async def grow(self, name: str, count: int) -> None:
-        """Give a topic more partitions, durably, so that it has `count`. Once begun it is finished.
-
-        Raises:
-            UnknownTopicOrPartition, InvalidRequest, InvalidPartitions: see `check_growth`.
-            StorageError: the disk refused; the topic is as before.
-        """
+        """Add partitions to a topic, durably, until it has `count`."""
         async with self._changing:
             topic = self.check_growth(name, count)
             present = len(topic.partitions)
@@ -316,12 +274,7 @@ class Topics:
         self.version += 1
 
     async def delete(self, name: str) -> None:
-        """Delete a topic and its data, durably. Once begun it is finished, as `create` is.
-
-        Raises:
-            UnknownTopicOrPartition: there is none.
-            StorageError: the disk refused; the topic is still there.
-        """
+        """Delete a topic and its data, durably."""
         async with self._changing:
             topic = self.get(name)
             with trio.CancelScope(shield=True):
@@ -336,7 +289,7 @@ class Topics:
             self._events.publish(TopicDeleted(topic))
 
     def refresh_configs(self) -> None:
-        """Let every topic go by the broker's defaults as they are now."""
+        """Apply the broker's present defaults to every topic."""
         for topic in self:
             config, _ = checked_topic_config(self._config, topic.overrides)
             if config != topic.config:
@@ -344,12 +297,12 @@ class Topics:
                 self._events.publish(TopicConfigChanged(topic))
 
     def partitions(self) -> Iterator[Partition]:
-        """Every partition of every topic."""
+        """Iterate over every partition of every topic."""
         for topic in self:
             yield from topic.partitions
 
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """Up to where each partition is committed; after `close`, up to where it was."""
+        """Return the high watermark of each partition, after `close` as it was then."""
         if self._closed_at is not None:
             return self._closed_at
         return {each.topic_partition: each.high_watermark for each in self.partitions()}
@@ -369,7 +322,7 @@ class Topics:
         return offline
 
     def wake_all_waiters(self) -> None:
-        """Let every long poll answer now, and those that come yet: the broker stops."""
+        """Answer every long poll now, and later ones at once: the broker stops."""
         self.closing = True
         for partition in self.partitions():
             partition.abandon_waiters()
@@ -388,12 +341,12 @@ class Topics:
         self.version += 1
         return topic
 
-    def _tell_of_postponed(self, name: str, overrides: Mapping[str, str]) -> None:
+    def _warn_of_postponed(self, name: str, overrides: Mapping[str, str]) -> None:
         for sentence in postponed(self._config, overrides):
             _log.warning("topic %s: %s", name, sentence)
 
     def _config_of(self, record: TopicRecord) -> TopicConfig:
-        """A remembered topic's configuration; what this broker cannot make of it is told and left aside."""
+        """Return a stored topic's configuration; settings that this broker does not know are logged."""
         config, problems = checked_topic_config(self._config, record.config)
         for problem in problems:
             _log.warning("topic %s: %s", record.name, problem)

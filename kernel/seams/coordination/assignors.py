@@ -1,4 +1,4 @@
-"""The seam of server-side assignors: who of a group's members gets which partition (KIP-848).
+"""The seam of server-side assignors, which assign partitions to the members of a group (KIP-848).
 
 An assignor is a pure function of what it is given. It runs on the broker's event loop, one group at a time.
 """
@@ -17,14 +17,14 @@ PartitionsByTopic: TypeAlias = Mapping[bytes, frozenset[int]]
 
 
 class AssignmentFailed(BrokerError):
-    """An assignor cannot assign, or what it assigned is no assignment; the group stays as it is."""
+    """An assignor cannot assign, or its assignment is invalid; the group is unchanged."""
 
 
 @attrs.frozen
 class MemberSubscription:
-    """A member that wants partitions of the topics `topic_ids`.
+    """A member that is subscribed to the topics `topic_ids`.
 
-    `target` is what the last assignment meant it to have; it may name topics and partitions that are gone.
+    `target` is its last target assignment; it may name topics and partitions that no longer exist.
     """
 
     topic_ids: frozenset[bytes]
@@ -35,7 +35,7 @@ class MemberSubscription:
 
 @attrs.frozen
 class GroupSpec:
-    """What there is to assign: members by their ids, and how many partitions each of their topics has.
+    """The members of a group by their ids, and the number of partitions of each of their topics.
 
     Every topic that a member subscribes to is in `partition_counts`.
     """
@@ -53,7 +53,7 @@ class PartitionAssignor(Protocol):
         ...
 
     def assign(self, group: GroupSpec) -> Mapping[str, PartitionsByTopic]:
-        """What every member shall have; a member that is left out gets nothing.
+        """Return the target assignment of each member; a member that is missing gets no partition.
 
         No partition goes to two members, and none to a member that does not subscribe to its topic.
 

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol: heartbeats that do everything, and what can be seen of a group.
+"""Groups of the consumer protocol: heartbeats and descriptions.
 
 Source: KIP-848; KIP-1082 (member ids are made by clients).
 """
@@ -15,10 +15,10 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 
 @attrs.frozen
 class ConsumerGroupHeartbeat:
-    """A member's heartbeat. None is what did not change since its last one.
+    """A member's heartbeat; a field of None has not changed since the last one.
 
     `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will come back. `owned` are the
-    partitions that the member has. `brings_member_id` tells of a client that makes its id itself.
+    partitions that the member has. `brings_member_id`: the client generates its member id (KIP-1082).
     """
 
     group_id: str
@@ -38,7 +38,7 @@ class ConsumerGroupHeartbeat:
 
 @attrs.frozen
 class HeartbeatAnswer:
-    """What a member is told. `assignment` is None when it is what it was told last."""
+    """The response to a heartbeat; `assignment` is None if it has not changed since the last response."""
 
     member_id: str
     member_epoch: int
@@ -48,7 +48,7 @@ class HeartbeatAnswer:
 
 @attrs.frozen
 class DescribedPartitions:
-    """Partitions of a topic, whose name is empty when it is gone."""
+    """Partitions of a topic, whose name is empty if it was deleted."""
 
     topic_id: bytes
     topic_name: str
@@ -57,7 +57,7 @@ class DescribedPartitions:
 
 @attrs.frozen
 class DescribedConsumer:
-    """A member. `is_classic` tells of one that speaks the classic protocol."""
+    """A member as tools see it; `is_classic`: it uses the classic protocol."""
 
     member_id: str
     instance_id: str | None
@@ -85,12 +85,12 @@ class DescribedConsumerGroup:
 
 
 class ConsumerGroupService(Protocol):
-    """The groups of the consumer protocol. Any may raise CoordinatorLoadInProgress, NotCoordinator."""
+    """All groups of the consumer protocol. Any method may raise CoordinatorLoadInProgress, NotCoordinator."""
 
     def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | Awaitable[HeartbeatAnswer]:
-        """Join, stay in, or leave a group; what it changed may be acknowledged when the answer is there.
+        """Join, stay in, or leave a group; the answer may be sent once it is available.
 
-        The answer is there at once when nothing changes but the member's session.
+        It is available at once if nothing changes but the member's session.
 
         Raises, at once or later:
             BrokerError: InvalidRequest, GroupIdNotFound, GroupMaxSizeReached, UnknownMemberId,
@@ -100,7 +100,7 @@ class ConsumerGroupService(Protocol):
         ...
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """What there is to see of a group.
+        """Describe a group.
 
         Raises:
             GroupIdNotFound: there is no such group, or it is of the classic protocol.

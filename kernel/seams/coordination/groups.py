@@ -21,7 +21,7 @@ GroupType = Literal["classic", "consumer"]
 
 
 class GroupProtocol(NamedTuple):
-    """A way of sharing work that a member knows, and what it says about itself in that way (opaque)."""
+    """An assignment protocol that a member supports, with its opaque metadata for it."""
 
     name: str
     metadata: bytes
@@ -29,11 +29,11 @@ class GroupProtocol(NamedTuple):
 
 @attrs.frozen
 class JoinRequest:
-    """A member that wants in, or wants in again.
+    """A member that joins or rejoins.
 
-    `protocols` stand in the member's order of preference. With `knows_member_id_required` a new dynamic
-    member is only given an id and has to join again with it; with `knows_skip_assignment` a static leader
-    that comes back can be told that the assignment stands.
+    `protocols` are in the member's order of preference. With `knows_member_id_required` a new dynamic member
+    only gets an id and has to join again with it (KIP-394); with `knows_skip_assignment` a static leader that
+    rejoins can be answered that the assignment is unchanged (KIP-814).
     """
 
     group_id: str
@@ -51,7 +51,7 @@ class JoinRequest:
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told about a member: its metadata in the protocol that was chosen."""
+    """A member as the leader sees it: its metadata for the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -60,7 +60,7 @@ class JoinedMember(NamedTuple):
 
 @attrs.frozen
 class Joined:
-    """A generation has begun. Only its leader gets `members`; only one told to skip has nothing to assign."""
+    """A new generation. Only its leader gets `members`; with `skip_assignment` it does not assign."""
 
     member_id: str
     generation: int
@@ -72,7 +72,7 @@ class Joined:
 
 
 class Assignment(NamedTuple):
-    """A member's share, as the leader decided (opaque)."""
+    """A member's assignment by the leader (opaque)."""
 
     member_id: str
     assignment: bytes
@@ -80,9 +80,9 @@ class Assignment(NamedTuple):
 
 @attrs.frozen
 class SyncRequest:
-    """A member asks for its share; the leader's request brings everybody's.
+    """A request for a member's assignment; the leader's request has the assignments of all members.
 
-    Protocol type and name are None in versions that do not tell them.
+    Protocol type and name are None in versions without these fields.
     """
 
     group_id: str
@@ -96,7 +96,7 @@ class SyncRequest:
 
 @attrs.frozen
 class Synced:
-    """A member's share of the generation."""
+    """A member's assignment in the generation."""
 
     protocol_type: str | None
     protocol_name: str | None
@@ -104,7 +104,7 @@ class Synced:
 
 
 class LeavingMember(NamedTuple):
-    """Who leaves; a static member can be named by its instance id alone, with an empty member id."""
+    """A member that leaves; a static one may be named by its instance id alone, with an empty member id."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -112,7 +112,7 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveOutcome(NamedTuple):
-    """What became of one who was to leave: `error` is None, UnknownMemberId or FencedInstanceId."""
+    """The result for one leaving member: `error` is None, UnknownMemberId or FencedInstanceId."""
 
     member: LeavingMember
     error: BrokerError | None = None
@@ -142,7 +142,7 @@ class DescribedGroup:
 
 
 class ListedGroup(NamedTuple):
-    """A line of the list of groups."""
+    """A group in the list of groups."""
 
     group_id: str
     protocol_type: str
@@ -151,10 +151,10 @@ class ListedGroup(NamedTuple):
 
 
 class GroupService(Protocol):
-    """All groups that classic clients and tools speak of.
+    """All groups, as clients of the classic protocol and tools use them.
 
-    Besides what is told below everything may raise CoordinatorLoadInProgress, NotCoordinator, StorageError
-    and (for an empty group id) InvalidGroupId.
+    Besides the errors below all methods may raise CoordinatorLoadInProgress, NotCoordinator, StorageError and
+    (for an empty group id) InvalidGroupId.
     """
 
     def join(self, request: JoinRequest) -> Joined | Awaitable[Joined]:
@@ -163,12 +163,12 @@ class GroupService(Protocol):
         Raises, at once or later:
             InvalidSessionTimeout, MemberIdRequired, GroupMaxSizeReached, InconsistentGroupProtocol,
             UnknownMemberId, FencedInstanceId, CoordinatorNotAvailable, RebalanceInProgress (a newer request
-            of the same member took this one's place).
+            of the same member replaced this one).
         """
         ...
 
     def sync(self, request: SyncRequest) -> Synced | Awaitable[Synced]:
-        """Ask for the member's share; unless it is known the answer comes when the leader has told it.
+        """Return the member's assignment, once the leader has sent it.
 
         Raises, at once or later:
             UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol,
@@ -179,7 +179,7 @@ class GroupService(Protocol):
     def heartbeat(
         self, group_id: str, member_id: str, generation: int, group_instance_id: str | None = None
     ) -> None:
-        """A member is alive.
+        """Renew a member's session.
 
         Raises:
             UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress,
@@ -188,11 +188,11 @@ class GroupService(Protocol):
         ...
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Sequence[LeaveOutcome]:
-        """Members go, at once; one outcome for each, in order."""
+        """Remove members at once; return one outcome for each, in order."""
         ...
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """A classic group.
+        """Describe a classic group.
 
         Raises:
             GroupIdNotFound: there is none of that id, or it is of another type.
@@ -200,12 +200,12 @@ class GroupService(Protocol):
         ...
 
     def list(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
-        """Groups in one of these states and of one of these types, in any case; none named means any."""
+        """List groups with one of these states and types, compared without case; empty means any."""
         ...
 
     async def delete(self, group_ids: Sequence[str]) -> Sequence[BrokerError | None]:
-        """Delete groups without members, and their offsets; for each None or why not.
+        """Delete groups without members, and their offsets; return None or the error for each.
 
-        The reasons: GroupIdNotFound, NonEmptyGroup, and those that everything here may raise.
+        The errors are GroupIdNotFound, NonEmptyGroup, and those that all methods may raise.
         """
         ...

@@ -42,8 +42,8 @@ class OffsetCommit:
 
     `generation` is a classic member's generation or a consumer member's epoch; -1 with an empty member id for
     clients that commit without being members. `retention_time_ms` of -1 leaves expiry to the broker.
-    `knows_epochs` tells whether the client can understand errors about member epochs (version 9 and later);
-    `is_transactional` whether it is TxnOffsetCommit.
+    `knows_epochs`: the client understands errors about member epochs (version 9 and later).
+    `is_transactional`: the request is TxnOffsetCommit.
     """
 
     group_id: str
@@ -112,7 +112,7 @@ class OffsetService(Protocol):
         ...
 
     def commit_pending(self, request: OffsetCommit, producer_id: int, producer_epoch: int) -> CommitOutcome:
-        """Commit offsets in the producer's transaction; they count once that is committed.
+        """Commit offsets in the producer's transaction; fetches return them once that is committed.
 
         Raises:
             BrokerError: as `commit`; InvalidProducerEpoch: a newer instance of the producer was here.

@@ -18,12 +18,12 @@ class PartitionStore(Protocol):
     """The bytes of one partition.
 
     Offsets grow strictly; there is always at least one segment. After an `OSError` from `append` the store is
-    as if that append had not been.
+    as before.
     """
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is still there."""
+        """The first offset that can be read."""
         ...
 
     @property
@@ -38,15 +38,15 @@ class PartitionStore(Protocol):
 
     @property
     def durable_offset(self) -> int:
-        """What lies below survives the loss of power, as far as this store can make anything do so.
+        """The offset below which everything survives a power loss, as far as this store can guarantee that.
 
-        After a process was killed that is less than the log's end, until a flush.
+        After a kill it is below the log end until a flush.
         """
         ...
 
     @property
     def aborted_known_until(self) -> int:
-        """Of aborted transactions whose marker lies below this offset none is missing, after opening.
+        """The offset below whose markers no aborted transaction is missing from the index after opening.
 
         The kernel finds the others in the log and adds them again.
         """
@@ -54,10 +54,10 @@ class PartitionStore(Protocol):
 
     @property
     def checkpointed_high_watermark(self) -> int:
-        """The high watermark that was written down before the log was opened, 0 without one.
+        """The high watermark of the last checkpoint before the log was opened, 0 without one.
 
-        It may be above the log's end when records were lost, and below it as a rule. Only a partition that
-        another broker leads goes by it.
+        It is usually below the log end, and above it when records were lost. Only a partition that another
+        broker leads uses it.
         """
         ...
 
@@ -68,13 +68,13 @@ class PartitionStore(Protocol):
 
         Raises:
             BatchTooLarge: the batch is larger than a segment may be.
-            ValueError: the offsets do not follow those that are there.
+            ValueError: the offsets do not follow those in the log.
             OSError: the disk refused; nothing was appended.
         """
         ...
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
-        """Bytes from the batch that holds `offset` up to `max_bytes`, below `limit_offset`.
+        """Return batches from the one that holds `offset`, up to `max_bytes`, below `limit_offset`.
 
         The first batch comes whole even if it is larger than `max_bytes`; no batch whose base offset is at or
         above `limit_offset` is in the slice. `offset == limit_offset` gives an empty slice. The caller has
@@ -87,9 +87,9 @@ class PartitionStore(Protocol):
         ...
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Remember a transaction whose marker is in the log; markers come in the order of their offsets.
+        """Add an aborted transaction whose marker is in the log; calls come in the order of the markers.
 
-        One that does not come behind the last one of its segment is known already and left out.
+        One whose marker is not above the last one of its segment is in the index already, and ignored.
 
         Raises:
             OSError: the disk refused; nothing was added.
@@ -99,10 +99,10 @@ class PartitionStore(Protocol):
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """Aborted transactions that overlap `[from_offset, to_offset)`, by the offsets of their markers.
+        """Return aborted transactions that overlap `[from_offset, to_offset)`, in the order of their markers.
 
-        An entry whose last stable offset is at or above `to_offset` ends the search: behind it there are
-        none. Truncating and deleting take with them what has its marker in what goes.
+        An entry whose last stable offset is at or above `to_offset` ends the search: no later one overlaps.
+        Truncating and deleting remove the entries whose markers they remove.
 
         Raises:
             WouldBlock: the disk has to be waited for (never with `wait=True`).
@@ -110,50 +110,50 @@ class PartitionStore(Protocol):
         ...
 
     def batch_at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """Blocking: the first batch whose max timestamp is `timestamp_ms` or later, whole; None if none."""
+        """Blocking: return the first batch with a max timestamp of at least `timestamp_ms`, if any."""
         ...
 
     def batch_of_max_timestamp(self) -> bytes | None:
-        """Blocking: the first batch that has the log's largest max timestamp; None in an empty log."""
+        """Blocking: return the first batch with the log's largest max timestamp, None in an empty log."""
         ...
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Blocking: headers of all batches from the one that holds `from_offset`, in order."""
+        """Blocking: iterate over the headers of all batches from the one that holds `from_offset`."""
         ...
 
     def segments(self) -> Sequence[SegmentView]:
-        """All segments, oldest first; the last one is the active one."""
+        """Return all segments, oldest first; the last one is the active segment."""
         ...
 
     def configure(self, config: TopicConfig) -> None:
-        """Take a changed topic configuration into use, without a restart."""
+        """Apply a changed topic configuration."""
         ...
 
     def truncate_to(self, offset: int) -> None:
         """Blocking: drop every batch that holds `offset` or a later one; keep at least one segment.
 
-        The log then ends behind the last batch of what is now its active segment, or where that segment
-        begins if it is empty. Below the first base offset, the log is emptied and begins anew at `offset`.
+        The log then ends after the last batch of its new active segment, or at the base offset of that
+        segment if it is empty. Below the first base offset, the log is emptied and starts at `offset`.
         Nothing is appended meanwhile.
         """
         ...
 
     def raise_log_start(self, offset: int) -> None:
-        """Make `offset` the first that is still there, if it is above; remembered by a clean stop.
+        """Raise the log start offset to `offset` if that is above it; a clean stop stores it.
 
-        Batches below it stay until `delete_segments_before`; the caller has checked that it is not beyond the
-        log's end.
+        Batches below it stay until `delete_segments_before`; the caller has checked that it is not above the
+        log end offset.
         """
         ...
 
     def delete_segments_before(self, offset: int) -> int:
-        """Blocking: drop segments that lie wholly below `offset`, never the active one; how many went."""
+        """Blocking: delete segments wholly below `offset`, except the active one; return how many."""
         ...
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
-        """Blocking: begin to rewrite segments, as compaction does, into one that begins at `base_offset`.
+        """Blocking: begin to rewrite segments, as compaction does, into one with this base offset.
 
-        What the draft is made of is read after this call, so that the store knows when it is out of date.
+        The batches of the draft are read after this call, so that the store knows when it is stale.
 
         Raises:
             LogBusy: the partition is being moved, or is closed.
@@ -162,33 +162,33 @@ class PartitionStore(Protocol):
         ...
 
     def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
-        """Blocking: put drafts in the place of the segments with the base offsets `replaced`.
+        """Blocking: replace the segments with the base offsets `replaced` by drafts.
 
-        These follow each other, the active one is not among them, and the first draft begins where they do. A
-        crash leaves all of the old or all of the new. A draft without batches leaves nothing, except at the
-        beginning of the log. Offsets that nobody holds any more are a gap. The files of the old segments stay
-        for `file.delete.delay.ms`.
+        The segments are consecutive, the active one is not among them, and the first draft has the base
+        offset of the first of them. A crash leaves all of the old segments or all of the new. A draft without
+        batches leaves no segment, except at the log start. Offsets without a record are a gap. The files of
+        the old segments stay for `file.delete.delay.ms`.
 
         Raises:
-            StaleDraft: a draft is of another store or log directory, or the log is not what it was when the
-                draft was begun, or what it is to replace was replaced since; the drafts are to be discarded.
-            ValueError: the drafts do not fit there, or a segment is gone meanwhile.
+            StaleDraft: a draft is of another store or log directory, or the log was changed below it, or its
+                segments were replaced since; the drafts are to be discarded.
+            ValueError: the drafts do not fit there, or a segment was deleted meanwhile.
             LogBusy: the partition is being moved, or is closed.
-            OSError: the disk refused; the old segments are there still. When that came too late, the
-                partition takes no more appends, and the next start puts the new ones in place.
+            OSError: the disk refused; the old segments are still in place. If the replacement was already
+                committed, the partition takes no more appends, and the next start completes it.
         """
         ...
 
     def flush(self) -> int:
-        """Blocking: make all that was appended so far durable; the offset up to which it is."""
+        """Blocking: make everything appended so far durable; return the offset below which it is."""
         ...
 
     def side_files(self) -> Sequence[str]:
-        """Names of the files beside the log (`*.snapshot`, `leader-epoch-checkpoint`), sorted."""
+        """Return the names of the files beside the log (`*.snapshot`, `leader-epoch-checkpoint`), sorted."""
         ...
 
     def read_side_file(self, name: str) -> bytes | None:
-        """Content of a file beside the log, None when it is not there."""
+        """Return the content of a file beside the log, None if it does not exist."""
         ...
 
     def write_side_file(self, name: str, content: bytes) -> None:
@@ -196,12 +196,12 @@ class PartitionStore(Protocol):
         ...
 
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """Blocking: remove a file beside the log; no error when it is not there.
+        """Blocking: remove a file beside the log; no error if it does not exist.
 
-        With `durable` it is gone for good, otherwise a loss of power may bring it back.
+        Without `durable` a power loss may bring it back.
         """
         ...
 
     def close(self) -> None:
-        """Blocking: flush, trim and close; the last call. Regions handed out stay readable."""
+        """Blocking: flush, trim and close; the last call. Regions that were returned stay readable."""
         ...

@@ -1,4 +1,4 @@
-"""Bytes of a log, as a storage hands them over: in memory, or where they lie in a file."""
+"""Bytes of a log as a storage returns them: in memory, or as a region of a file."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import attrs
 
 
 class WouldBlock(Exception):
-    """The bytes asked for are not in memory; ask again in a thread with `wait=True`."""
+    """The bytes are not in memory; repeat the call in a thread with `wait=True`."""
 
 
 class OpenFile(Protocol):
-    """A file that stays readable for as long as somebody holds this object, even when it was deleted."""
+    """A file that stays readable as long as this object is referenced, even after it was deleted."""
 
     def fileno(self) -> int:
-        """The descriptor, for `sendfile` and `pread`."""
+        """Return the descriptor, for `sendfile` and `pread`."""
         ...
 
     def resident(self, position: int, size: int) -> bool:
-        """Whether these bytes seem to be in memory, so that sending them waits for no device; cheap."""
+        """Return whether these bytes seem to be in memory, so that sending them does not block; cheap."""
         ...
 
     def prefetch(self, position: int, size: int) -> None:
-        """Blocking: bring these bytes into memory."""
+        """Blocking: read these bytes into memory."""
         ...
 
 
@@ -44,7 +44,7 @@ Region: TypeAlias = bytes | memoryview | FileRegion
 
 @attrs.frozen
 class LogSlice:
-    """A run of the log's bytes, as one or more regions: whole batches, but the last may be cut short.
+    """Consecutive batches of a log in one or more regions; the last batch may be incomplete.
 
     All offsets in it are below `end_offset`, which may be further than its last batch.
     """
@@ -58,7 +58,7 @@ EMPTY_SLICE = LogSlice((), 0)
 
 
 def region_bytes(region: Region) -> bytes | memoryview:
-    """Blocking: what a region stands for, read whole however often the system stops short.
+    """Blocking: return all bytes of a region.
 
     Raises:
         OSError: the disk refused, or the file ends before the region does.

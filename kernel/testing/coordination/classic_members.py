@@ -26,7 +26,7 @@ RANGE = (GroupProtocol("range", b"likes range"),)
 
 
 class ClassicMembers:
-    """The members of `GROUP`; those that have a name keep their place while they are away."""
+    """The members of `GROUP`, static ones if they have a group instance id."""
 
     def __init__(self, scene: CoordinatorScene, clock: MockClock, nursery: trio.Nursery) -> None:
         self.time = Time(scene, clock)
@@ -35,7 +35,7 @@ class ClassicMembers:
 
     @property
     def groups(self) -> GroupService:
-        """The groups to prove."""
+        """The group service under test."""
         return self._scene.coordinator.groups
 
     async def join(
@@ -63,7 +63,7 @@ class ClassicMembers:
     async def sync(
         self, joined: Joined, shares: Mapping[str, bytes] | None = None, **rest: Any
     ) -> Request[Synced]:
-        """Ask for a share; the leader brings them all."""
+        """Send SyncGroup; the leader's request has the assignments."""
         assignments = [Assignment(*share) for share in (shares or {}).items()]
         request = SyncRequest(GROUP, joined.member_id, joined.generation, assignments=assignments, **rest)
         return await send(self._nursery, partial(self.groups.sync, request))
@@ -71,7 +71,7 @@ class ClassicMembers:
     async def generation(
         self, count: int, *, named: bool = False, protocols: Sequence[Sequence[GroupProtocol]] = ()
     ) -> list[Joined]:
-        """As many members that have begun a generation together, in the order in which they came."""
+        """Return `count` members of one generation, in the order in which they joined."""
         joined: list[Joined] = []
         likes = protocols or [RANGE] * count
         for number in range(count):
@@ -87,7 +87,7 @@ class ClassicMembers:
         return joined
 
     async def assign(self, joined: Sequence[Joined]) -> list[Synced]:
-        """The leader assigns `share-0` to the first, and so on; what all of them are told."""
+        """Have the leader assign `share-0` to the first member, and so on; return all responses."""
         shares = {each.member_id: b"share-%d" % number for number, each in enumerate(joined)}
         requests = [
             await self.sync(each, shares if each.leader == each.member_id else None) for each in joined
@@ -95,11 +95,11 @@ class ClassicMembers:
         return await answers(self.time, *requests)
 
     async def stable(self, count: int, *, named: bool = False) -> list[Joined]:
-        """As many members that have their shares."""
+        """Return `count` members that have their assignments."""
         joined = await self.generation(count, named=named)
         await self.assign(joined)
         return joined
 
     def heartbeat(self, joined: Joined, instance: str | None = None) -> None:
-        """A member is alive."""
+        """Send a heartbeat."""
         self.groups.heartbeat(GROUP, joined.member_id, joined.generation, instance)

@@ -1,4 +1,4 @@
-"""Members of one consumer group, that do what they are told."""
+"""Members of one consumer group, which revoke and take partitions as the coordinator assigns them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tidelog.kernel.testing.coordination.waiting import Time
 
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
 ROUNDS = 20
-"""Heartbeats within which a group has to come to rest."""
+"""Heartbeats within which a group has to become stable."""
 
 
 class Consumer:
-    """A member that gives partitions up at once, and tells so with its next heartbeat."""
+    """A member that revokes partitions at once, and reports that with its next heartbeat."""
 
     def __init__(self, member_id: str, instance_id: str | None = None) -> None:
         self.member_id = member_id
@@ -36,8 +36,8 @@ class Consumer:
         """The partitions of `TOPIC` that it has."""
         return {partition for owned in self.owned.values() for partition in owned}
 
-    def told(self, answer: HeartbeatAnswer) -> None:
-        """Take over what the coordinator says."""
+    def apply(self, answer: HeartbeatAnswer) -> None:
+        """Take the epoch and the assignment of a response."""
         assert answer.member_id == self.member_id
         self.epoch, self.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         if answer.assignment is not None:
@@ -53,15 +53,15 @@ class ConsumerMembers:
 
     @property
     def groups(self) -> ConsumerGroupService:
-        """The groups to prove."""
+        """The group service under test."""
         return self._scene.coordinator.consumer_groups
 
     def described(self) -> DescribedConsumerGroup:
-        """The group as tools see it."""
+        """Describe the group."""
         return self.groups.describe(GROUP)
 
     async def send(self, consumer: Consumer, epoch: int, **rest: Any) -> HeartbeatAnswer:
-        """A heartbeat that its member does not get the answer of; `rest` are fields of the request."""
+        """Send a heartbeat without applying the response; `rest` are fields of the request."""
         request = ConsumerGroupHeartbeat(
             GROUP,
             consumer.member_id,
@@ -75,13 +75,13 @@ class ConsumerMembers:
         return answer if isinstance(answer, HeartbeatAnswer) else await answer
 
     async def join(self, member_id: str, instance_id: str | None = None) -> Consumer:
-        """A new member."""
+        """Add a new member."""
         consumer = Consumer(member_id, instance_id)
         await self.join_again(consumer)
         return consumer
 
     async def join_again(self, consumer: Consumer) -> None:
-        """A member begins anew, without partitions."""
+        """Join again without partitions."""
         consumer.owned = {}
         answer = await self.send(
             consumer,
@@ -90,16 +90,16 @@ class ConsumerMembers:
             topic_names=frozenset([TOPIC]),
             owned={},
         )
-        consumer.told(answer)
+        consumer.apply(answer)
 
     async def heartbeat(self, consumer: Consumer) -> None:
-        """A member is alive, and tells what it has."""
-        consumer.told(await self.send(consumer, consumer.epoch, owned=consumer.owned))
+        """Send a heartbeat with the partitions that the member owns."""
+        consumer.apply(await self.send(consumer, consumer.epoch, owned=consumer.owned))
 
     async def come_to_rest(self, *consumers: Consumer) -> None:
-        """All send heartbeats until each partition has an owner; at no time has one two.
+        """Send heartbeats until each partition has an owner, and check that it never has two.
 
-        The last goes first: a newcomer that is given too much has it before the others give it up.
+        The newest member is the first: if it gets a partition too early, the others have not revoked it yet.
         """
         for _ in range(ROUNDS):
             for consumer in reversed(consumers):
@@ -109,7 +109,7 @@ class ConsumerMembers:
             if self.at_rest(*consumers):
                 return
             await self.time.passes(max(consumer.interval_ms for consumer in consumers))
-        raise AssertionError(f"{ROUNDS} heartbeats did not bring the group to rest: {self.described()}")
+        raise AssertionError(f"{ROUNDS} heartbeats did not make the group stable: {self.described()}")
 
     def at_rest(self, *consumers: Consumer) -> bool:
         """Whether the group is stable, and these have all partitions in its epoch."""

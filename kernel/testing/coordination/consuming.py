@@ -43,7 +43,7 @@ class Consuming:
 
     @pytest.fixture
     def consumers(self, scene: CoordinatorScene, mock_clock: MockClock) -> ConsumerMembers:
-        """A group that nobody is in yet."""
+        """Return a group without members."""
         return ConsumerMembers(scene, mock_clock)
 
     async def test_who_joins_alone_has_everything(
@@ -84,7 +84,7 @@ class Consuming:
             with pytest.raises(FencedMemberEpoch):
                 await consumers.send(member, epoch)
         with pytest.raises(UnknownMemberId):
-            await consumers.send(Consumer("stranger"), member.epoch)
+            await consumers.send(Consumer("unknown"), member.epoch)
         await consumers.join_again(member)
         await consumers.come_to_rest(member, other)
 
@@ -160,7 +160,7 @@ class Consuming:
         to_commit = [OffsetToCommit(TOPIC, 0, 1)]
         refused: list[tuple[type[BrokerError], int, str]] = [
             (StaleMemberEpoch, only.epoch + 1, "only"),
-            (UnknownMemberId, only.epoch, "stranger"),
+            (UnknownMemberId, only.epoch, "unknown"),
         ]
         for error, epoch, member_id in refused:
             with pytest.raises(error):

@@ -24,7 +24,7 @@ class Deleting:
 
     async def test_a_group_that_is_not_there_has_nothing_to_delete(self, scene: CoordinatorScene) -> None:
         with pytest.raises(GroupIdNotFound):
-            scene.coordinator.offsets.delete("nobody", [(TOPIC, 0)])
+            scene.coordinator.offsets.delete("missing", [(TOPIC, 0)])
         with pytest.raises(InvalidGroupId):
             scene.coordinator.offsets.delete("", [(TOPIC, 0)])
 

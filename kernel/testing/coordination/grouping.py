@@ -43,7 +43,7 @@ class Grouping:
 
     @pytest.fixture
     async def members(self, scene: CoordinatorScene, mock_clock: MockClock) -> AsyncGenerator[ClassicMembers]:
-        """A group that nobody is in yet."""
+        """Yield a group without members."""
         async with trio.open_nursery() as nursery:
             yield ClassicMembers(scene, mock_clock, nursery)
             nursery.cancel_scope.cancel()
@@ -87,8 +87,8 @@ class Grouping:
         waiting = await members.sync(early)
         assert not waiting.answered
         leading = await members.sync(leader, {early.member_id: b"early", late.member_id: b"late"})
-        told = await answers(members.time, waiting, leading, await members.sync(late))
-        assert [synced.assignment for synced in told] == [b"early", b"", b"late"]
+        synced = await answers(members.time, waiting, leading, await members.sync(late))
+        assert [each.assignment for each in synced] == [b"early", b"", b"late"]
 
     async def test_only_members_of_this_generation_are_heard(
         self, members: ClassicMembers, mock_clock: MockClock
@@ -97,9 +97,9 @@ class Grouping:
         members.heartbeat(joined)
         groups = members.groups
         with pytest.raises(UnknownMemberId):
-            groups.heartbeat(GROUP, "stranger", joined.generation)
+            groups.heartbeat(GROUP, "unknown", joined.generation)
         with pytest.raises(UnknownMemberId):
-            groups.heartbeat("nobody", joined.member_id, joined.generation)
+            groups.heartbeat("missing", joined.member_id, joined.generation)
         for generation in (joined.generation - 1, joined.generation + 1):
             with pytest.raises(IllegalGeneration):
                 groups.heartbeat(GROUP, joined.member_id, generation)
@@ -134,7 +134,7 @@ class Grouping:
 
     async def test_who_leaves_is_gone_at_once(self, members: ClassicMembers, mock_clock: MockClock) -> None:
         stays, leaves = await members.stable(2)
-        leaving = [LeavingMember("stranger"), LeavingMember(leaves.member_id)]
+        leaving = [LeavingMember("unknown"), LeavingMember(leaves.member_id)]
         outcomes = await members.groups.leave(GROUP, leaving)
         assert [outcome.member for outcome in outcomes] == leaving
         assert [type(outcome.error) for outcome in outcomes] == [UnknownMemberId, type(None)]
@@ -171,14 +171,14 @@ class Grouping:
         assert not members.groups.list(["empty"])
         assert not members.groups.list([], ["consumer"])
         with pytest.raises(GroupIdNotFound):
-            members.groups.describe("nobody")
+            members.groups.describe("missing")
 
     async def test_only_a_group_without_members_is_deleted(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         scene.commit(1)
         (joined,) = await members.stable(1)
-        errors = await members.groups.delete([GROUP, "nobody"])
+        errors = await members.groups.delete([GROUP, "missing"])
         assert [type(error) for error in errors] == [NonEmptyGroup, GroupIdNotFound]
         await members.groups.leave(GROUP, [LeavingMember(joined.member_id)])
         assert members.groups.describe(GROUP).state == "Empty"
@@ -192,7 +192,7 @@ class Grouping:
     ) -> None:
         (joined,) = await members.stable(1)
         refused: list[tuple[type[BrokerError], int, str]] = [
-            (UnknownMemberId, joined.generation, "stranger"),
+            (UnknownMemberId, joined.generation, "unknown"),
             (UnknownMemberId, -1, ""),
             (IllegalGeneration, joined.generation - 1, joined.member_id),
             (IllegalGeneration, joined.generation + 1, joined.member_id),
@@ -236,5 +236,5 @@ class Grouping:
         assert members.groups.describe(GROUP) == before
         for each in joined:
             members.heartbeat(each)
-        told = await answers(members.time, *[await members.sync(each) for each in joined])
-        assert [synced.assignment for synced in told] == [b"share-0", b"share-1"]
+        synced = await answers(members.time, *[await members.sync(each) for each in joined])
+        assert [each.assignment for each in synced] == [b"share-0", b"share-1"]

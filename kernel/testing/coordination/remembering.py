@@ -15,7 +15,7 @@ from tidelog.kernel.testing.coordination.scene import GROUP, TOPIC, CoordinatorS
 
 @pytest.mark.trio
 class Remembering:
-    """A coordinator that is `durable` has everything back, any other begins anew."""
+    """A coordinator that is `durable` restores everything at a restart, any other starts empty."""
 
     durable: ClassVar[bool]
 

@@ -55,7 +55,7 @@ class CoordinatorScene:
         await self._stopped.wait()
 
     async def restart(self) -> None:
-        """Stop it, and start one anew with the same settings."""
+        """Restart the broker with the same settings."""
         await self.stop()
         await self.start()
 
@@ -89,7 +89,7 @@ class CoordinatorScene:
     def fetch(
         self, *partitions: int, group_id: str = GROUP, topic: str = TOPIC, stable: bool = False
     ) -> list[CommittedOffset | BrokerError | None]:
-        """What is committed for these partitions."""
+        """Return what is committed for these partitions."""
         request = OffsetFetch(group_id, {topic: list(partitions)}, require_stable=stable)
         fetched = self.coordinator.offsets.fetch(request)[topic]
         return [fetched[partition] for partition in partitions]

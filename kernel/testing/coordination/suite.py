@@ -40,7 +40,7 @@ class CoordinationConformance(
 
     @pytest.fixture
     async def scene(self, tmp_path: Path) -> AsyncGenerator[CoordinatorScene]:
-        """A running broker with the coordinator."""
+        """Yield a running broker with the coordinator."""
         data = {"storage": "file", "log.dirs": str(tmp_path)} if self.durable else {}
         async with trio.open_nursery() as nursery:
             scene = CoordinatorScene({"coordinator": self.coordinator, **data, **self.settings}, nursery)

@@ -29,7 +29,7 @@ VERSIONS = pytest.mark.parametrize("version", [FIRST_TRANSACTION_VERSION, EPOCH_
 
 
 async def begin(scene: CoordinatorScene, version: int = EPOCH_PER_TRANSACTION) -> ProducerIdentity:
-    """A producer with a record in each of two partitions."""
+    """Begin a transaction with a record in each of two partitions; return its producer."""
     transactions = scene.coordinator.transactions
     producer = await transactions.init_producer_id(NAME, TIMEOUT_MS)
     await transactions.add_partitions(NAME, producer, PLACES, version=version)

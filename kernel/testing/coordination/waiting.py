@@ -1,4 +1,4 @@
-"""Requests that may have to wait for other members, and time that passes only when a test says so."""
+"""Requests that may wait for other members, and time that only a test advances."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ T = TypeVar("T")
 
 STEP_MS = 500
 LONG_MS = 60_000
-"""Nobody who has what he waits for has to wait longer than this."""
+"""Longest time that a request waits for its response."""
 
 
 class Time:
-    """The wall clock and trio's, which sessions may go by: both are moved together."""
+    """The wall clock and trio's clock, advanced together: sessions may use either."""
 
     def __init__(self, scene: CoordinatorScene, clock: MockClock) -> None:
         self._scene = scene
         self._clock = clock
 
     async def passes(self, by_ms: int) -> None:
-        """Let time pass, and whatever is due be done."""
+        """Advance both clocks, and run what is due."""
         self._scene.clock.advance(by_ms)
         self._clock.jump(by_ms / 1000)
         await wait_all_tasks_blocked()
 
 
 class Request(Generic[T]):
-    """A request that was sent, and what became of it."""
+    """A request that was sent, and its response or error."""
 
     def __init__(self) -> None:
         self._answers: list[T | BrokerError] = []
 
     @property
     def answered(self) -> bool:
-        """Whether it does not wait any more."""
+        """Whether it has a response."""
         return bool(self._answers)
 
     @property
     def answer(self) -> T:
-        """The answer; raises the error, if it is one."""
+        """The response; raises the error, if it is one."""
         assert self._answers, "the request still waits for its answer"
         (answer,) = self._answers
         if isinstance(answer, BrokerError):
@@ -54,7 +54,7 @@ class Request(Generic[T]):
         return answer
 
     async def run(self, ask: Callable[[], T | Awaitable[T]]) -> None:
-        """Send it, and wait."""
+        """Send it, and wait for the response."""
         try:
             answer = ask()
             self._answers.append(await answer if inspect.isawaitable(answer) else answer)
@@ -63,7 +63,7 @@ class Request(Generic[T]):
 
 
 async def send(nursery: trio.Nursery, ask: Callable[[], T | Awaitable[T]]) -> Request[T]:
-    """Send a request; it is answered already unless it has to wait."""
+    """Send a request; it has its response on return unless it has to wait."""
     request = Request[T]()
     nursery.start_soon(request.run, ask)
     await wait_all_tasks_blocked()
@@ -71,7 +71,7 @@ async def send(nursery: trio.Nursery, ask: Callable[[], T | Awaitable[T]]) -> Re
 
 
 async def answers(time: Time, *requests: Request[T]) -> list[T]:
-    """What all of them are answered; time passes while one waits."""
+    """Return the responses to all requests; time passes while one waits."""
     for _ in range(LONG_MS // STEP_MS):
         if all(request.answered for request in requests):
             break

@@ -46,7 +46,7 @@ class IndexFormatConformance:
 
     @pytest.fixture
     def index_format(self) -> IndexFormat:
-        """The format."""
+        """Return the index format under test."""
         offered: Sequence[IndexFormat] = list(self.plugin.tidelog_index_formats())
         (chosen,) = [each for each in offered if self.format_name in (None, each.name)]
         return chosen
@@ -238,7 +238,7 @@ def fill(index: SegmentIndex, model: ModelIndex, count: int, seed: int = 0) -> N
 
 
 def filled(index_format: IndexFormat, place: IndexPlace, count: int) -> tuple[SegmentIndex, ModelIndex]:
-    """A new index with entries, and its model."""
+    """Return a new index with entries, and its model."""
     index, model = index_format.create(place, AMPLE_BYTES), ModelIndex(BASE_OFFSET)
     fill(index, model, count)
     return index, model
@@ -252,7 +252,7 @@ def close(index: SegmentIndex, model: ModelIndex, timestamp: int) -> None:
 
 
 def build(index_format: IndexFormat, place: IndexPlace, model: ModelIndex) -> SegmentIndex:
-    """An index that is made anew from a model's entries."""
+    """Rebuild an index from a model's entries."""
     builder = index_format.build(place, AMPLE_BYTES)
     for entry in model.entries:
         builder.add(entry.last_offset, entry.position, entry.max_timestamp, entry.max_timestamp_offset)
@@ -260,7 +260,7 @@ def build(index_format: IndexFormat, place: IndexPlace, model: ModelIndex) -> Se
 
 
 def reopened(index_format: IndexFormat, place: IndexPlace, model: ModelIndex) -> SegmentIndex:
-    """The index that was closed, as the next start has it."""
+    """Return the closed index as the next start opens or rebuilds it."""
     if index_format.suffixes:
         return index_format.open(place, AMPLE_BYTES, LOG_BYTES)
     return build(index_format, place, model)

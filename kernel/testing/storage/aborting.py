@@ -32,7 +32,7 @@ def nested(count: int, step: int = 3) -> list[AbortedTransaction]:
 def overlapping(
     entries: Sequence[AbortedTransaction], from_offset: int, to_offset: int
 ) -> list[AbortedTransaction]:
-    """What has to be answered, found by looking at all of them."""
+    """Return the expected answer, found by a search of all transactions."""
     return [entry for entry in entries if entry.last_offset >= from_offset and entry.first_offset < to_offset]
 
 

@@ -20,7 +20,7 @@ class ModelBatch:
 
     @classmethod
     def of(cls, batch: Buffer) -> ModelBatch:
-        """A batch by its bytes."""
+        """Return the batch of these bytes."""
         header = parse_header(batch)
         return cls(header.base_offset, header.last_offset, header.max_timestamp, bytes(batch))
 
@@ -53,7 +53,7 @@ class ModelLog:
         self.start_offset = max(self.start_offset, offset)
 
     def from_offset(self, offset: int) -> Sequence[ModelBatch]:
-        """The batch that holds `offset`, or the one behind the gap that does, and all later ones."""
+        """Return the batches from the first that ends at or above `offset` on."""
         return [batch for batch in self.batches if batch.last_offset >= offset]
 
     def read(self, offset: int, limit_offset: int) -> bytes:
@@ -63,9 +63,9 @@ class ModelLog:
         return b"".join(batch.data for batch in self.from_offset(offset) if batch.base_offset < limit_offset)
 
     def at_timestamp(self, timestamp_ms: int) -> bytes | None:
-        """The first batch whose max timestamp is `timestamp_ms` or later."""
+        """Return the first batch whose max timestamp is `timestamp_ms` or later."""
         return next((batch.data for batch in self.batches if batch.max_timestamp >= timestamp_ms), None)
 
     def of_max_timestamp(self) -> bytes | None:
-        """The first batch that has the largest max timestamp."""
+        """Return the first batch that has the largest max timestamp."""
         return max(self.batches, key=lambda batch: batch.max_timestamp).data if self.batches else None

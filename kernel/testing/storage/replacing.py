@@ -1,4 +1,4 @@
-"""Conformance: segments that are written anew and take the place of others, as compaction does it."""
+"""Conformance: rewritten segments that replace others, as compaction does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = {"segment_bytes": 500, "index_interval_bytes": 100}
 
 @pytest.mark.trio
 class Replacing:
-    """Segments that are written anew and take the place of others."""
+    """Rewritten segments replace others."""
 
     @pytest.mark.parametrize("keep", ["all", "none", "odd", "first", "last", "front", "back"])
     @pytest.mark.parametrize("chosen", [slice(0, 1), slice(0, 4), slice(1, 3), slice(2, None)])
@@ -271,7 +271,7 @@ def _draft(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) ->
 
 
 async def _reread(scene: StorageScene, store: PartitionStore, content: bytes) -> None:
-    """The log has this content, now and when it is opened again."""
+    """Check that the log has this content, now and when it is opened again."""
     assert read_all(store) == content
     if scene.backend.durable:
         await scene.reopen()
@@ -279,7 +279,7 @@ async def _reread(scene: StorageScene, store: PartitionStore, content: bytes) ->
 
 
 async def _check(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:
-    """The log has these batches, by every way to look at it, now and later; it ends where it did."""
+    """Check by every way to read the log that it has these batches and its old end, now and later."""
     end_offset = store.log_end_offset
     for again in (False, True):
         if again and scene.backend.durable:

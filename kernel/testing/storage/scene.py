@@ -83,7 +83,7 @@ class StorageScene:
     def spec(
         self, topic: str = "topic", partition: int = 0, config: TopicConfig | None = None
     ) -> PartitionSpec:
-        """A partition to open; a topic keeps its id for the whole test."""
+        """Return a partition to open; a topic keeps its id for the whole test."""
         topic_id = self.topic_ids.setdefault(topic, uuid4())
         chosen = config or self.config.default_topic_config
         return PartitionSpec(TopicPartition(topic, partition), topic_id, chosen)
@@ -138,7 +138,7 @@ def read_bytes(
 
 
 def slice_bytes(found: LogSlice) -> bytes:
-    """The bytes that a slice stands for."""
+    """Return the bytes of a slice."""
     parts = [
         os.pread(region.file.fileno(), region.size, region.position)
         if isinstance(region, FileRegion)
@@ -164,7 +164,7 @@ def read_all(store: PartitionStore, offset: int | None = None) -> bytes:
 
 
 def headers_of(content: bytes) -> list[BatchHeader]:
-    """The headers of the batches that are whole in `content`."""
+    """Return the headers of the complete batches in `content`."""
     headers: list[BatchHeader] = []
     position = 0
     while len(content) - position >= 61:
@@ -177,5 +177,5 @@ def headers_of(content: bytes) -> list[BatchHeader]:
 
 
 def base_offsets(headers: Iterable[BatchHeader]) -> list[int]:
-    """Base offsets, in order."""
+    """Return the base offsets, in order."""
     return [header.base_offset for header in headers]

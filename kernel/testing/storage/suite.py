@@ -50,7 +50,7 @@ class StorageConformance(
 
     @pytest.fixture
     async def scene(self, tmp_path: Path) -> AsyncGenerator[StorageScene]:
-        """A fresh, open storage of the backend."""
+        """Yield a new, open storage of the backend."""
         tasks = BackgroundTasks()
         async with tasks.running():
             scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings), self.index_formats)
