@@ -274,8 +274,8 @@ _CONFIGURATION: Final = (
     Removal(
         "Each topic key can be changed while its topic is used",
         "kernel/topics/topics.py",
-        "            topic.configure(config)\n            self._tell",
-        "            self._tell",
+        "            topic.configure(config)\n            self._warn_of_postponed",
+        "            self._warn_of_postponed",
         "plugins/protocol_kafka/handlers/test_altering_configs.py",
     ),
     Removal(
