@@ -11,8 +11,8 @@ _PARTITION = "kernel/partition"
 
 _BACKGROUND = f"{_FILE}/background.py"
 _INITIAL = "Flush by time, recovery points, log starts, removal of deleted partitions: first after"
-_GROUP = "Flush by messages with group commit: one flush answers all who wait"
-_SEGMENT_GOES = "A segment is renamed at once and removed after `file.delete.delay.ms`"
+_GROUP = "Flush by messages with group commit: one flush serves all appends that wait"
+_SEGMENT_GOES = "A deleted segment is renamed immediately and removed after `file.delete.delay.ms`"
 _KEYS = "`segment.bytes`, `segment.ms`, `segment.jitter.ms`, `segment.index.bytes`, `index.interval.bytes`"
 _BROKER_KEYS = (
     "The broker's defaults of these keys, `producer.id.expiration.ms` and the limits on connections"
@@ -49,14 +49,14 @@ _WORK: Final = (
         f"{_PARTITION}/test_group_commit.py::test_who_waits_does_not_wait_for_what_came_later",
     ),
     Removal(
-        "After a flush that failed nothing is acknowledged or shown until a restart",
+        "After a failed flush nothing is acknowledged or visible until a restart",
         f"{_PARTITION}/group_commit.py",
         "        except OSError as error:\n            self._failure = error\n",
         "        except OSError:\n            pass\n",
         f"{_PARTITION}/test_group_commit.py",
     ),
     Removal(
-        "After a flush that failed nothing is acknowledged or shown until a restart",
+        "After a failed flush nothing is acknowledged or visible until a restart",
         f"{_PARTITION}/group_commit.py",
         "        if self._failure is None:\n            self._show()\n        else:\n",
         "        self._show()\n        if self._failure is not None:\n",
@@ -91,14 +91,14 @@ _WORK: Final = (
         f"{_FILE}/test_deletion.py",
     ),
     Removal(
-        "Background work on a deleted partition touches no new one of its name",
+        "Background work on a deleted partition does not affect a new one of its name",
         f"{_PARTITION}/side_writes.py",
         "if not self._closed and self._wanted():\n                self._store",
         "if self._store:\n                self._store",
         "kernel/topics/test_deleting_under_work.py",
     ),
     Removal(
-        "Background work on a deleted partition touches no new one of its name",
+        "Background work on a deleted partition does not affect a new one of its name",
         f"{_PARTITION}/side_writes.py",
         "if not self._closed and self._wanted():\n                change()",
         "if self._store:\n                change()",
@@ -129,7 +129,7 @@ _OLDEST: Final = (
         f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
     ),
     Removal(
-        "A read gives an offset and a size, and one message that is larger comes whole",
+        "A read has an offset and a size; one message that is larger is returned whole",
         f"{_FILE}/segments/readable_segment.py",
         "count = min(count, max(max_bytes, first_size))",
         "count = max(count, first_size)",
@@ -143,21 +143,21 @@ _OLDEST: Final = (
         f"{_FILE}/test_conformance.py::TestFileStorage::test_a_store_agrees_with_the_simplest_log",
     ),
     Removal(
-        "The latest offset, and an error that says out of range",
+        "The latest offset, and an error for an offset out of range",
         "plugins/protocol_kafka/handlers/list_offsets.py",
         "return TimestampOffset(NO_TIME, partition.readable_end(isolation), partition.leader_epoch)",
         "return TimestampOffset(NO_TIME, partition.log_start_offset, partition.leader_epoch)",
         "plugins/protocol_kafka/handlers/test_list_offsets.py::test_times",
     ),
     Removal(
-        "The latest offset, and an error that says out of range",
+        "The latest offset, and an error for an offset out of range",
         f"{_PARTITION}/partition.py",
         "if not watermarks.log_start_offset <= offset <= watermarks.log_end_offset:",
         "if offset < 0:",
         f"{_PARTITION}/test_read.py::test_read_out_of_range",
     ),
     Removal(
-        "Recovery goes through the newest segment: sizes within the file, CRC, then truncation",
+        "Recovery validates the newest segment: sizes within the file, CRC, then truncation",
         f"{_FILE}/recovery/segment_recovery.py",
         "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
         "if crc < 0:",
@@ -216,14 +216,14 @@ _CONFIGURATION: Final = (
         "kernel/test_maintenance.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
     ),
     Removal(
-        "`preallocate`, at the creation of a log and when it rolls",
+        "`preallocate`, for a new log and when it rolls",
         f"{_FILE}/segments/creation.py",
         "config.segment_bytes if config.preallocate else 0,",
         "0,",
         f"{_FILE}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
     ),
     Removal(
-        "`preallocate`, at the creation of a log and when it rolls",
+        "`preallocate`, for a new log and when it rolls",
         f"{_FILE}/segments/creation.py",
         "config.segment_bytes if config.preallocate else 0,",
         "0,",
@@ -272,14 +272,14 @@ _CONFIGURATION: Final = (
         f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
     ),
     Removal(
-        "Each topic key can be changed while its topic is used",
+        "Each topic key can be changed while the broker runs",
         "kernel/topics/topics.py",
         "            topic.configure(config)\n            self._warn_of_postponed",
         "            self._warn_of_postponed",
         "plugins/protocol_kafka/handlers/test_altering_configs.py",
     ),
     Removal(
-        "Each topic key can be changed while its topic is used",
+        "Each topic key can be changed while the broker runs",
         f"{_FILE}/log/local_log.py",
         "        self.config = config\n        self._policy = RollPolicy.of(config)\n        self.segments",
         "        self.config = config\n        self.segments",

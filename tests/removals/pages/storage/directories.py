@@ -12,17 +12,17 @@ _PARTITION = "kernel/partition"
 _DIRECTORIES = f"{_FILE}/directories"
 _TESTS = f"{_FILE}/test_log_directories.py"
 _FAILURES = f"{_FILE}/test_directory_failures.py"
-_SEVERAL = "Several; missing ones are made, one twice is refused; a new partition goes where the fewest are"
-_PARALLEL = "Logs are opened in parallel, by threads for each directory; remaining logs and segments are told"
+_SEVERAL = "Several; missing ones are created, duplicates are refused; a new partition goes to the one with"
+_PARALLEL = "Logs are opened in parallel, by threads for each directory; remaining logs and segments are"
 _CHECKPOINTS = "Checkpoints in Kafka's text form, replaced atomically; one that is corrupt is not used"
-_DELETED = "`-delete` directories go after their delay, and at the next start"
-_STRAYS = "`-stray`: partitions that the metadata does not know"
-_OFFLINE = "A directory that fails goes offline, once; its partitions are told, the others go on"
+_DELETED = "`-delete` directories are removed after their delay, and at the next start"
+_STRAY = "`-stray`: partitions that the metadata does not know"
+_OFFLINE = "A directory that fails goes offline, once; its partitions are notified, the others are served"
 _HALT = "The last one, or that of the metadata log, halts the broker"
-_MOVES = "`-future`: a partition moves to another directory while it is written, safe at every step"
-_MEETING = "Moves, drafts, replacements, deletions and truncations exclude, abort or inform each other"
-_DRAFTS = "A draft serves once, the store that began it, and only while what it was made of is there"
-_TOLD = "How far a move is, and how full a directory: DescribeLogDirs"
+_MOVES = "`-future`: a replica move to another directory during appends, crash-safe at every step"
+_MEETING = "Moves, drafts, replacements, deletions and truncations exclude, abort or notify each other"
+_DRAFTS = "A draft is valid once, for the store that created it, and while the segments that it replaces"
+_PROGRESS = "The progress of a move, and the size of a directory: DescribeLogDirs"
 _LOCKED = "Topics are changed under a lock, so a new configuration never races with opening"
 
 _PLACES: Final = (
@@ -76,7 +76,7 @@ _PLACES: Final = (
         f"{_FILE}/test_layout.py::test_the_log_directory_after_a_clean_stop",
     ),
     Removal(
-        "The mark of a clean stop is removed at once, so a crash while loading is one",
+        "`.kafka_cleanshutdown` is removed at start, so that a crash during loading is detected",
         f"{_DIRECTORIES}/clean_shutdown.py",
         "disk.unlink(path)",
         "disk.stat(path)",
@@ -139,14 +139,14 @@ _PLACES: Final = (
         f"{_FILE}/test_deletion.py::test_what_was_not_removed_in_time_goes_at_the_next_start",
     ),
     Removal(
-        _STRAYS,
+        _STRAY,
         f"{_DIRECTORIES}/stray_partitions.py",
         "    if strays:\n        _rename_strays(directory, strays)",
         "    if strays:\n        pass",
         f"{_TESTS}::test_unknown_partitions_are_renamed_as_strays_and_left_alone",
     ),
     Removal(
-        _STRAYS,
+        _STRAY,
         f"{_DIRECTORIES}/stray_partitions.py",
         "if topic_id not in (None, wanted) and not was_never_written(path):",
         "if topic_id is wanted:",
@@ -292,14 +292,14 @@ _MOVING: Final = (
         f"{_FILE}/test_conformance.py",
     ),
     Removal(
-        _TOLD,
+        _PROGRESS,
         f"{_FILE}/log_directory_admin.py",
         "max(move.offset_lag, 0)",
         "0",
         f"{_FILE}/moving/test_moves.py",
     ),
     Removal(
-        _TOLD,
+        _PROGRESS,
         f"{_FILE}/log_directory_admin.py",
         "return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail",
         "return -1, -1",

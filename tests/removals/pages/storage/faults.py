@@ -9,16 +9,16 @@ from tests.removals.removal import Removal
 _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
-_KILLED = "`kill -9` before and after every file operation of a small broker's life, and of its recovery"
-_POWER = "Loss of power: what was not synced dropped, torn at 512 bytes, or nonsense; also during recovery"
+_KILLED = "`kill -9` before and after every file operation of a small broker, and of its recovery"
+_POWER = "Power failure: what was not synced is lost, torn at 512 bytes, or garbage; also during recovery"
 _TORN = "Torn tail at every byte, flipped bits, zeros, old blocks, swapped batches, far offsets"
-_DAMAGED = "Indexes, snapshots, checkpoints: missing, empty, cut, padded, corrupt, stale"
-_FULL = "Full disk at append, index, roll, side file; then room again"
+_DAMAGED = "Indexes, snapshots, checkpoints: missing, empty, truncated, padded, corrupt, stale"
+_FULL = "Full disk at append, index, roll, side file; then free space again"
 _EIO = "EIO on read, write and fsync; after a failed fsync nothing is acknowledged"
 _EMFILE = "EMFILE: files of idle partitions are closed"
 _OTHERS = "EROFS and EACCES, but not EMFILE, take a directory down; two brokers on one directory"
-_CLOCK = "The clock jumps back and ahead; timestamps in the future, at 0 and at -1"
-_STOPS = "SIGTERM stops gracefully, a second one at once; a topic that is deleted wakes its readers"
+_CLOCK = "The clock jumps backwards and forwards; timestamps in the future, at 0 and at -1"
+_STOPS = "SIGTERM stops gracefully, a second one immediately; the deletion of a topic wakes waiting fetches"
 
 _CRASHES: Final = (
     Removal(
@@ -36,7 +36,7 @@ _CRASHES: Final = (
         "crash/test_killed_process.py::test_a_process_may_be_killed_at_any_operation",
     ),
     Removal(
-        "`kill -9` of the real process under load, again and again",
+        "Repeated `kill -9` of a real process under load",
         f"{_PARTITION}/partition.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
@@ -123,7 +123,7 @@ _REFUSALS: Final = (
         f"{_FILE}/test_failures.py",
     ),
     Removal(
-        "The real broker at the limit of a file's size",
+        "A real broker at the limit of the file size",
         f"{_FILE}/disk_errors.py",
         "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})",
         "FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})",
@@ -165,7 +165,7 @@ _REFUSALS: Final = (
         f"{_FILE}/test_directory_failures.py",
     ),
     Removal(
-        "A flush that hangs holds up nobody else, and is finished though the client has left",
+        "A flush that hangs blocks no other client, and is completed though the client has disconnected",
         f"{_PARTITION}/group_commit.py",
         "                watermarks.advance_partly(self.durable_offset)\n            self.begin()",
         "                watermarks.advance_partly(self.durable_offset)",
@@ -203,21 +203,21 @@ _PROCESSES: Final = (
         f"{_PARTITION}/test_watermarks.py",
     ),
     Removal(
-        "A bomb for each codec",
+        "A decompression bomb for each codec",
         "kernel/records/unpacking.py",
         "if left < 0:",
         "if left < -(1 << 60):",
         f"{_PARTITION}/test_record_checks.py::test_append_does_not_unpack_a_bomb_in_one_turn",
     ),
     Removal(
-        "Thousands of partitions: one that is not used holds no descriptor",
+        "Thousands of partitions: an idle one has no open file descriptor",
         f"{_FILE}/recovery/opening.py",
         "loaded.segments[0].sleep()",
         "pass",
         f"{_FILE}/test_idle.py",
     ),
     Removal(
-        "A fetch of 1,000 partitions takes no memory for what it sends",
+        "A fetch of 1,000 partitions allocates no memory for the records that it sends",
         f"{_FILE}/segments/readable_segment.py",
         "return LogSlice((FileRegion(log, position, count),), count, min(bound, limit_offset))",
         "return LogSlice((log.read_exactly(position, count),), count, min(bound, limit_offset))",

@@ -10,11 +10,11 @@ _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
 _SNAPSHOTS = "Snapshot: version, CRC, 46-byte entries; one that is corrupt is dropped for the one before it"
-_WHEN = "On every roll and at a clean stop; strays are removed; the log above it is read"
-_CLEAN = "After a clean stop no batch is read; a long log that lost its snapshots is read once"
+_WHEN = "On every roll and at a clean shutdown; stray snapshots are removed; the log above the newest is"
+_CLEAN = "After a clean shutdown no batch is read; a long log without snapshots is read once"
 _OPEN = "Open transactions, first unstable offset, aborted transactions, fencing of coordinators"
 _EXPIRY = "`producer.id.expiration.ms`; a producer in a transaction does not expire"
-_VERIFIED = "Whether a batch's partition is in its transaction is asked before it is appended (KIP-890)"
+_VERIFIED = "The coordinator verifies the transaction of a batch before it is appended (KIP-890)"
 
 _PRODUCERS: Final = (
     Removal(
@@ -159,8 +159,8 @@ _PRODUCERS: Final = (
     ),
 )
 
-_GROWING = "Epoch and start offset, strictly growing, in `leader-epoch-checkpoint`"
-_CUT = "Truncation from both ends; written in the background, never over something newer"
+_GROWING = "Epoch and start offset, strictly increasing, in `leader-epoch-checkpoint`"
+_TRUNCATED = "Truncation from both ends; written in the background, never over a newer version"
 
 _EPOCHS: Final = (
     Removal(
@@ -178,14 +178,14 @@ _EPOCHS: Final = (
         "kernel/test_leader_epochs.py::test_decode_refuses_a_malformed_checkpoint",
     ),
     Removal(
-        "A start after a crash leads in a new epoch, written down before anyone can see it",
+        "After a crash the broker leads in a new epoch, which is durable before it is visible",
         f"{_PARTITION}/epochs.py",
         "        self._store.write_side_file(CHECKPOINT_NAME, self.encode())\n",
         "        pass\n",
         f"{_PARTITION}/test_loading.py::test_after_any_loss_the_state_is_that_of_the_batches_left",
     ),
     Removal(
-        "A start after a crash leads in a new epoch, written down before anyone can see it",
+        "After a crash the broker leads in a new epoch, which is durable before it is visible",
         f"{_PARTITION}/loading.py",
         "partition.leader_epoch = max(newest, wanted) + 1",
         "partition.leader_epoch = max(newest, wanted)",
@@ -206,21 +206,21 @@ _EPOCHS: Final = (
         "plugins/protocol_kafka/handlers/test_offset_for_leader_epoch.py::test_ends",
     ),
     Removal(
-        _CUT,
+        _TRUNCATED,
         f"{_PARTITION}/epochs.py",
         "if self.truncate_from_end(offset) or rewrite:",
         "if False:",
         f"{_PARTITION}/test_side_writes.py::test_truncate_to_drops_snapshots_that_wait_to_be_written",
     ),
     Removal(
-        _CUT,
+        _TRUNCATED,
         f"{_PARTITION}/epochs.py",
         "if self.truncate_from_start(offset):",
         "if False:",
         f"{_PARTITION}/test_side_writes.py::test_raise_log_start_truncates_lineage_and_snapshots",
     ),
     Removal(
-        _CUT,
+        _TRUNCATED,
         f"{_PARTITION}/side_writes.py",
         "if self._newest.get(name) != number:",
         "if name not in self._newest:",

@@ -9,11 +9,11 @@ from tests.removals.removal import Removal
 _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
-_LEFTOVERS = "`.deleted` removed, `.swap` and `.cleaned` resolved in order, superseded segments removed"
+_LEFTOVERS = "`.deleted` removed, `.swap` and `.cleaned` resolved in order, replaced segments removed"
 _IN_ORDER = "Segments in order; an index without its log is removed; a corrupt one is rebuilt"
-_CHECKED = "A clean stop skips checking; otherwise from the recovery point up, torn and foreign bytes are cut"
-_RECONCILED = "Epochs and producers are reconciled with what is left"
-_AGAIN = "What recovery found counts as durable only when it was flushed"
+_CHECKED = "Skipped after a clean shutdown; otherwise from the recovery point up, torn and foreign bytes"
+_RECONCILED = "Epochs and producers are reconciled with the recovered log"
+_AGAIN = "What recovery has read is durable only when it was flushed: a crash during recovery is safe"
 
 REMOVALS: Final = (
     Removal(
@@ -115,7 +115,7 @@ REMOVALS: Final = (
         f"{_FILE}/recovery/test_segment_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
     ),
     Removal(
-        "Segments behind a cut are removed",
+        "Segments above a truncation are removed",
         f"{_FILE}/recovery/log_loader.py",
         "                self._drop(bases[index + 1 :])\n",
         "",
@@ -129,7 +129,7 @@ REMOVALS: Final = (
         f"{_FILE}/recovery/test_splitting.py::test_split_segment_where_offsets_do_not_fit",
     ),
     Removal(
-        "A log start beyond the log end: the log begins anew there",
+        "A log start offset beyond the log end offset: the log is empty and starts there",
         f"{_FILE}/recovery/opening.py",
         "    _remove_segments_below(log_start, path, loaded)\n",
         "",

@@ -9,7 +9,7 @@ from tests.removals.removal import Removal
 _FILE = "plugins/storage_file"
 _TESTS = "plugins/storage_file"
 
-_BY_SIZE_AGE_AND_INDEX = "By size, by age of the first batch's timestamp (or of the segment) less jitter"
+_BY_SIZE_AGE_AND_INDEX = "By size, by age of the first batch's timestamp (or of the segment) minus jitter,"
 
 REMOVALS: Final = (
     Removal(
@@ -55,14 +55,14 @@ REMOVALS: Final = (
         f"{_TESTS}/log/test_rolling.py::test_roll_by_a_full_offset_index",
     ),
     Removal(
-        "By an offset that 32 bits cannot tell",
+        "By an offset that does not fit the relative 32 bits",
         f"{_FILE}/segments/segment.py",
         "if last_offset > self.offset_limit:\n            return True\n        if",
         "if",
         f"{_TESTS}/log/test_rolling.py::test_roll_by_an_offset_that_does_not_fit_into_the_indexes",
     ),
     Removal(
-        "A lookup whose index page was evicted is done in a thread",
+        "A lookup whose index page is not in memory is done in a thread",
         f"{_FILE}/indexes/residency.py",
         'return not _mincore(address + start, end - start, pages) and pages.raw.count(b"\\0") == 0',
         "return True",
@@ -90,14 +90,14 @@ REMOVALS: Final = (
         f"{_TESTS}/segments/test_creation.py::test_spare_segment_lets_a_roll_create_and_trim_nothing_on_the_event_loop",
     ),
     Removal(
-        "Files created ahead are removed at a clean stop, and after a crash at the next start",
+        "Files created ahead are removed at a clean shutdown, and after a crash at the next start",
         f"{_FILE}/log/local_log.py",
         "self._spare.remove(self.directory)",
         "pass",
         f"{_TESTS}/segments/test_creation.py::test_spare_segment_is_removed_at_a_clean_stop",
     ),
     Removal(
-        "Files created ahead are removed at a clean stop, and after a crash at the next start",
+        "Files created ahead are removed at a clean shutdown, and after a crash at the next start",
         f"{_FILE}/segments/segment_files.py",
         "for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES)]:",
         "for name in [name for name in names if name.endswith(_LEFTOVER_SUFFIXES) and '.next' not in name]:",
