@@ -25,14 +25,14 @@ INTERVAL_MS = 1000
 class DeletionQueue:
     """Files and directories of one log directory that wait for their removal.
 
-    What still waits when the queue is closed is removed at the next start, by its name.
+    What still waits when the queue is `closed` is removed at the next start, by its name.
     """
 
     def __init__(self) -> None:
         self._arrived: deque[tuple[Sequence[str], int]] = deque()
         self._waiting: list[tuple[float, str]] = []
         self._removing = threading.Lock()
-        self._closed = False
+        self.closed = False
 
     def add(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove `paths` after `delay_ms`; any thread may call this."""
@@ -59,7 +59,7 @@ class DeletionQueue:
     def _remove(self, paths: Sequence[str]) -> None:
         for path in paths:
             with self._removing:
-                if self._closed:
+                if self.closed:
                     return
                 remove_all([path])
 
@@ -69,7 +69,7 @@ class DeletionQueue:
         Only then may the directory's lock be released: another broker may give its own files the same names.
         """
         # First the flag: the thread that removes could otherwise take the lock again before this one does.
-        self._closed = True
+        self.closed = True
         with self._removing:
             pass
 

@@ -17,6 +17,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing.storage.scene import append, append_many, read_all, slice_bytes
+from tidelog.plugins.storage_file.directories.deletion import DeletionQueue
 from tidelog.plugins.storage_file.directories.lock import DirectoryLock
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
 
@@ -205,6 +206,9 @@ async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_b
 ) -> None:
     unlinking = Unlinking()
     monkeypatch.setattr(disk, "unlink", unlinking)
+    queues: list[DeletionQueue] = []
+    close = DeletionQueue.close
+    monkeypatch.setattr(DeletionQueue, "close", lambda queue: (queues.append(queue), close(queue)))
     store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 6, 600)
     store.delete_segments_before(4)
@@ -215,6 +219,7 @@ async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_b
             await trio.to_thread.run_sync(time.sleep, 0.01)
             with pytest.raises(ConfigError, match="in use by another broker"):
                 DirectoryLock(scene.log_dir)
+        await eventually(lambda: any(queue.closed for queue in queues))
         unlinking.go_on.set()
     DirectoryLock(scene.log_dir).release()
     await trio.sleep(1.5)

@@ -79,15 +79,15 @@ _WORK: Final = (
     Removal(
         "Nothing is removed from a log directory after its lock is released",
         f"{_FILE}/directories/deletion.py",
-        "        self._closed = True\n",
+        "        self.closed = True\n",
         "",
         f"{_FILE}/test_deletion.py",
     ),
     Removal(
         "Nothing is removed from a log directory after its lock is released",
         f"{_FILE}/directories/deletion.py",
-        "        self._closed = True\n        with self._removing:\n            pass",
-        "        self._closed = True",
+        "        self.closed = True\n        with self._removing:\n            pass",
+        "        self.closed = True",
         f"{_FILE}/test_deletion.py",
     ),
     Removal(
