@@ -8,8 +8,8 @@ PYTEST_ARGS ?=
 ROUNDS ?= 10
 MINUTES ?= 5
 # Files of tests are shared out among so many processes, a file never among several: it may have a broker of its own.
-# Their order is that of tests/order.py.
-PYTEST_WORKERS ?= 2
+# Their order is that of tests/order.py. Half of their time they wait for peers, so there are two for each of two cores.
+PYTEST_WORKERS ?= 4
 # Tools of single targets, fetched when they are first asked for: most people never need them.
 TOOLS := .tools
 JOBS ?= 1
@@ -34,7 +34,7 @@ help: ## list what can be made
 run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
 	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
 
-test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=2 PYTEST_ARGS=...)
+test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=4 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
 	$(BIN)/python -m pytest --numprocesses $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 

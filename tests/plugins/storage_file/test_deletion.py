@@ -208,7 +208,12 @@ async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_b
     monkeypatch.setattr(disk, "unlink", unlinking)
     queues: list[DeletionQueue] = []
     close = DeletionQueue.close
-    monkeypatch.setattr(DeletionQueue, "close", lambda queue: (queues.append(queue), close(queue)))
+
+    def close_and_note(queue: DeletionQueue) -> None:
+        queues.append(queue)
+        close(queue)
+
+    monkeypatch.setattr(DeletionQueue, "close", close_and_note)
     store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 6, 600)
     store.delete_segments_before(4)
