@@ -108,21 +108,13 @@ class Broker:
 
     @property
     def coordinator(self) -> Coordinator:
-        """The coordinator of groups and transactions.
-
-        Raises:
-            CoordinatorNotAvailable: no plugin that has one is installed.
-        """
+        """The coordinator of groups and transactions; raises `CoordinatorNotAvailable` without one."""
         if self._coordinator is None:
             raise CoordinatorNotAvailable("no coordinator plugin is installed on this broker")
         return self._coordinator
 
     def coordinator_backend(self, name: str) -> CoordinatorBackend:
-        """Return the kind of coordinator that has this name.
-
-        Raises:
-            PluginError: there is none.
-        """
+        """Return the kind of coordinator that has this name."""
         return self.plugins.group_coordinator(name)
 
     @property
@@ -131,11 +123,7 @@ class Broker:
         return self.plugins.partition_assignors()
 
     async def allocate_producer_id(self) -> int:
-        """Return a producer id that was never given out before.
-
-        Raises:
-            StorageError: the disk refused to note that it is given out.
-        """
+        """Return a producer id that was never returned before."""
         return await self.producer_ids.allocate()
 
     def request_stop(self) -> None:

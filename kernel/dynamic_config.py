@@ -53,13 +53,7 @@ class DynamicConfig:
         self._events.publish(BrokerConfigChanged())
 
     async def alter(self, node_id: int | None, alter: Alter, *, validate_only: bool = False) -> None:
-        """Change what is set for this broker, or with None for all brokers, durably.
-
-        Raises:
-            InvalidRequest: a key cannot be changed while the broker runs.
-            InvalidConfig: an unknown key or a bad value.
-            StorageError: the disk refused; the configuration is as before.
-        """
+        """Change what is set for this broker, or with None for all brokers, durably."""
         async with self._changing:
             before = dict(self._metadata.broker_config(node_id))
             after = alter(before)

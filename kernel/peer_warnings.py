@@ -22,10 +22,7 @@ class PeerWarnings:
         self._limit = RateLimit(INTERVAL_SECONDS)
 
     def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
-
-        Reasons that differ only in their numbers are the same when they have the same `alike`.
-        """
+        """Log `what` happened to the peer and why, unless the same was logged a moment ago."""
         what, text = what[:MAX_CHARACTERS], str(reason)[:MAX_CHARACTERS]
         suppressed = self._limit.admit(f"{peer.host} {what} {alike or text}")
         if suppressed is None:

@@ -20,11 +20,7 @@ class ProducerIds:
         self._lock = trio.Lock()
 
     async def allocate(self) -> int:
-        """Return the next id.
-
-        Raises:
-            StorageError: the disk refused to record that another block is allocated.
-        """
+        """Return a producer id that was never returned before."""
         async with self._lock:
             producer_id = next(self._block, None)
             if producer_id is None:

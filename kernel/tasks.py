@@ -60,11 +60,7 @@ class BackgroundTasks:
                     tasks.cancel_scope.cancel()
 
     def start(self, task: BackgroundTask) -> None:
-        """Start a task; its name shows up in `statistics`.
-
-        Raises:
-            RuntimeError: not running.
-        """
+        """Start a task, whose name shows up in `statistics`."""
         nursery, statistics = self._running_nursery(task.name), self._statistics_of(task)
         if isinstance(task, LifespanTask):
             nursery.start_soon(self._lifespans.run_logged, task, statistics, name=task.name)
@@ -89,15 +85,11 @@ class BackgroundTasks:
         await self._lifespans.finish()
 
     def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
-        """Run `job` once on the event loop, soon; it is cancelled when the broker stops. Its error is logged.
-
-        Raises:
-            RuntimeError: not running.
-        """
+        """Run `job` once on the event loop, soon; it is cancelled when the broker stops."""
         self._running_nursery(name).start_soon(_run_once, name, job, name=name)
 
     def in_thread(self, name: str, job: Callable[[], object]) -> None:
-        """Run `job` once in a thread, soon; it is waited for when the broker stops. Its error is logged."""
+        """Run `job` once in a thread, soon; it is waited for when the broker stops."""
 
         async def run() -> None:
             await trio.to_thread.run_sync(job, limiter=self._limiter)
@@ -105,11 +97,7 @@ class BackgroundTasks:
         self.run_shielded(name, run)
 
     def run_shielded(self, name: str, job: Callable[[], Awaitable[object]]) -> None:
-        """Run `job` on the event loop, soon; it is never cancelled, and waited for when the broker stops.
-
-        For what has to be done whether or not the request that caused it is still there. Its error is
-        logged.
-        """
+        """Run `job` on the event loop, soon; it is never cancelled, and waited for when the broker stops."""
         self._unfinished_jobs += 1
         if self._limiter is None:
             self._waiting.append((name, job))
