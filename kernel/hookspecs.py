@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     import click
 
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
-    from tidelog.kernel.seams.broker import BrokerContext
+    from tidelog.kernel.seams.broker import BrokerContext, PluginHooks
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.metadata import MetadataBackend
-    from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec

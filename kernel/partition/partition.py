@@ -28,7 +28,6 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.leader_epochs import CHECKPOINT_NAME
 from tidelog.kernel.partition import lookup
-from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
@@ -39,6 +38,7 @@ from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
     ChecksTakeLong,
+    PartitionConfig,
     needs_record_checks,
     validate_batch,
     validate_records,
@@ -176,22 +176,7 @@ class Partition:
     def append(
         self, batch: bytearray | memoryview, verify: Callable[[], bool] | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append one batch that a client sent; the header is stamped in place, so `batch` must be writable.
-
-        A retry of one of the producer's last five batches is answered with the offsets that it got then.
-        Nearly always the batch is in the log when this returns. If its records take long to check, it is
-        appended by awaiting what is returned; nothing is done before, and others are served meanwhile.
-
-        `verify`, of a transactional request, returns whether the coordinator has the partition in the
-        producer's transaction, or raises why not (KIP-890). It is called before any other check, and after
-        the records were checked once more: no checkpoint lies between it and the write.
-
-        Raises:
-            InvalidTransactionState: a transactional batch that is not verified, or a batch outside of the
-                transaction that its producer has open.
-            BrokerError: the batch is refused (see `validate_batch`, `validate_in_steps`, `ProducerStates`).
-            StorageError: the disk refused; the log is as before.
-        """
+        """Append one batch of a client; return an awaitable if checking its records takes long."""
         try:
             return self._append(batch, RecordChecks.QUICK, in_transaction=verify is not None and verify())
         except ChecksTakeLong as checks:
@@ -204,13 +189,7 @@ class Partition:
         in_transaction: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append one batch at once as `append` does, however long its records take to check.
-
-        `in_transaction`: the partition is part of the producer's transaction.
-
-        Raises:
-            BrokerError: see `append`.
-        """
+        """Append one batch at once, however long its records take to check."""
         if origin is AppendOrigin.COORDINATOR:
             return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, sequenced=False)
         return self._append(batch, RecordChecks.ALL, in_transaction=in_transaction)
@@ -276,15 +255,7 @@ class Partition:
         commit: bool,
         transaction_version: int = 1,
     ) -> AppendResult:
-        """End the producer's transaction in this partition with a control batch.
-
-        Without an open transaction the marker is written all the same, as in Kafka when a coordinator repeats
-        it; it then only fences older epochs. `flush_due` holds as for `append`.
-
-        Raises:
-            InvalidProducerEpoch, TransactionCoordinatorFenced: see `ProducerStates.check_marker`.
-            StorageError: the disk refused.
-        """
+        """End the producer's transaction in this partition with a control batch."""
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
@@ -359,21 +330,11 @@ class Partition:
             raise failure from error
 
     async def wait_flushed(self, offset: int) -> None:
-        """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then.
-
-        Cancelling this wait cancels nothing else: the append has begun the flush.
-
-        Raises:
-            StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
-        """
+        """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then."""
         await self.commit.wait_flushed(offset)
 
     async def flush(self) -> None:
-        """Make everything appended so far durable.
-
-        Raises:
-            StorageError: the disk refused.
-        """
+        """Make everything appended so far durable."""
         await self.commit.flush_all()
 
     def replay_log(self, *, newest_snapshot: int, whole_log: bool) -> None:
@@ -441,11 +402,7 @@ class Partition:
         self.producers.remove_snapshots_soon(below=offset)
 
     def delete_records_before(self, offset: int) -> None:
-        """Raise the log start offset, and remove segments that lie below it, in the background.
-
-        Raises:
-            OffsetOutOfRange: the offset is above the high watermark.
-        """
+        """Raise the log start offset, and delete the segments below it in the background."""
         self.raise_log_start(offset)
         start = self.log_start_offset
         self.side_writes.run_soon(
@@ -453,13 +410,7 @@ class Partition:
         )
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, wait: bool = False) -> LogSlice:
-        """Return batches from the one that holds `offset` on, up to `max_bytes` but at least one whole batch.
-
-        Raises:
-            OffsetOutOfRange: below the log start offset or above the log end offset.
-            BrokerError: the partition was taken offline; says why.
-            WouldBlock: the disk has to be waited for; repeat in a thread with `wait=True`.
-        """
+        """Return batches from the one that holds `offset` on, below the end for readers of that isolation."""
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         watermarks, store = self.watermarks, self.store
@@ -482,11 +433,7 @@ class Partition:
     def aborted_transactions(
         self, offset: int, found: LogSlice, *, wait: bool = False
     ) -> Sequence[AbortedTransaction]:
-        """Return what a reader of committed records has to leave out of the slice read at `offset`.
-
-        Raises:
-            WouldBlock: as for `read`.
-        """
+        """Return what a reader of committed records has to leave out of the slice read at `offset`."""
         if not found.size:
             return ()
         return self.store.aborted_transactions(offset, found.end_offset, wait=wait)
@@ -496,13 +443,7 @@ class Partition:
         return self.watermarks.last_stable_offset if isolation else self.watermarks.high_watermark
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Compare a client's leader epoch with the partition's; -1 is not checked.
-
-        Raises:
-            FencedLeaderEpoch: the client's is older.
-            UnknownLeaderEpoch: the client's is newer.
-            BrokerError: the partition was taken offline; says why.
-        """
+        """Compare a client's leader epoch with the partition's; -1 is not checked."""
         if self.offline is not None:
             raise self.offline.with_traceback(None)
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
@@ -531,11 +472,7 @@ class Partition:
         self.watermarks.abandon_waiters()
 
     def check_online(self) -> None:
-        """Raise why the partition was taken offline, if it was.
-
-        Raises:
-            BrokerError: says why.
-        """
+        """Raise why the partition was taken offline, if it was."""
         if self.offline is not None:
             raise self.offline.with_traceback(None)
 

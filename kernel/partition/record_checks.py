@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, cast
 import trio
 
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
-from tidelog.kernel.partition.validation import validate_in_steps
+from tidelog.kernel.partition.validation import PartitionConfig, validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
 from tidelog.kernel.seams.partition import AppendResult

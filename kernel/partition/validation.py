@@ -11,6 +11,9 @@ from collections.abc import Generator
 from itertools import count
 from typing import cast
 
+import attrs
+
+from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import (
     CorruptBatch,
     InvalidRecord,
@@ -19,7 +22,6 @@ from tidelog.kernel.errors import (
     RecordError,
     UnsupportedCompression,
 )
-from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -47,6 +49,33 @@ QUICK_BYTES = 64 * 1024
 """What a batch may unpack to on the event loop."""
 QUICK_STEPS = 16
 """Steps on the event loop: one or two do, unless the records or what packs them are unusual."""
+
+
+@attrs.frozen
+class PartitionConfig:
+    """Values that appends, flushes and checks of records use, looked up once at each change.
+
+    `is_compacted`: `cleanup.policy` has `compact`, so every record needs a key.
+    """
+
+    max_message_bytes: int = keys.MAX_MESSAGE_BYTES.default
+    message_timestamp_type: str = keys.MESSAGE_TIMESTAMP_TYPE.default
+    message_timestamp_before_max_ms: int = keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS.default
+    message_timestamp_after_max_ms: int = keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
+    flush_messages: int = keys.FLUSH_MESSAGES.default
+    is_compacted: bool = False
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> PartitionConfig:
+        """Return the values for a topic with this configuration."""
+        return cls(
+            config[keys.MAX_MESSAGE_BYTES],
+            config[keys.MESSAGE_TIMESTAMP_TYPE],
+            config[keys.MESSAGE_TIMESTAMP_BEFORE_MAX_MS],
+            config[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
+            config[keys.FLUSH_MESSAGES],
+            "compact" in config[keys.CLEANUP_POLICY],
+        )
 
 
 class ChecksTakeLong(Exception):

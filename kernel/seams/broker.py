@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.events import Events
-    from tidelog.kernel.seams.plugins import PluginHooks
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.kernel.seams.topics import Topics
+
+
+class PluginHooks(Protocol):
+    """The hooks of all loaded plugins."""
+
+    def ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, list[object]]]:
+        """Call one hook of every plugin that implements it: the plugin's name and what it hands over.
+
+        Raises:
+            PluginError: the hook raised or returned something that is no iterable; names plugin and hook.
+        """
+        ...
 
 
 class BrokerContext(Protocol):

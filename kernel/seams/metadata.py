@@ -23,7 +23,7 @@ from uuid import UUID
 import attrs
 
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories, StorageMetadata
-from tidelog.kernel.seams.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.partition_store import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config

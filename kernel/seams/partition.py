@@ -179,7 +179,7 @@ class Watermarks(Protocol):
         ...
 
 
-class Partition(Protocol):
+class Partition(Watermarks, Protocol):
     """One open partition of a topic."""
 
     @property
@@ -209,7 +209,7 @@ class Partition(Protocol):
 
     @property
     def watermarks(self) -> Watermarks:
-        """All its offsets at once, to be read where calls count."""
+        """The object with its offsets, for hot paths: it saves a call for each offset."""
         ...
 
     @property
@@ -220,26 +220,6 @@ class Partition(Protocol):
     @property
     def leader_epoch(self) -> int:
         """The epoch that it is led in."""
-        ...
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        ...
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next batch gets."""
-        ...
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset below which everything is committed."""
-        ...
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset below which no transaction is open."""
         ...
 
     @property
@@ -300,6 +280,9 @@ class Partition(Protocol):
     ) -> AppendResult:
         """End the producer's transaction in this partition with a control batch.
 
+        Without an open transaction the marker is written all the same, as in Kafka when a coordinator repeats
+        it; it then only fences older epochs. `flush_due` holds as for `append`.
+
         Raises:
             InvalidProducerEpoch, TransactionCoordinatorFenced: a newer epoch was here.
             StorageError: the disk refused.
@@ -307,10 +290,12 @@ class Partition(Protocol):
         ...
 
     async def wait_flushed(self, offset: int) -> None:
-        """Wait until `flush.messages` allows to acknowledge the record at `offset`.
+        """Wait until `flush.messages` allows to acknowledge the record at `offset`; readers see it then.
+
+        Cancelling this wait cancels nothing else: the append has begun the flush.
 
         Raises:
-            StorageError: the disk refused to flush; the record must not be acknowledged.
+            StorageError: the disk refused to flush; the record may be lost and must not be acknowledged.
         """
         ...
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.coordination.backend import LoadProgress
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
-    from tidelog.kernel.seams.coordination.loading import LoadProgress
     from tidelog.kernel.seams.coordination.offsets import OffsetService
     from tidelog.kernel.seams.coordination.transactions import TransactionService
     from tidelog.plugins.coordinator.service import CoordinatorService

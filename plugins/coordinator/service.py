@@ -32,8 +32,7 @@ from tidelog.plugins.coordinator.transactions.markers import Markers
 from tidelog.plugins.coordinator.transactions.service import Transactions
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.coordination.backend import CoordinatorContext
-    from tidelog.kernel.seams.coordination.loading import LoadProgress
+    from tidelog.kernel.seams.coordination.backend import CoordinatorContext, LoadProgress
     from tidelog.plugins.coordinator.log import StateLog
 
 MINUTE_MS = 60_000

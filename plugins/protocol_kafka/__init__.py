@@ -10,7 +10,7 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
-    from tidelog.kernel.seams.plugins import PluginHooks
+    from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import WireCodec
 
 

@@ -10,7 +10,7 @@ from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 from tidelog.plugins.protocol_kafka.routes import Routes
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.plugins import PluginHooks
+    from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import WireContext
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
 

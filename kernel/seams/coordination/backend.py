@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+import attrs
+
 from tidelog.kernel.seams.broker import BrokerContext
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupService
     from tidelog.kernel.seams.coordination.groups import GroupService
-    from tidelog.kernel.seams.coordination.loading import LoadProgress
     from tidelog.kernel.seams.coordination.offsets import OffsetService
     from tidelog.kernel.seams.coordination.transactions import TransactionService
+
+
+@attrs.define
+class LoadProgress:
+    """Counts of partitions, records and bytes; `milliseconds` is how long it has taken, once it is done."""
+
+    partitions: int = 0
+    loaded_partitions: int = 0
+    records: int = 0
+    bytes: int = 0
+    milliseconds: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that had to be read was read."""
+        return self.loaded_partitions == self.partitions
 
 
 class Coordinator(Protocol):

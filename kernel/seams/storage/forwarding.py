@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.records.batch import Buffer
-from tidelog.kernel.seams.storage.partition_store import PartitionStore
+from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
 from tidelog.kernel.seams.storage.regions import LogSlice
 from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
 from tidelog.kernel.seams.storage.storage import LogDirectoryAdmin, PartitionSpec, Storage
-from tidelog.kernel.seams.storage.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from tidelog.kernel.seams.storage.partition_store import PartitionStore
-from tidelog.kernel.seams.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

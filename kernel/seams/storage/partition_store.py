@@ -1,9 +1,9 @@
-"""What a storage does for one partition."""
+"""The name of a partition, and what a storage does for one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage.regions import LogSlice
@@ -12,6 +12,16 @@ from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDra
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader
+
+
+class TopicPartition(NamedTuple):
+    """A topic's name and a partition's number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 class PartitionStore(Protocol):

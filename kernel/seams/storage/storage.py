@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from tidelog.kernel.seams.storage.partition_store import PartitionStore
-from tidelog.kernel.seams.storage.topic_partition import TopicPartition
+from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig

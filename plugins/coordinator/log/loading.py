@@ -13,7 +13,7 @@ from tidelog.kernel.seams.storage import region_bytes
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, decode_batches
 
 if TYPE_CHECKING:
-    from tidelog.kernel.seams.coordination.loading import LoadProgress
+    from tidelog.kernel.seams.coordination.backend import LoadProgress
     from tidelog.kernel.seams.partition import Partition
     from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.log_image import LogImage

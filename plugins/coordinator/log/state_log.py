@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.errors import NotCoordinator
-from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.plugins.coordinator.log.batches import LoadedBatch, StateRecord
 

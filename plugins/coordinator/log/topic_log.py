@@ -16,7 +16,7 @@ from tidelog.kernel.errors import (
     StorageError,
     UnknownTopicOrPartition,
 )
-from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
 from tidelog.plugins.coordinator.log.batches import encode_batch

@@ -14,10 +14,10 @@ from tidelog.kernel import pace
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import InvalidRecord, InvalidTransactionState, MessageTooLarge
 from tidelog.kernel.partition import AppendResult, record_checks, validation
-from tidelog.kernel.partition.config import PartitionConfig
 from tidelog.kernel.partition.validation import (
     QUICK_BYTES,
     QUICK_RECORDS,
+    PartitionConfig,
     validate_in_steps,
 )
 from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_header

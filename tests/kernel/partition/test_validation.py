@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 
+import attrs
 import pytest
 
+from tidelog.kernel.config import Config, TopicConfig, topic_config
 from tidelog.kernel.errors import (
     BrokerError,
     CorruptBatch,
@@ -16,8 +18,12 @@ from tidelog.kernel.errors import (
     UnsupportedCompression,
     UnsupportedMessageFormat,
 )
-from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.validation import needs_record_checks, validate_batch, validate_records
+from tidelog.kernel.partition.validation import (
+    PartitionConfig,
+    needs_record_checks,
+    validate_batch,
+    validate_records,
+)
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
@@ -230,3 +236,25 @@ def test_a_client_cannot_know_the_append_time() -> None:
     with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
         validate_batch(batch, PartitionConfig(message_timestamp_type="LogAppendTime"))
     assert [record.batch_index for record in error.value.record_errors] == [0, 1, 2]
+
+
+def test_partition_config_has_the_defaults_of_a_topic_that_sets_nothing() -> None:
+    assert PartitionConfig.of(TopicConfig()) == PartitionConfig()
+    assert PartitionConfig.of(Config.from_mapping({}).default_topic_config) == PartitionConfig()
+
+
+@pytest.mark.parametrize(
+    "field", [field.name for field in attrs.fields(PartitionConfig) if field.name != "is_compacted"]
+)
+def test_partition_config_takes_each_value_from_its_key(field: str) -> None:
+    changed = PartitionConfig.of(TopicConfig({field.replace("_", "."): "other"}))
+    assert attrs.asdict(changed) == {**attrs.asdict(PartitionConfig()), field: "other"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "compacted"),
+    [("delete", False), ("compact", True), ("compact,delete", True), ("delete,compact", True), ("", False)],
+)
+def test_what_makes_a_topic_compacted(policy: str, compacted: bool) -> None:
+    config = Config.from_mapping({})
+    assert PartitionConfig.of(topic_config(config, {"cleanup.policy": policy})).is_compacted is compacted

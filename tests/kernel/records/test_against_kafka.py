@@ -14,8 +14,7 @@ import pytest
 
 from tests.peers import PeerUnavailableError, find_kafka
 from tidelog.kernel.errors import BrokerError, InvalidRecord, InvalidTimestamp
-from tidelog.kernel.partition.config import PartitionConfig
-from tidelog.kernel.partition.validation import validate_batch, validate_records
+from tidelog.kernel.partition.validation import PartitionConfig, validate_batch, validate_records
 from tidelog.kernel.records.batch import pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.testing import make_batch

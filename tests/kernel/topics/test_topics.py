@@ -24,7 +24,7 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import AppendWaiter, Isolation
-from tidelog.kernel.partition.config import PartitionConfig
+from tidelog.kernel.partition.validation import PartitionConfig
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.seams.storage import PartitionSpec, PartitionStore, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES

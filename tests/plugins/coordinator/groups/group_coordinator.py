@@ -11,6 +11,7 @@ import trio
 
 from tests.plugins.coordinator.classic_groups.driver import CONSUMER, REBALANCE_MS, SESSION_MS
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.coordination.groups import (
     Assignment,
     GroupProtocol,
@@ -19,7 +20,6 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.kernel.seams.coordination.loading import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext, LiveClassicGroup

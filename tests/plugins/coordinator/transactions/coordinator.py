@@ -16,7 +16,7 @@ from tests.kernel.partition.transaction_model import read_as_client
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import NotCoordinator
 from tidelog.kernel.partition import Isolation, Partition
-from tidelog.kernel.seams.coordination.loading import LoadProgress
+from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.partition import AppendResult
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.testing import FakeClock, make_batch
