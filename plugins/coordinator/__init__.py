@@ -1,4 +1,4 @@
-"""Coordination of groups, their offsets and transactions: durable (`classic`) or forgetful (`memory`)."""
+"""Coordinators of groups, committed offsets and transactions: durable (`classic`) or in memory (`memory`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:
-    """The backends `classic` and `memory`."""
+    """Return the backends `classic` and `memory`."""
     from tidelog.plugins.coordinator.backends import ClassicBackend, MemoryBackend
 
     return (ClassicBackend(), MemoryBackend())
@@ -23,7 +23,7 @@ def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:
 
 @hookimpl
 def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:
-    """The assignors `uniform` and `range`."""
+    """Return the assignors `uniform` and `range`."""
     from tidelog.plugins.coordinator.assignors import RangeAssignor, UniformAssignor
 
     return (UniformAssignor(), RangeAssignor())
@@ -31,7 +31,7 @@ def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """How offsets are kept."""
+    """Return the keys of groups, offsets, transactions and their logs."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.coordinator import keys
     from tidelog.plugins.coordinator.classic_groups import keys as group_keys

@@ -1,6 +1,6 @@
-"""What this node writes when it becomes the active controller, before it takes any change.
+"""Records that this node writes when it becomes the active controller.
 
-A new epoch begins with a `LeaderChange`. A log that nothing was written to then gets its bootstrap records:
+A new epoch begins with a `LeaderChange`. An empty log then gets its bootstrap records:
 feature levels, and the topics that were adopted.
 """
 

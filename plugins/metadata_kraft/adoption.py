@@ -1,4 +1,4 @@
-"""Adopting partitions whose metadata log is lost: topics are made from the names of directories.
+"""Adoption of partitions whose metadata log is lost: topics are created from the names of directories.
 
 The ids come from each `partition.metadata`, the leader epochs from each `leader-epoch-checkpoint`;
 configuration cannot be known, so the broker's defaults hold, and the data is not to be deleted or compacted
@@ -112,7 +112,7 @@ class AdoptedTopics:
         """Blocking: read the file, if there is one.
 
         Raises:
-            ConfigError: it cannot be understood.
+            ConfigError: it is malformed.
         """
         self.path = root / ADOPTED_TOPICS
         self._names: dict[UUID, str] = {}

@@ -31,7 +31,7 @@ _PLAINTEXT = 0
 
 
 class Changes:
-    """Changes of one node's metadata, made from what the image says now."""
+    """Changes of one node's metadata, computed from the current image."""
 
     def __init__(self, image: MetadataImage, node_id: int, directory_of: DirectoryOf) -> None:
         self._image = image
@@ -39,7 +39,7 @@ class Changes:
         self._directory_of = directory_of
 
     def put_topic(self, record: TopicRecord) -> Iterator[Change]:
-        """Create a topic, or make one that is there like `record`; one of another id is replaced."""
+        """Create a topic, or change it to `record`; one of another id is replaced."""
         topic_id = record.topic_id.bytes
         topic = self._image.find_topic(record.name)
         if topic is not None and topic.topic_id != topic_id:
@@ -55,7 +55,7 @@ class Changes:
         yield from self._partitions(topic, record)
 
     def put_broker_config(self, name: str, config: Mapping[str, str]) -> Iterator[Change]:
-        """Make what is set for the broker of that name (empty: for all) like `config`."""
+        """Change the configuration of the broker of that name (empty: the default of all) to `config`."""
         resource = (settings.BROKER_RESOURCE, name)
         yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
 

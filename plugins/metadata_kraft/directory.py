@@ -1,4 +1,4 @@
-"""Which log directory has, or is to have, the metadata log."""
+"""Choice of the log directory for the metadata log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def choose_directory(
     """Return the log directory for the metadata log.
 
     `wanted` is `metadata.log.dir`, `having` are the `candidates` that have a metadata log, `offline` are
-    directories that cannot be looked into, and why.
+    directories that cannot be read, and why.
 
     Raises:
         ConfigError: there are several metadata logs, or there may be one in a directory that is offline.

@@ -1,4 +1,4 @@
-"""Metadata records as bytes: the frame round each, and the batches that they are written in.
+"""Encoding of metadata records: the frame of each, and their batches.
 
     frame version   unsigned varint, 1
     api key         unsigned varint, the type of record
@@ -27,7 +27,7 @@ from tidelog.plugins.protocol_kafka.codecs.varint import read_uvarint, uvarint
 _FRAME_VERSION = 1
 
 
-class UnreadableRecord(StorageError):
+class UnreadableMetadataRecord(StorageError):
     """A record of the metadata log that is malformed, too new or contradicts the image."""
 
 
@@ -50,26 +50,26 @@ def unframe(value: bytes) -> FramedRecord:
     """Return the record in a value of the log.
 
     Raises:
-        UnreadableRecord: it is malformed, or of a version that is newer than this broker.
+        UnreadableMetadataRecord: it is malformed, or of a version that is newer than this broker.
     """
     try:
         frame_version, position = read_uvarint(value, 0)
         api_key, position = read_uvarint(value, position)
         version, position = read_uvarint(value, position)
     except (Malformed, IndexError) as error:
-        raise UnreadableRecord(f"the frame of a record is malformed: {error}") from None
+        raise UnreadableMetadataRecord(f"the frame of a record is malformed: {error}") from None
     if frame_version != _FRAME_VERSION:
-        raise UnreadableRecord(f"a record has frame version {frame_version}, not {_FRAME_VERSION}")
+        raise UnreadableMetadataRecord(f"a record has frame version {frame_version}, not {_FRAME_VERSION}")
     kind = BY_API_KEY.get(api_key)
     if kind is None:
         return FramedRecord(api_key, version, None, value)
     if not versions_of(kind.message).covers(version):
         newest = versions_of(kind.message).high
-        raise UnreadableRecord(f"{kind.name} has version {version}, this broker knows up to {newest}")
+        raise UnreadableMetadataRecord(f"{kind.name} has version {version}, this broker knows up to {newest}")
     try:
         return FramedRecord(api_key, version, decode(kind.message, version, value[position:]), value)
     except CodecError as error:
-        raise UnreadableRecord(f"{kind.name} cannot be decoded: {error}") from None
+        raise UnreadableMetadataRecord(f"{kind.name} cannot be decoded: {error}") from None
 
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024

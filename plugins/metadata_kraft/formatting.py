@@ -1,4 +1,4 @@
-"""What a new metadata log begins with, as Apache Kafka's StorageTool formats a directory of a single node.
+"""Initial files of a metadata log, as Apache Kafka's StorageTool formats a directory of a single node.
 
 bootstrap.checkpoint                                            the feature levels that the log begins with
 __cluster_metadata-0/00000000000000000000-0000000000.checkpoint `kraft.version` and the voter
@@ -48,7 +48,7 @@ SUPPORTED_LEVELS = {
 CONTROLLER_LISTENER = "CONTROLLER"
 CONTROLLER_HOST = "localhost"
 CONTROLLER_PORT = 9093
-"""Kafka's own example. Nothing listens there: Kafka writes its listener down when it takes the log over."""
+"""Kafka's own example; unused, as Kafka records its own listener when it takes over the log."""
 
 
 def supported_features() -> list[SupportedFeature]:
@@ -60,7 +60,7 @@ def supported_features() -> list[SupportedFeature]:
 
 
 def format_directory(root: Path, metadata_directory: Path, voter: Voter, now_ms: int) -> None:
-    """Blocking: write what a new log begins with; a crash leaves a directory that is formatted again.
+    """Blocking: write the initial files; after a crash the directory is formatted again.
 
     `root` is the log directory that the metadata log's own, which is there, lies in.
     """

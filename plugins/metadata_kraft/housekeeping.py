@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: when one is due, and which of the old ones and of the log go.
+"""Snapshots of the metadata log: when one is due, and which snapshots and segments are deleted.
 
 Source: KIP-630; the rules and defaults of Apache Kafka's `metadata.log.*` and `metadata.max.retention.*`.
 """
@@ -23,13 +23,13 @@ from tidelog.plugins.metadata_kraft.snapshots import SnapshotId, snapshot_time, 
 _log = logging.getLogger(__name__)
 
 CLOSING_BYTES = 128 * 1024
-"""A stop takes a snapshot if the log has grown by that much: the next start then reads it in no time."""
+"""Growth of the log in bytes after which a stop takes a snapshot, for a fast start."""
 RETRY_AFTER_MS = 60_000
-"""A disk that refused a snapshot is left alone for that long."""
+"""Pause after a snapshot that failed."""
 
 
 class SnapshotLimits(NamedTuple):
-    """When to take snapshots, and how much of the past to keep; -1 keeps without a limit."""
+    """When to take snapshots, and how long to retain them and the log; -1 means without a limit."""
 
     bytes_between: int
     interval_ms: int
@@ -70,7 +70,7 @@ class Snapshots:
         self.bytes_since = 0
 
     def is_due(self) -> bool:
-        """Return whether the newest snapshot is old enough, or the log has grown enough since."""
+        """Return whether the newest snapshot is old enough, or the log has grown enough since then."""
         if self._now_ms() < self._not_before_ms:
             return False
         if self.bytes_since >= self._limits.bytes_between:
@@ -79,11 +79,11 @@ class Snapshots:
         return bool(interval and self.bytes_since) and self._now_ms() - self._taken_ms >= interval
 
     def postpone(self) -> None:
-        """Try again after a while."""
+        """Retry after a pause."""
         self._not_before_ms = self._now_ms() + RETRY_AFTER_MS
 
     def take(self) -> None:
-        """Write a snapshot of everything up to the log's end, then remove what is too old."""
+        """Write a snapshot up to the log's end, then apply the retention limits."""
         log, replay = self._log, self._replay
         log.flush()
         snapshot = SnapshotId(log.end_offset, log.epoch)

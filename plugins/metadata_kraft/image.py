@@ -1,4 +1,4 @@
-"""The state of the cluster that the metadata log adds up to, and the records that rebuild it.
+"""Image of the cluster: the state described by the metadata log, and the records that rebuild it.
 
 Records that this broker has no use for (access control entries, credentials, tokens, quotas, and types that
 it does not know) are kept as they are and go into every snapshot.
@@ -85,7 +85,7 @@ class KeptRecords:
         return iter(self._values.values())
 
     def keep(self, record: FramedRecord) -> None:
-        """Take a record in; it may replace or remove one that was kept."""
+        """Add a record, which may replace or remove an earlier one."""
         message = record.message
         if message is None:
             self._values["unknown", self._unknown] = record.value
@@ -142,7 +142,7 @@ class MetadataImage:
 
     @property
     def has_elr(self) -> bool:
-        """Whether replicas that left the in-sync set cleanly are remembered (KIP-966)."""
+        """Return whether eligible leader replicas are enabled (KIP-966)."""
         return self.features.get(ELR_VERSION, 0) > 0
 
     def find_topic(self, name: str) -> TopicImage | None:
@@ -155,7 +155,7 @@ NO_BROKER = -1
 
 
 def image_records(image: MetadataImage) -> Iterator[bytes]:
-    """Framed records which, applied to an empty image, give this one; in Kafka's order."""
+    """Yield framed records which, applied to an empty image, rebuild this one; in Kafka's order."""
     yield from _features(image)
     for broker in image.brokers.values():
         yield frame(broker, registration_version(image.metadata_version))
@@ -175,7 +175,7 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
 
 
 def _features(image: MetadataImage) -> Iterator[bytes]:
-    """Feature levels; the version of the metadata comes first, since readers need it for all the rest."""
+    """Yield the feature levels; `metadata.version` comes first, since readers need it for all others."""
     names = sorted(image.features, key=lambda name: name != METADATA_VERSION)
     for name in names:
         yield frame(FeatureLevelRecord(name=name, feature_level=image.features[name]))

@@ -1,4 +1,4 @@
-"""The log of the metadata: batches are appended in an epoch that this node leads, and made durable.
+"""The metadata log: batches are appended in an epoch that this node leads, and made durable.
 
 It lies in a partition store like any other, so segments, indexes, rolling and the recovery of a torn tail are
 those of every partition.

@@ -1,4 +1,4 @@
-"""Opening a metadata log: formatted if it is new, read into an image, checked to be this broker's own."""
+"""Opening of a metadata log: formatted if it is new, read into an image, validated for this node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.seams.storage.metadata import DataDirectories
 from tidelog.plugins.metadata_kraft import keys
 from tidelog.plugins.metadata_kraft.directory import METADATA_DIRECTORY, has_metadata_log
-from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord
+from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.formatting import (
     FORMAT_SNAPSHOT,
     format_directory,
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetadataLocation(NamedTuple):
-    """Where the metadata log is and whose: `root` is the log directory that has it, with its id."""
+    """Location of the metadata log: `root` is its log directory, with its id."""
 
     root: Path
     node_id: int
@@ -76,7 +76,7 @@ def open_metadata(
     if snapshots and snapshots[-1].offset > store.log_end_offset:
         store.close()
         _log.warning(
-            "%s ends before its newest snapshot %s and goes on there",
+            "%s ends before its newest snapshot %s and continues there",
             location.directory,
             snapshots[-1].file_name,
         )
@@ -87,7 +87,7 @@ def open_metadata(
         opened = _read(location, log, snapshots)
         _warn_of_foreign_content(location.directory, opened.replay, config.keys.dynamic_names())
         return opened
-    except UnreadableRecord as error:
+    except UnreadableMetadataRecord as error:
         log.close()
         raise ConfigError(
             f"the metadata log {location.directory} cannot be taken over: {error}. Start the Apache Kafka "

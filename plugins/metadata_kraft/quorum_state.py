@@ -1,4 +1,4 @@
-"""`quorum-state`: the last election that this node knows of.
+"""`quorum-state`: the last election known to this node.
 
     {"leaderId":1,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
     {"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,
@@ -35,7 +35,7 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
     """Blocking: return the last election, None without one.
 
     Raises:
-        ConfigError: the file cannot be understood.
+        ConfigError: the file is malformed.
     """
     path = directory / QUORUM_STATE
     content = disk.read_file(path)

@@ -1,4 +1,4 @@
-"""Reading a metadata log: its batches in order, out of snapshots and segments, into an image."""
+"""Replay of a metadata log into an image: batches of snapshots and segments, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.batch import BatchHeader, Buffer
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableRecord, control_type, unframe
+from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord, control_type, unframe
 from tidelog.plugins.metadata_kraft.image import MetadataImage
 from tidelog.plugins.metadata_kraft.records.control import (
     CONTROL_TYPES,
@@ -33,7 +33,7 @@ _WITHOUT_EFFECT = (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterReco
 
 @attrs.define
 class MetadataReplay:
-    """What was read so far.
+    """State of the replay.
 
     `transaction` are the records of one that has begun and not ended, None outside of any; they count only
     once it has ended. `last_timestamp` (milliseconds) is that of the newest batch. `unknown` counts records
@@ -50,10 +50,10 @@ class MetadataReplay:
     unknown: Counter[int] = attrs.field(factory=Counter[int])
 
     def feed(self, header: BatchHeader, batch: Buffer, *, from_snapshot: bool = False) -> None:
-        """Take in the next batch.
+        """Apply the next batch.
 
         Raises:
-            UnreadableRecord: naming the offset of a record that cannot be taken in.
+            UnreadableMetadataRecord: naming the offset of a record that cannot be taken in.
         """
         offset = header.base_offset
         try:
@@ -64,7 +64,7 @@ class MetadataReplay:
                 else:
                     self._metadata(unframe(record.value or b""))
         except (BrokerError, CodecError, struct.error) as error:
-            raise UnreadableRecord(f"offset {offset}: {error}") from error
+            raise UnreadableMetadataRecord(f"offset {offset}: {error}") from error
         if not from_snapshot:
             self.last_timestamp = header.max_timestamp
             self.last_epoch = header.leader_epoch
@@ -73,7 +73,7 @@ class MetadataReplay:
         number = control_type(record.key or b"")
         kind = _MESSAGES.get(number)
         if kind is None:
-            raise UnreadableRecord(f"there is no control record of type {number}")
+            raise UnreadableMetadataRecord(f"there is no control record of type {number}")
         if kind in _WITHOUT_EFFECT:
             return
         message = decode(kind, 0, record.value or b"")

@@ -1,11 +1,11 @@
-"""How each type of metadata record changes the image."""
+"""Application of each type of metadata record to the image."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableRecord
+from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 
@@ -14,7 +14,7 @@ def apply_record(image: MetadataImage, record: FramedRecord) -> None:
     """Apply a record to the image.
 
     Raises:
-        UnreadableRecord: the record speaks of a topic, partition or broker that is not there.
+        UnreadableMetadataRecord: the record speaks of a topic, partition or broker that is not there.
     """
     message: object = record.message
     apply = _APPLY.get(type(message))
@@ -49,7 +49,7 @@ def _change_partition(image: MetadataImage, record: topics.PartitionChangeRecord
     topic = _topic_of(image, record.topic_id)
     partition = topic.partitions.get(record.partition_id)
     if partition is None:
-        raise UnreadableRecord(
+        raise UnreadableMetadataRecord(
             f"partition {record.partition_id} of topic {topic.name} changes but is unknown"
         )
     for name in (
@@ -138,14 +138,14 @@ def _producer_ids(image: MetadataImage, record: cluster.ProducerIdsRecord) -> No
 def _topic_of(image: MetadataImage, topic_id: bytes) -> TopicImage:
     topic = image.topics.get(topic_id)
     if topic is None:
-        raise UnreadableRecord(f"a record speaks of the topic {topic_id.hex()}, which is unknown")
+        raise UnreadableMetadataRecord(f"a record speaks of the topic {topic_id.hex()}, which is unknown")
     return topic
 
 
 def _broker_of(image: MetadataImage, broker_id: int) -> cluster.RegisterBrokerRecord:
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise UnreadableRecord(f"a record speaks of broker {broker_id}, which is unknown")
+        raise UnreadableMetadataRecord(f"a record speaks of broker {broker_id}, which is unknown")
     return broker
 
 

@@ -62,12 +62,12 @@ class KraftMetadata:
 
     @property
     def cluster_id(self) -> str:
-        """See `MetadataStore.cluster_id`."""
+        """Return the cluster id."""
         return self._location.cluster_id
 
     @property
     def image(self) -> MetadataImage:
-        """What the log adds up to; to be read, not changed."""
+        """Return the image, which the caller must not change."""
         return self._replay.image
 
     @property
@@ -82,18 +82,18 @@ class KraftMetadata:
         return {UUID(bytes=topic_id): name for topic_id, name in self.image.removed_topics.items()}
 
     def is_stored_in(self, directory: Path) -> bool:
-        """See `MetadataStore.is_stored_in`."""
+        """Return whether a log directory has a metadata log, or a part of one."""
         return has_metadata_log(directory)
 
     def choose_directory(
         self, candidates: Sequence[Path], stored_in: Sequence[Path], offline: Mapping[Path, str]
     ) -> Path | None:
-        """See `MetadataStore.choose_directory`."""
+        """Return the log directory for the metadata log."""
         wanted = self._context.config[keys.METADATA_LOG_DIR]
         return choose_directory(wanted, candidates, stored_in, offline)
 
     def open(self, directories: DataDirectories | None) -> None:
-        """See `MetadataStore.open`; a new log is formatted."""
+        """Blocking: open the metadata log and read it into an image; a new log is formatted."""
         context = self._context
         if directories is None or directories.metadata_directory is None:
             raise ConfigError(
@@ -253,7 +253,7 @@ class KraftMetadata:
             await self._commit(self._changes.lead_no_longer(partitions))
 
     def topics(self) -> Sequence[TopicRecord]:
-        """See `MetadataStore.topics`."""
+        """Return all topics."""
         return [*(self._record(topic) for topic in self.image.topics.values()), *self._to_adopt]
 
     def _record(self, topic: TopicImage) -> TopicRecord:
@@ -264,7 +264,7 @@ class KraftMetadata:
         return TopicRecord(topic.name, topic_id, len(epochs), dict(config), epochs, adopted)
 
     async def put_topic(self, record: TopicRecord) -> None:
-        """See `MetadataStore.put_topic`."""
+        """Create or change a topic; durable on return."""
         async with self._changing:
             before = self.image.configs.get((settings.TOPIC_RESOURCE, record.name), {})
             configured = before != record.config
@@ -273,7 +273,7 @@ class KraftMetadata:
                 await self._unmark(record.topic_id)
 
     async def remove_topic(self, name: str) -> None:
-        """See `MetadataStore.remove_topic`."""
+        """Remove a topic; durable on return."""
         async with self._changing:
             topic = self.image.find_topic(name)
             if topic is not None:
@@ -281,16 +281,16 @@ class KraftMetadata:
                 await self._unmark(UUID(bytes=topic.topic_id))
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
-        """See `MetadataStore.broker_config`."""
+        """Return the dynamic configuration of a broker, or the default of all (None)."""
         return self.image.configs.get((settings.BROKER_RESOURCE, _resource_name(node_id)), {})
 
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
-        """See `MetadataStore.put_broker_config`."""
+        """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
         async with self._changing:
             await self._commit(self._changes.put_broker_config(_resource_name(node_id), config))
 
     async def allocate_producer_ids(self, count: int) -> range:
-        """See `MetadataStore.allocate_producer_ids`."""
+        """Return producer ids that were never returned before; durable on return."""
         async with self._changing:
             first = self.image.next_producer_id
             record = cluster.ProducerIdsRecord(
@@ -302,7 +302,7 @@ class KraftMetadata:
             return range(first, first + count)
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
-        """See `MetadataStore.register_broker`."""
+        """Register this broker with its endpoints; durable on return."""
         async with self._changing:
             directories = self._log_directory_ids
             await self._commit(

@@ -1,4 +1,4 @@
-"""What a metadata log must be like for this broker to take it over: one node's own, and wholly understood."""
+"""Checks before this broker takes over a metadata log: this node is the only voter, every record is known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_takeover(
     """Check that this node is the log's only voter, and that this broker can continue it.
 
     Raises:
-        ConfigError: it belongs to several nodes, to another one, or to a newer Kafka; says which.
+        ConfigError: it belongs to several nodes, to another one, or to a newer Kafka.
     """
     _check_voters(directory, replay, quorum, node_id, directory_id)
     _check_version(directory, replay.image.metadata_version)

@@ -1,4 +1,4 @@
-"""Metadata in memory: for tests and throw-away brokers; everything is gone when the process ends."""
+"""Metadata in memory, for tests and short-lived brokers; nothing survives the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics, configuration and producer ids for as long as the process lives."""
+"""Metadata store in memory: topics, configuration and producer ids."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_hookspecs() -> Iterable[ModuleType]:
-    """The hook by which other plugins add APIs."""
+    """Declare the hook by which other plugins add APIs."""
     from tidelog.plugins.protocol_kafka import hookspecs
 
     return [hookspecs]
@@ -24,7 +24,7 @@ def tidelog_hookspecs() -> Iterable[ModuleType]:
 
 @hookimpl
 def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
-    """The codec `kafka`."""
+    """Return the codec `kafka`."""
     from tidelog.plugins.protocol_kafka.codec import KafkaCodec
 
     return [KafkaCodec(plugins)]
@@ -32,7 +32,7 @@ def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
-    """How large requests and answers may be, what clients may do to topics, and keys of Kafka's alone."""
+    """Return the keys of this plugin, and Kafka's keys that are unsupported or without meaning here."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.protocol_kafka import keys
     from tidelog.plugins.protocol_kafka.kafka_keys import UNSUPPORTED

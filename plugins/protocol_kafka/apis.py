@@ -21,7 +21,7 @@ from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 
 MAX_KEY: Final = 2**15 - 1
-"""The largest number that fits the header of a request."""
+"""Largest API key that fits the header of a request."""
 
 __all__ = ["KafkaApi", "RequestContext", "checked_apis"]
 
@@ -58,15 +58,15 @@ class KafkaApi:
 
     @property
     def versions(self) -> VersionSpan:
-        """The versions that are served."""
+        """Return the versions that are served."""
         return versions_of(self.request)
 
 
 def checked_apis(offered: Iterable[tuple[str, Sequence[object]]]) -> Sequence[KafkaApi]:
-    """Return the APIs that plugins offer; `offered` has the name of each plugin and what it hands over.
+    """Return the APIs that plugins offer; `offered` has the name of each plugin and its objects.
 
     Raises:
-        PluginError: something is no API, or two plugins have the same key.
+        PluginError: an object is no `KafkaApi`, or two plugins have the same key.
     """
     found: dict[int, tuple[str, KafkaApi]] = {}
     for plugin, handed_over in offered:

@@ -1,9 +1,9 @@
-"""What a client may do, as bit sets of ACL operations (KIP-430): without an authorizer everything."""
+"""Authorized operations as bit fields of ACL operations (KIP-430): all of them, without an authorizer."""
 
 from __future__ import annotations
 
 NOT_ASKED = -(2**31)
-"""The answer to a client that did not ask."""
+"""Value for a client that did not request authorized operations."""
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12

@@ -1,4 +1,4 @@
-"""The codec `kafka`: makes a connection object for each client."""
+"""The codec `kafka`, which creates a connection object for each client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KafkaCodec:
     name = "kafka"
 
     def __init__(self, plugins: PluginHooks) -> None:
-        """Ask the other plugins for their APIs.
+        """Collect the APIs of other plugins.
 
         Raises:
             PluginError: an API cannot be served, see `checked_apis`.
@@ -29,7 +29,7 @@ class KafkaCodec:
         self._routes = Routes(_added_apis(plugins))
 
     def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
-        """Protocol state for a new connection."""
+        """Return the protocol state of a new connection."""
         return KafkaConnection(broker, peer, self._routes)
 
 

@@ -1,4 +1,4 @@
-"""The sans-IO server side of one Kafka connection: frames in, broker calls, answers out, in order.
+"""Sans-IO server side of one Kafka connection: frames in, broker calls, responses out, in order.
 
 Source: Kafka protocol guide, "Request and Response Headers"; KIP-482 for flexible versions; KIP-511 for
 ApiVersions.
@@ -63,7 +63,7 @@ class KafkaConnection:
         self.release_memory = buffer.release_memory
 
     def close(self) -> None:
-        """Do nothing: nothing outlives this object."""
+        """Do nothing: there is nothing to release."""
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
         """Serve the next whole request; see `tidelog.kernel.seams.wire`."""
@@ -98,7 +98,7 @@ class KafkaConnection:
         return _encode_when_done(route, header.correlation_id, cast("Awaitable[object | None]", response))
 
     async def _serve_in_steps(self, route: Route, header: RequestHeader, frame: memoryview) -> Parts:
-        """Serve a request with so many elements that others have to be served meanwhile."""
+        """Serve a request with many elements in steps, so that other connections are served in between."""
         decode = large_decoder(route.request_class, route.version)
         try:
             request, _ = await run_in_steps(decode(frame, header.body_position))
@@ -116,7 +116,7 @@ class KafkaConnection:
 
 
 def _first_steps(steps: Steps) -> object:
-    """What a handler returns that works in steps, or, if there are many, an awaitable of it."""
+    """Return the result of a handler that works in steps or, if there are many, an awaitable of it."""
     for _ in range(FEW_ELEMENTS):
         try:
             next(steps)
@@ -131,7 +131,7 @@ def _malformed(route: Route, error: DecodeError) -> ProtocolViolation:
 
 async def _encode_when_done(route: Route, correlation_id: int, response: Awaitable[object | None]) -> Parts:
     done: object | None = None
-    # What a request changes must not depend on whether its client is still there to hear of it.
+    # What a request changes must not depend on whether its client is still connected.
     with trio.CancelScope(shield=not route.abandonable):
         done = await response
     if done is None:

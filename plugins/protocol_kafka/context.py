@@ -1,4 +1,4 @@
-"""What a handler knows besides the request itself."""
+"""Context of a request: the broker, the peer, and limits of the response."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Error messages in one answer: beyond them only codes, as a request may name thousands of things."""
+"""Limit of all error messages in one response, which then has codes only."""
 MAX_MESSAGE_CHARACTERS = 1000
-"""What a peer sent may be part of a message, and a string of the protocol holds 32,767 bytes."""
+"""Limit of one error message, which may quote what a peer sent; a protocol string holds 32,767 bytes."""
 
 
 class ServedVersions(NamedTuple):
-    """The versions of one API that are served."""
+    """Versions of one API that are served."""
 
     key: int
     min_version: int
@@ -28,10 +28,10 @@ class ServedVersions(NamedTuple):
 
 @attrs.define
 class RequestContext:
-    """The broker, the peer, and of the request under way its client id and its version of the API.
+    """Broker and peer of a connection, and client id and API version of the current request.
 
-    `fetch_max_bytes` and `max_idle_ms` are what fetches go by of `fetch.max.bytes` and
-    `connections.max.idle.ms`, looked up once for each connection.
+    `fetch_max_bytes` and `max_idle_ms` are the values of `fetch.max.bytes` and `connections.max.idle.ms`,
+    looked up once for each connection.
 
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
@@ -48,7 +48,7 @@ class RequestContext:
     message_bytes_left: int = MAX_MESSAGE_BYTES
 
     def error_message(self, error: BrokerError) -> str | None:
-        """Return the message about `error` for the client, None once an answer has very many."""
+        """Return the error message for the client, None once a response has `MAX_MESSAGE_BYTES` of them."""
         if self.message_bytes_left <= 0:
             return None
         text = str(error)
@@ -58,5 +58,5 @@ class RequestContext:
         return text
 
     def warn(self, what: str, error: BrokerError) -> None:
-        """Log what the peer is refused and why; the same refusal is not repeated for a while."""
+        """Log a refused request and its reason; the same warning is not repeated for a while."""
         self.broker.peer_warnings.warn(self.peer, what, error, alike=type(error).__name__)

@@ -1,4 +1,4 @@
-"""The table from the broker's errors to Kafka's error codes."""
+"""Table of Kafka's error codes for the broker's errors."""
 
 from __future__ import annotations
 

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 @hookspec
 def tidelog_kafka_apis() -> Iterable[KafkaApi]:  # type: ignore[empty-body]
-    """API keys of the Kafka protocol that the plugin serves, with their messages."""
+    """Return the APIs of the Kafka protocol that the plugin serves, with their messages."""

@@ -1,7 +1,7 @@
-"""Kafka's configuration keys that are not tidelog's: why each has no meaning here, or which part is missing.
+"""Kafka's configuration keys that tidelog does not read: without meaning here, or of a missing feature.
 
 Keys without meaning are accepted with a warning: the broker does what Kafka would do without the key. Keys
-without a part are refused, since a user would rely on something that does not happen; a value that asks for
+of a missing feature are refused, since a user would rely on it; a value that asks for
 what this broker does anyway is accepted. Names may begin and end with `*`. A key that a plugin declares is
 found before these tables: what a plugin of the default bundle declares is here for brokers that block it.
 """
@@ -88,7 +88,7 @@ _LIMITLESS = (str(2**63 - 1),)
 
 
 class _Part(NamedTuple):
-    """A part of Kafka that is missing here, and the values that ask for nothing of it."""
+    """Feature of Kafka that is missing here, and the values that do not require it."""
 
     name: str
     neutral: tuple[str, ...] = ()
@@ -204,4 +204,4 @@ UNSUPPORTED: tuple[UnsupportedKey, ...] = (
     *(UnsupportedKey(name, "broker", "", *part) for name, part in _WITHOUT_PART.items()),
     *(UnsupportedKey(name, "topic", "", *part) for name, part in _WITHOUT_PART_FOR_TOPICS.items()),
 )
-"""All of the above, as the plugin hands them over."""
+"""All of the above, for the hook `tidelog_config_keys`."""

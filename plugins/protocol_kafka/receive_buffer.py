@@ -1,4 +1,4 @@
-"""One connection's receive buffer: frames are parsed where the socket wrote them, without a copy.
+"""Receive buffer of one connection: frames are parsed where the socket wrote them, without a copy.
 
 A frame is an int32 length and that many bytes (Kafka protocol guide, "Network"). The buffer starts small,
 grows to the largest frame that the peer sends, and shrinks again when the connection idles. It grows as the
@@ -12,13 +12,13 @@ import struct
 from tidelog.kernel.seams.wire import ProtocolViolation
 
 INITIAL_BYTES = 4 * 1024
-"""Enough for the requests that open a connection; thousands of idle clients stay cheap."""
+"""Initial size: enough for the first requests of a connection, and small for thousands of idle clients."""
 GROWN_BYTES = 128 * 1024
-"""First step beyond it: room for several pipelined requests in one read."""
+"""First larger size: several pipelined requests in one read."""
 GROWTH = 4
-"""A frame that is larger gets so many times the room of what has arrived of it."""
+"""Factor between the size of the buffer and the bytes of a larger frame that have arrived."""
 MAX_RETAINED_BYTES = 4 * 1024 * 1024
-"""A buffer that had to grow beyond this is given back as soon as it is empty."""
+"""A buffer larger than this is released as soon as it is empty."""
 LENGTH_BYTES = 4
 TLS_RECORD_TYPES = range(20, 24)
 TLS_MAJOR_VERSION = 3
@@ -27,7 +27,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class ReceiveBuffer:
-    """Bytes of the peer, from the first one not consumed yet."""
+    """Received bytes, from the first one that is not consumed yet."""
 
     __slots__ = ("_end", "_max_frame_bytes", "_start", "_view")
 
@@ -38,7 +38,7 @@ class ReceiveBuffer:
         self._end = 0
 
     def room(self) -> memoryview:
-        """Return writable room behind what is there, at least one byte."""
+        """Return a writable buffer behind the received bytes, at least one byte long."""
         if self._start == self._end:
             self._start = self._end = 0
             if len(self._view) > MAX_RETAINED_BYTES:
@@ -51,7 +51,7 @@ class ReceiveBuffer:
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
-        """Take the first `count` bytes of the last `room` as the peer's."""
+        """Note that the first `count` bytes of the last `room` were received."""
         self._end += count
 
     def next_frame(self) -> memoryview | None:

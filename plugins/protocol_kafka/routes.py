@@ -1,8 +1,7 @@
-"""Which APIs are served, in which versions, and by which handler.
+"""Table of the APIs that are served, with their versions and handlers.
 
 Handlers and their messages are imported at the first request of their API, so that a broker starts without
-them. ApiVersions is answered from this table and from the APIs that other plugins add: what is in neither is
-not claimed.
+them. ApiVersions lists this table and the APIs that other plugins add.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class Routes(dict[tuple[int, int], Route]):
     """
 
     def __init__(self, added: Iterable[KafkaApi] = ()) -> None:
-        """`added` are the APIs that other plugins serve."""
+        """Create the routes of Kafka's APIs and of `added`, the APIs of other plugins."""
         super().__init__()
         self._added = {api.key: api for api in added}
         spans = [(api.key, api.versions) for api in self._added.values()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_storage_backends() -> Iterable[StorageBackend]:
-    """The backend `file`."""
+    """Return the backend `file`."""
     from tidelog.plugins.storage_file.backend import FileBackend
 
     return (FileBackend(),)
@@ -23,7 +23,7 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:
 
 @hookimpl
 def tidelog_index_formats() -> Iterable[IndexFormat]:
-    """The format `sparse`, Kafka's own."""
+    """Return the index format `sparse`, Kafka's own."""
     from tidelog.plugins.storage_file.indexes.sparse_index import SPARSE
 
     return (SPARSE,)
@@ -31,7 +31,7 @@ def tidelog_index_formats() -> Iterable[IndexFormat]:
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Where the data is and how it is brought back."""
+    """Return the keys of log directories, recovery, segments and indexes."""
     from tidelog.kernel.config import declared_keys
     from tidelog.kernel.seams.storage import keys as segment_keys
     from tidelog.plugins.storage_file import keys

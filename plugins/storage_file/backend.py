@@ -12,7 +12,7 @@ class FileBackend:
     durable = True
 
     def create(self, context: StorageContext) -> Storage:
-        """A storage that is not open yet; the modules that do the work are loaded now."""
+        """Return a storage that is not open yet; its modules are imported now."""
         from tidelog.plugins.storage_file.storage import FileStorage
 
         return FileStorage(context)

@@ -1,4 +1,4 @@
-"""Refused file operations: reporting them, and which of them mean that a log directory has failed.
+"""Disk errors: how they are reported, and which of them mean that a log directory has failed.
 
 Sources: KIP-112, KIP-858.
 """
@@ -14,7 +14,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from tidelog.kernel import disk
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""There is no room; the disk itself is well."""
+"""Errors of a full disk, which is not a failed one."""
 _NOT_THE_DISK = frozenset(
     {
         errno.EMFILE,
@@ -24,17 +24,17 @@ _NOT_THE_DISK = frozenset(
         errno.EINTR,
         errno.EEXIST,
         errno.ENOTEMPTY,
-        # A file that another program cut while it was read.
+        # A file that another program truncated while it was read.
         errno.ENODATA,
     }
 )
 
 
 class DiskErrorReporter(Protocol):
-    """An object whose files lie in a log directory."""
+    """Object with files in a log directory."""
 
     def report_disk_error(self, error: OSError) -> None:
-        """Report that the disk refused an operation; any thread may call this."""
+        """Report an error of the disk; any thread may call this."""
         ...
 
 

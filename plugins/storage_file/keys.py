@@ -1,4 +1,4 @@
-"""Configuration keys of this plugin, with Kafka's names, defaults and ranges."""
+"""Configuration keys of the storage in files, with Kafka's names, defaults and ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the logs of a topic's partitions use of its configuration, and the limits at which a segment rolls."""
+"""Configuration values of the logs of a topic's partitions, and the limits at which a segment rolls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
 from tidelog.plugins.storage_file import keys
 
 ALWAYS = -1
-"""A limit that everything passes."""
+"""Limit that is never reached."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Describing log directories, and moving partitions between them (KIP-113)."""
+"""Description of log directories, and replica moves between them (KIP-113)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FileLogDirectoryAdmin:
         self._spec_of = spec_of
 
     async def describe(self) -> Sequence[LogDirectoryView]:
-        """See `LogDirectoryAdmin.describe`."""
+        """Return the partitions and sizes of every directory, online or offline."""
         moves = self._moves.under_way()
         directories = tuple(self._directories)
         views = await trio.to_thread.run_sync(lambda: [_view_of(each, moves) for each in directories])
@@ -46,7 +46,7 @@ class FileLogDirectoryAdmin:
         return sorted([*views, *offline], key=lambda view: view.path)
 
     async def move(self, partition: TopicPartition, path: str) -> None:
-        """See `LogDirectoryAdmin.move`."""
+        """Begin a replica move to the directory at `path`."""
         target = self._directories.at(path)
         failure = self._failed_partitions.get(partition)
         if failure is not None:

@@ -42,7 +42,7 @@ class LogFile:
                 _log.error("closing %s failed: %s", self.path, error)
 
     def fileno(self) -> int:
-        """The descriptor, for `sendfile` and `pread`."""
+        """Return the descriptor, for `sendfile` and `pread`."""
         return self.fd
 
     def read_into(self, buffer: bytearray | memoryview, position: int, wait: bool) -> int:

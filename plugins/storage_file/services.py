@@ -1,4 +1,4 @@
-"""What the logs of one log directory are given by their storage."""
+"""Services that a storage provides to the logs of one log directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.plugins.storage_file.indexes.formats import IndexFormats
 
 
 class Services(NamedTuple):
-    """`now_ms` is the clock; `in_thread(name, job)` runs a job soon, off the event loop.
+    """Services of one log directory: `now_ms` is the clock, `in_thread(name, job)` runs a job in a thread.
 
     `delete_later(paths, delay_ms)` removes files or whole directories after a delay; any thread may call it.
     `release_idle` closes files that were not used lately, for when a descriptor reaches `descriptor_budget`;

@@ -1,4 +1,4 @@
-"""The log directories, as the storage shares them with the metadata store."""
+"""Log directories, as the storage shares them with the metadata store."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ class SharedDirectories:
 
     @property
     def cluster_id(self) -> str:
-        """See `DataDirectories.cluster_id`."""
+        """Return the cluster id of the directories."""
         return self._directories.cluster_id
 
     @property
     def metadata_directory(self) -> LogDirectory | None:
-        """See `DataDirectories.metadata_directory`."""
+        """Return the directory of the metadata log, None without one."""
         return self._directories.metadata_directory
 
     @property
     def in_service(self) -> Sequence[LogDirectory]:
-        """See `DataDirectories.in_service`."""
+        """Return the directories in service."""
         return self._directories.in_service
 
     @property
     def offline(self) -> Mapping[Path, str]:
-        """See `DataDirectories.offline`."""
+        """Return the offline directories, each with the reason."""
         return self._directories.offline
 
     def open_metadata_log(
         self, partition: TopicPartition, topic_id: UUID, config: TopicConfig
     ) -> FilePartitionStore:
-        """See `DataDirectories.open_metadata_log`."""
+        """Blocking: open the store of the metadata log's partition."""
         spec = PartitionSpec(partition, topic_id, config)
         return open_partition(Placement(spec, self._own_directory(), exists=True), registered=True)
 
     def empty_metadata_log(self, partition: TopicPartition, start_offset: int) -> None:
-        """See `DataDirectories.empty_metadata_log`."""
+        """Blocking: replace the segments of the metadata log by an empty one at `start_offset`."""
         path = self._own_directory().partition_path(partition)
         with disk.scandir(path) as entries:
             names = [entry.name for entry in entries if entry.name.endswith(SEGMENT_SUFFIXES)]

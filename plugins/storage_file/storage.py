@@ -1,4 +1,4 @@
-"""The storage of one broker: its log directories and its background work."""
+"""Storage of one broker: its log directories and its background tasks."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ class FileStorage:
 
     @property
     def failed_partitions(self) -> Mapping[TopicPartition, str]:
-        """See `Storage.failed_partitions`."""
+        """Return the partitions of failed directories, each with the reason."""
         return self._failed.partitions
 
     async def open(self) -> None:
-        """See `Storage.open`."""
+        """Lock and identify the log directories, and open the metadata store."""
         paths = configured_paths(self._context.config)
         self._failed.listen(len(paths) + 1)
         self._moves = ReplicaMoves(self._metadata.assign_directory, self._context.partition_moved)
@@ -148,13 +148,13 @@ class FileStorage:
         quarantine_duplicates(directories.in_service, known)
 
     def check_topic(self, config: TopicConfig) -> None:
-        """See `Storage.check_topic`."""
+        """Check the index format of a new topic."""
         self._index_formats.check_topic(config)
 
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> Sequence[PartitionStore]:
-        """See `Storage.open_partitions`.
+        """Open partitions in parallel, after recovery where it is needed; create new ones.
 
         Raises:
             OSError: the disk refused.
@@ -212,7 +212,7 @@ class FileStorage:
         return dict.fromkeys(lost, described)
 
     async def quarantine_stray_partitions(self) -> None:
-        """See `Storage.quarantine_stray_partitions`."""
+        """Rename the directories of partitions without a topic to `-stray`."""
 
         def set_aside_in(directory: LogDirectory) -> None:
             quarantine_stray_partitions(directory, self._known)
@@ -234,7 +234,7 @@ class FileStorage:
         return self._moves
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
-        """See `Storage.delete_partitions`."""
+        """Rename the partitions' directories to `-delete`, and remove them after the delay."""
         names = [partition for partition, _ in partitions]
         self._opened_moves.cancel(names)
         await self._opened_moves.wait_decided(names)
@@ -259,12 +259,12 @@ class FileStorage:
         return self._context.config[keys.NUM_RECOVERY_THREADS_PER_DATA_DIR]
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
-        """See `Storage.close_partitions`."""
+        """Close partitions, in parallel for each log directory."""
         places = {key: directory for directory in self._directories for key in directory.stores}
         await run_by_directory([(places.get(key), job) for key, job in jobs], self._threads_per_directory)
 
     async def close(self) -> None:
-        """See `Storage.close`.
+        """Close the metadata store, and write checkpoints and clean shutdown files.
 
         Raises:
             StorageError: something could not be made durable; its directory is not marked clean.

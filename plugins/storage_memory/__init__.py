@@ -22,7 +22,7 @@ def tidelog_storage_backends() -> Iterable[StorageBackend]:
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """When a segment is full."""
+    """Return the keys of segments."""
     from tidelog.kernel.config import declared_keys
     from tidelog.kernel.seams.storage import keys
 

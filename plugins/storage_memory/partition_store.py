@@ -116,7 +116,7 @@ class MemoryPartitionStore:
     """`PartitionStore` in memory; nothing here blocks."""
 
     def __init__(self, config: TopicConfig, now_ms: Callable[[], int]) -> None:
-        """An empty log."""
+        """Create an empty log."""
         self.configure(config)
         self._now_ms = now_ms
         self._segments: tuple[_Segment, ...] = (_Segment(0, now_ms()),)
@@ -332,23 +332,23 @@ class MemoryPartitionStore:
         self._drafts.clear()
 
     def flush(self) -> int:
-        """There is nothing more durable than memory; the log end offset."""
+        """Return the log end offset: nothing is to be flushed."""
         return self.log_end_offset
 
     def side_files(self) -> Sequence[str]:
-        """See `PartitionStore.side_files`."""
+        """Return the names of the side files, sorted."""
         return sorted(self._side_files)
 
     def read_side_file(self, name: str) -> bytes | None:
-        """See `PartitionStore.read_side_file`."""
+        """Return the content of a side file, None when there is none."""
         return self._side_files.get(name)
 
     def write_side_file(self, name: str, content: bytes) -> None:
-        """Replace a file beside the log."""
+        """Replace a side file."""
         self._side_files[name] = content
 
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """Remove a file beside the log; no error when it is not there."""
+        """Remove a side file; no error when there is none."""
         del durable
         self._side_files.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""A broker's storage in memory."""
+"""Storage of one broker in memory."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class MemoryStorage:
         await self._metadata.activate()
 
     def check_topic(self, config: TopicConfig) -> None:
-        """Everything goes: what concerns files has no effect here."""
+        """Accept every configuration: keys of files have no effect here."""
 
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> Sequence[PartitionStore]:
-        """See `Storage.open_partitions`.
+        """Create a store for each partition.
 
         Raises:
             StorageError: one of them is open already.
@@ -60,12 +60,12 @@ class MemoryStorage:
         """Do nothing: there are no partitions but those that were opened."""
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
-        """Forget them; their bytes go once no region holds them."""
+        """Drop the stores; their memory is released with the last region."""
         for partition, _ in partitions:
             self._open.pop(partition).close()
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
-        """See `Storage.close_partitions`; none of them waits for anything."""
+        """Close partitions, one after the other."""
         for partition, job in jobs:
             self._open.pop(partition, None)
             job()

@@ -1,4 +1,4 @@
-"""What members of a consumer group may do, with Kafka's errors otherwise: heartbeats, commits, fetches.
+"""Checks of requests by members of a consumer group: heartbeats, commits, fetches.
 
 Source: KIP-848, "ConsumerGroupHeartbeat API" and "OffsetCommit API"; KIP-1251: the epoch of a commit may be
 behind, as long as the partition has been the member's since.

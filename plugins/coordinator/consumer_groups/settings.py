@@ -1,4 +1,4 @@
-"""What decisions about consumer groups depend on besides the groups: configuration, topics, the time."""
+"""Inputs of decisions about consumer groups besides the groups: configuration, topics, the time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Settings:
 
 @attrs.frozen
 class Context:
-    """What one decision is made with; `resolved` are the topics that regular expressions match now."""
+    """Inputs of one decision; `resolved` are the topics that regular expressions match now."""
 
     settings: Settings
     topics: TopicCatalogue

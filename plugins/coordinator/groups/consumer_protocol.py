@@ -1,4 +1,4 @@
-"""What consumers put into the opaque fields of the classic protocol: their subscriptions and assignments.
+"""Consumer protocol of the classic groups' opaque fields: subscriptions and assignments.
 
 Both begin with a version (int16); a reader of an older version reads the fields that it knows.
 Source: the schemas ConsumerProtocolSubscription and ConsumerProtocolAssignment of Apache Kafka; KIP-429
@@ -52,19 +52,19 @@ class ConsumerProtocolSubscription:
 
 @struct(_VERSIONS)
 class ConsumerProtocolAssignment:
-    """What a consumer is given."""
+    """Assignment of a consumer."""
 
     assigned_partitions: list[TopicPartitions] = array(TopicPartitions)
     user_data: bytes | None = byte_string(nullable="0+", default=None)
 
 
 def protocol_version(data: bytes) -> int:
-    """The version that the bytes begin with."""
+    """Return the version that the bytes begin with."""
     return int.from_bytes(data[:_VERSION_BYTES], signed=True)
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """The subscription in a member's metadata.
+    """Return the subscription in a member's metadata.
 
     Raises:
         CodecError: it is malformed.
@@ -73,7 +73,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """The assignment that a member was sent; no bytes are no partitions.
+    """Return the assignment of a member; no bytes mean no partitions.
 
     Raises:
         CodecError: it is malformed.
@@ -86,7 +86,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
-    """An assignment in the version that its member's metadata has."""
+    """Return an assignment, encoded in the version of the member's metadata."""
     known = max(0, min(version, NEWEST_VERSION))
     return known.to_bytes(_VERSION_BYTES) + encode(assignment, known)
 

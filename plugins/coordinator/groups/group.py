@@ -1,4 +1,4 @@
-"""The interface of a group, whatever its protocol: what services, tools and committed offsets ask of it."""
+"""The interface of groups of every protocol, for services, tools and committed offsets."""
 
 from __future__ import annotations
 

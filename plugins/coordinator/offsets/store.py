@@ -1,4 +1,4 @@
-"""The offsets of all groups: what loading, groups, transactions and expiry do with them."""
+"""Store of the committed offsets of all groups, for loading, groups, transactions and expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transactions need of the broker: its clock, producer ids, hashing, epochs and settings."""
+"""Context of transactions: the broker's clock, producer ids, hashing, epochs and settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_EPOCH: Final = 0
 
 @attrs.frozen
 class TransactionContext:
-    """The surroundings of transactions; times in milliseconds.
+    """Context of transactions; times in milliseconds.
 
     Attributes:
         allocate: returns a producer id that was never used

@@ -1,4 +1,4 @@
-"""Moving transactional ids that are in the wrong partition of `__transaction_state`.
+"""Relocation of transactional ids that are in the wrong partition of `__transaction_state`.
 
 Both partitions may have the id, with different producers, since a directory that changed hands was written by
 brokers that look in different places. The newer one counts, by the timestamp of the record, except that one

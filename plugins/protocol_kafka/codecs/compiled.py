@@ -1,4 +1,4 @@
-"""The compiled codec: decoders and encoders by message class and version, made when first asked for."""
+"""Compiled codec: decoders and encoders by message class and version, compiled at their first use."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _encoder: Callable[..., Callable[..., Any]] = cache(compile_encoder)
 
 
 def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
-    """The decoder of a message: from a buffer and a position to the message and the position after it.
+    """Return the decoder of a message: from a buffer and a position to the message and the position after it.
 
     A records field is a memoryview of the buffer; nothing else refers to it. The decoder raises `DecodeError`
-    for bytes that are no such message, and takes memory in proportion to the buffer, whatever is in it.
+    for malformed bytes, and takes memory in proportion to the buffer, whatever is in it.
 
     Raises:
         ValueError: the message has no such version.
@@ -33,22 +33,22 @@ def decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], t
 
 
 def small_decoder(cls: type[M], version: int) -> Callable[[bytes | memoryview, int], tuple[M, int]]:
-    """The decoder of a request that is served at once: it raises `TooManyElements` for a larger one."""
+    """Return the decoder for a request served in one step; it raises `TooManyElements` for larger ones."""
     return _decoder(cls, version, SMALL_REQUEST)
 
 
 def large_decoder(
     cls: type[M], version: int
 ) -> Callable[[bytes | memoryview, int], Generator[None, None, tuple[M, int]]]:
-    """The decoder of a large request, in steps: a generator that yields between them."""
+    """Return the decoder for a large request, in steps: a generator that yields between them."""
     return _decoder(cls, version, LARGE_REQUEST)
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
-    """The encoder of a message: it appends the encoding to a list, as few parts.
+    """Return the encoder of a message: it appends the encoding to a list, as few parts.
 
     The regions of a records field become parts as they are. The encoder raises `EncodeError`, and leaves the
-    list as it was, when the version cannot carry a value.
+    list as it was, when a value cannot be encoded in the version.
 
     Raises:
         ValueError: the message has no such version.
@@ -57,20 +57,20 @@ def encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
 
 
 def small_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], None]:
-    """The encoder of an answer that is made at once: it raises `TooManyElements` for a larger one."""
+    """Return the encoder for a response in one step; it raises `TooManyElements` for larger ones."""
     return _encoder(cls, version, Size.SMALL)
 
 
 def large_encoder(cls: type[M], version: int) -> Callable[[M, list[Part]], Generator[None, None, None]]:
-    """The encoder of a large answer, in steps: a generator that yields between them."""
+    """Return the encoder for a large response, in steps: a generator that yields between them."""
     return _encoder(cls, version, Size.LARGE)
 
 
 def decode(cls: type[M], version: int, data: bytes | memoryview) -> M:
-    """The message that `data` is the encoding of.
+    """Decode a whole message.
 
     Raises:
-        DecodeError: `data` is no such message, or has bytes left behind it.
+        DecodeError: `data` is malformed, or has bytes behind the message.
         ValueError: the message has no such version.
     """
     message, position = decoder(cls, version)(data, 0)
@@ -82,10 +82,10 @@ def decode(cls: type[M], version: int, data: bytes | memoryview) -> M:
 
 
 def encode(message: object, version: int) -> bytes:
-    """The encoding of a message as one run of bytes.
+    """Encode a message to contiguous bytes.
 
     Raises:
-        EncodeError: the version cannot carry a value, or a records field lies in a file.
+        EncodeError: a value cannot be encoded in the version, or a records field lies in a file.
         ValueError: the message has no such version.
     """
     parts: list[Part] = []

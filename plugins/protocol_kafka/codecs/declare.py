@@ -1,4 +1,4 @@
-"""How messages are declared: one typed class for all versions of a message.
+"""Declarations of messages: one typed class for all versions of a message.
 
     @struct(VersionSpan(0, 13, flexible=9))
     class ProduceRequest:
@@ -69,16 +69,16 @@ class VersionSpan(NamedTuple):
     flexible: int | None = None
 
     def covers(self, version: int) -> bool:
-        """Whether the message has `version`."""
+        """Return whether the message has `version`."""
         return self.low <= version <= self.high
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact lengths and tagged fields."""
+        """Return whether `version` has compact lengths and tagged fields."""
         return self.flexible is not None and version >= self.flexible
 
 
 class FieldSpec(NamedTuple):
-    """What a declaration says of a field beside its name and default."""
+    """Declaration of a field, except for its name and default."""
 
     kind: Kind
     versions: str
@@ -101,47 +101,47 @@ def _field(kind: Kind, options: _Options, *, nullable: str | None = None, **defa
 
 
 def int8(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """A signed integer of one byte."""
+    """Declare a signed integer of one byte."""
     return cast("int", _field(INT8, options, default=default))
 
 
 def int16(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """A signed integer of two bytes."""
+    """Declare a signed integer of two bytes."""
     return cast("int", _field(INT16, options, default=default))
 
 
 def int32(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """A signed integer of four bytes."""
+    """Declare a signed integer of four bytes."""
     return cast("int", _field(INT32, options, default=default))
 
 
 def int64(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """A signed integer of eight bytes."""
+    """Declare a signed integer of eight bytes."""
     return cast("int", _field(INT64, options, default=default))
 
 
 def uint16(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """An unsigned integer of two bytes."""
+    """Declare an unsigned integer of two bytes."""
     return cast("int", _field(UINT16, options, default=default))
 
 
 def uint32(*, default: int = _UNSET, **options: Unpack[_Options]) -> int:
-    """An unsigned integer of four bytes."""
+    """Declare an unsigned integer of four bytes."""
     return cast("int", _field(UINT32, options, default=default))
 
 
 def float64(*, default: float = _UNSET, **options: Unpack[_Options]) -> float:
-    """A double-precision number."""
+    """Declare a double-precision number."""
     return cast("float", _field(FLOAT64, options, default=default))
 
 
 def boolean(*, default: bool = _UNSET, **options: Unpack[_Options]) -> bool:
-    """One byte, 0 or 1; any other than 0 decodes to True."""
+    """Declare a boolean of one byte, 0 or 1; any value other than 0 decodes to True."""
     return cast("bool", _field(BOOL, options, default=default))
 
 
 def uuid(*, default: Uuid = _UNSET, **options: Unpack[_Options]) -> Uuid:
-    """Sixteen bytes; `ZERO_UUID` for none."""
+    """Declare a UUID of sixteen bytes; `ZERO_UUID` for none."""
     return cast("Uuid", _field(UUID, options, default=default))
 
 
@@ -150,7 +150,7 @@ def string(*, default: str = ..., **options: Unpack[_Options]) -> str: ...
 @overload
 def string(*, nullable: str, default: str | None = ..., **options: Unpack[_Options]) -> str | None: ...
 def string(*, nullable: str | None = None, default: str | None = _UNSET, **options: Unpack[_Options]) -> Any:
-    """Text of at most 32,767 bytes of UTF-8."""
+    """Declare a string of at most 32,767 bytes of UTF-8."""
     return _field(STRING, options, nullable=nullable, default=default)
 
 
@@ -163,12 +163,12 @@ def byte_string(
 def byte_string(
     *, nullable: str | None = None, default: bytes | None = _UNSET, **options: Unpack[_Options]
 ) -> Any:
-    """Kafka's `bytes`: opaque bytes, copied out of the buffer when decoded."""
+    """Declare Kafka's `bytes`: opaque bytes, copied out of the buffer when decoded."""
     return _field(BYTES, options, nullable=nullable, default=default)
 
 
 def records(*, nullable: str | None = None, **options: Unpack[_Options]) -> Any:
-    """Record batches as they are.
+    """Declare record batches, which are not decoded.
 
     Decodes to a memoryview of the buffer. Encodes from bytes-like objects and from `RecordRegions`.
     """
@@ -196,7 +196,7 @@ def array(
     factory: Callable[[], list[T]] | None = None,
     **options: Unpack[_Options],
 ) -> Any:
-    """A list of structures (given by their class) or of primitives; with `factory=list` empty by default."""
+    """Declare a list of structures (given by their class) or primitives; `factory=list`: empty by default."""
     kind = Array(element if isinstance(element, Primitive) else Struct(element))
     if factory is not None:
         return _field(kind, options, nullable=nullable, factory=factory)
@@ -212,7 +212,7 @@ def nested(
 def nested(
     cls: type[T], *, nullable: str | None = None, default: T | None = _UNSET, **options: Unpack[_Options]
 ) -> Any:
-    """One structure; a default is shared by all messages, so its class is frozen."""
+    """Declare one structure; a default is shared by all messages, so its class is frozen."""
     return _field(Struct(cls), options, nullable=nullable, default=default)
 
 
@@ -239,7 +239,7 @@ _SPANS: Final[dict[type[Any], VersionSpan]] = {}
     ),
 )
 def struct(versions: VersionSpan | None = None, *, frozen: bool = False) -> Callable[[type[T]], type[T]]:
-    """Class decorator: a structure, and a whole message if it is given `versions`.
+    """Decorate the class of a structure, or of a whole message when `versions` are given.
 
     A frozen structure can be the shared default of a `nested` field.
     """
@@ -274,10 +274,10 @@ def _names(cls: type[Any]) -> list[str]:
 
 
 def versions_of(cls: type[Any]) -> VersionSpan:
-    """The versions of a message class.
+    """Return the versions of a message class.
 
     Raises:
-        TypeError: the class is not a message (but perhaps a structure within one).
+        TypeError: the class is no message; it may be a structure within one.
     """
     span = _SPANS.get(cls)
     if span is None:
@@ -286,5 +286,5 @@ def versions_of(cls: type[Any]) -> VersionSpan:
 
 
 def spec_of(attribute: attrs.Attribute[Any]) -> FieldSpec:
-    """What was declared of a field."""
+    """Return the declaration of a field."""
     return cast("FieldSpec", attribute.metadata[_SPEC])

@@ -1,11 +1,11 @@
-"""Writes decoders: straight-line Python for one version of one message.
+"""Generation of decoders: straight-line Python for one version of one message.
 
 Fixed-width values that follow each other, and the length or first byte of a length behind them, are read by
 one `struct.unpack_from`. Structures are built without calling a constructor: their attributes are assigned.
-The code only tells good bytes from bad ones; `decoding_fault` finds the words for bad ones afterwards.
+The code only detects malformed bytes; `decoding_fault` finds the reason afterwards.
 
-Names in the written code: `buf` the buffer, `pos` the position in it, `size` its length, `room` how many more
-elements and tagged fields the message may have.
+Names in the generated code: `buf` the buffer, `pos` the position in it, `size` its length, `room` how many
+more elements and tagged fields the message may have.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
 def compile_decoder(
     cls: type[Any], version: int, budget: Budget = ANY_MESSAGE
 ) -> Callable[..., tuple[Any, int]]:
-    """A function of buffer and position that returns a message and the position after it.
+    """Return a function of buffer and position that returns a message and the position after it.
 
-    With a budget `in_steps` it is a generator function, and that is what the generator returns.
+    With a budget `in_steps` it is a generator function, whose generator returns them.
     """
     source = _decoder_source(cls, version, budget)
     return source.function("decode", f"<decoder of {cls.__name__} v{version}>")
 
 
 def decoder_source(cls: type[Any], version: int, budget: Budget = ANY_MESSAGE) -> str:
-    """The text of a decoder, for curious people."""
+    """Return the source of a decoder, for debugging."""
     return _decoder_source(cls, version, budget).text
 
 
@@ -98,7 +98,7 @@ def _decoder_source(cls: type[Any], version: int, budget: Budget) -> Source:
 
 
 class _DecoderWriter:
-    """One method per kind of value; each writes the code that reads the value and assigns it to `target`."""
+    """Generator of one decoder: each method writes the code that reads a value and assigns it to `target`."""
 
     def __init__(self, source: Source, budget: Budget) -> None:
         self.source = source
@@ -106,7 +106,7 @@ class _DecoderWriter:
         self._pending: list[tuple[str, str]] = []
 
     def struct(self, layout: Layout, target: str) -> None:
-        """A structure: its fields, its tagged fields, its object."""
+        """Write the code for a structure: its fields, its tagged fields, its object."""
         frozen = _is_frozen(layout.cls)
         built = self.source.fresh("s")
         if not frozen:
@@ -151,7 +151,7 @@ class _DecoderWriter:
             self._bytes(kind, target, length)
 
     def _flush(self) -> None:
-        """Read the pending fixed-width values."""
+        """Write the code that reads the pending fixed-width values."""
         if not self._pending:
             return
         codes = "".join(code for code, _ in self._pending)
@@ -189,7 +189,7 @@ class _DecoderWriter:
             self.struct(layout.nested(kind), target)
 
     def _length(self, layout: Layout, kind: Array | Primitive[Any]) -> str:
-        """Read a length or count; -1 is null in every version."""
+        """Write the code that reads a length or count; -1 is null in every version."""
         length = self.source.fresh("n")
         if not layout.flexible:
             self._pending.append((length_code(kind), length))
@@ -240,7 +240,7 @@ class _DecoderWriter:
             self.source.line(f"{elements}.append({element})")
 
     def _spend(self, count: str, share: int = 1) -> None:
-        """So many elements more."""
+        """Write the code that takes `count` elements from the budget."""
         self.source.line(f"room -= {count}" if share == 1 else f"room -= {count} // {share}")
         if self._budget.or_else_too_many:
             with self.source.indented("if room < 0:"):
@@ -294,5 +294,5 @@ class _DecoderWriter:
 
 
 def _is_frozen(cls: type[Any]) -> bool:
-    """Whether attributes can only be set by the constructor."""
+    """Return whether attributes can only be set by the constructor."""
     return "__setattr__" in vars(cls)

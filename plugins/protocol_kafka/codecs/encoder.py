@@ -1,9 +1,10 @@
-"""Writes encoders: straight-line Python for one version of one message.
+"""Generation of encoders: straight-line Python for one version of one message.
 
 Fixed-width values that follow each other, lengths and empty sections of tagged fields among them, are packed
-by one `struct.pack`. The code only notices that it cannot encode something; `encoding_fault` says what.
+by one `struct.pack`. The code only detects that a value cannot be encoded; `encoding_fault` finds which.
 
-Names in the written code: `message`, `parts` the list to append to, `out` bytes that are not in `parts` yet.
+Names in the generated code: `message`, `parts` the list to append to, `out` bytes that are not in `parts`
+yet.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 ELEMENTS_PER_STEP: Final = 64
 PIECES_PER_PART: Final = 4096
-"""Millions of pieces take tens of milliseconds to be joined."""
+"""Most pieces that are joined at once: joining millions takes tens of milliseconds."""
 
 _FAULTS: Final = (Malformed, struct.error, AttributeError, TypeError, UnicodeEncodeError)
 
@@ -59,23 +60,23 @@ _RUNTIME: Final[tuple[tuple[str, Any], ...]] = (
 
 
 class Size(Enum):
-    """How much an encoder takes."""
+    """Size of the messages that an encoder is for."""
 
     ANY = auto()
     SMALL = auto()
-    """More than `FEW_ELEMENTS` raise `TooManyElements`."""
+    """At most `FEW_ELEMENTS`; more raise `TooManyElements`."""
     LARGE = auto()
-    """The encoder is a generator function that yields before each step."""
+    """Any size: the encoder is a generator function that yields before each step."""
 
 
 def compile_encoder(cls: type[Any], version: int, size: Size = Size.ANY) -> Callable[..., Any]:
-    """A function of a message and a list that appends the encoded parts to the list."""
+    """Return a function of a message and a list that appends the encoded parts to the list."""
     source = _encoder_source(cls, version, size)
     return source.function("encode", f"<encoder of {cls.__name__} v{version}>")
 
 
 def encoder_source(cls: type[Any], version: int, size: Size = Size.ANY) -> str:
-    """The text of an encoder, for curious people."""
+    """Return the source of an encoder, for debugging."""
     return _encoder_source(cls, version, size).text
 
 
@@ -105,7 +106,7 @@ def _encoder_source(cls: type[Any], version: int, size: Size) -> Source:
 
 
 class _EncoderWriter:
-    """One method per kind of value; each writes the code that encodes what the expression `value` yields."""
+    """Generator of one encoder: each method writes the code that encodes the expression `value`."""
 
     def __init__(self, source: Source, size: Size) -> None:
         self.source = source
@@ -114,7 +115,7 @@ class _EncoderWriter:
         self._pending: list[tuple[str, str]] = []
 
     def struct(self, layout: Layout, value: str) -> None:
-        """A structure: its fields and its tagged fields; what is left is pending."""
+        """Write the code for a structure: its fields and its tagged fields; the last values stay pending."""
         for field in layout.absent:
             if not field.ignorable:
                 self._refuse_if(f"not ({self._has_default(field, value)})")
@@ -126,7 +127,7 @@ class _EncoderWriter:
             self._pending.append(("x", ""))
 
     def flush(self) -> None:
-        """Pack the pending fixed-width values."""
+        """Write the code that packs the pending fixed-width values."""
         if self._pending:
             self._append(self._packed())
             self._pending.clear()
@@ -135,7 +136,7 @@ class _EncoderWriter:
         self.source.line(f"{self._out}.append({expression})")
 
     def _packed(self, *more: tuple[str, str]) -> str:
-        """An expression for the bytes of the pending values and of `more`."""
+        """Return an expression for the bytes of the pending values and of `more`."""
         values = [*self._pending, *more]
         codes = "".join(code for code, _ in values)
         if not codes.strip("x"):
@@ -144,7 +145,7 @@ class _EncoderWriter:
         return f"{self.source.struct_method('pack', codes)}({arguments})"
 
     def _flush_branches(self, condition: str, last: tuple[str, str]) -> None:
-        """Pack the pending values, with `last` behind them if the condition holds; an `else:` must follow."""
+        """Write code that packs the pending values, and `last` if the condition holds; an `else:` follows."""
         with self.source.indented(f"if {condition}:"):
             self._append(self._packed(last))
 
@@ -174,7 +175,7 @@ class _EncoderWriter:
     def _nested(
         self, layout: Layout, kind: Struct, value: str, *, nullable: bool, null: bytes = b"\xff"
     ) -> None:
-        """A structure; a nullable one has a byte in front: 1, or `null` for none."""
+        """Write the code for a nested structure, after a byte if it is nullable: 1, or `null` for none."""
         name = self.source.fresh("s")
         self.source.line(f"{name} = {value}")
         if not nullable:
@@ -189,7 +190,7 @@ class _EncoderWriter:
             self.flush()
 
     def _length(self, layout: Layout, kind: Array | Primitive[Any], length: str) -> None:
-        """Write a length or count that is -1 for null, and all that is pending before it."""
+        """Write the code for a length or count, -1 for null, and for the values pending before it."""
         if not layout.flexible:
             self._pending.append((length_code(kind), length))
             self.flush()
@@ -261,7 +262,7 @@ class _EncoderWriter:
             self.flush()
 
     def _step(self) -> None:
-        """Yield now and then, and join what is encoded so far."""
+        """Write the code that yields between steps and joins the parts encoded so far."""
         with self.source.indented(f"if not i % {ELEMENTS_PER_STEP}:"):
             self.source.line("yield")
             if self._out == "out":
@@ -297,7 +298,7 @@ class _EncoderWriter:
         self.source.line(f"{self._out} += {tagged}")
 
     def _apart(self, layout: Layout, field: Field, value: str) -> str:
-        """Encode a field into bytes of its own, as its size comes before it; the variable that holds them."""
+        """Write the code that encodes a field whose size precedes it; return the variable with its bytes."""
         outer, self._out = self._out, self.source.fresh("o")
         self.source.line(f"{self._out} = []")
         if isinstance(field.kind, Struct) and field.nullable:
@@ -311,7 +312,7 @@ class _EncoderWriter:
         return content
 
     def _has_default(self, field: Field, value: str) -> str:
-        """A condition that holds when the field has its default."""
+        """Return a condition that is true when the field has its default."""
         attribute, default = f"{value}.{field.name}", self._default(field)
         if field.default is None:
             return f"{attribute} is None"
@@ -326,5 +327,5 @@ class _EncoderWriter:
 
 
 def _null(layout: Layout, kind: Primitive[Any]) -> tuple[str, str]:
-    """The length that stands for null, as code and expression."""
+    """Return the length that represents null, as code and expression."""
     return ("x", "") if layout.flexible else (length_code(kind), "-1")

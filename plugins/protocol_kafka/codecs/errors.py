@@ -1,16 +1,16 @@
-"""What goes wrong between bytes and messages."""
+"""Errors of encoding and decoding messages."""
 
 from __future__ import annotations
 
 
 class CodecError(Exception):
-    """A message and its bytes do not go together; the text names message, version, field and reason.
+    """A message cannot be encoded or decoded; the text names message, version, field and reason.
 
     Attributes:
         message: name of the message's class
         version: API version of the encoding
         field: path to the field, such as `topics[3].name`; empty for the message as a whole
-        reason: what is wrong with it
+        reason: why the field is invalid
     """
 
     def __init__(self, message: str, version: int, field: str, reason: str) -> None:
@@ -23,16 +23,16 @@ class CodecError(Exception):
 
 
 class DecodeError(CodecError):
-    """The peer's bytes are not an encoding of the message."""
+    """The peer's bytes are malformed."""
 
 
 class EncodeError(CodecError):
-    """Our message has a value that its version's encoding cannot carry."""
+    """A value of the message cannot be encoded in the version."""
 
 
 class Malformed(Exception):
-    """Compiled code met a fault; the reference codec then finds out which, and raises a `CodecError`."""
+    """Compiled code detected an error; the reference codec then raises the `CodecError` with the reason."""
 
 
 class TooManyElements(Exception):
-    """The message is too large to be decoded or encoded at once; it may be in steps."""
+    """The message is too large to be decoded or encoded in one step."""

@@ -1,4 +1,4 @@
-"""What one version of a structure looks like on the wire: the declaration, resolved for that version."""
+"""Layout of one version of a structure on the wire: its declaration, resolved for that version."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Field(NamedTuple):
     default_is_factory: bool
 
     def make_default(self) -> Any:
-        """The value of a field that the version lacks, or that is tagged and was not sent."""
+        """Return the value of a field that the version lacks, or that is tagged and was not sent."""
         return self.default() if self.default_is_factory else self.default
 
 
 class Layout(NamedTuple):
-    """A structure in one version: fields in wire order, tagged fields by tag, and those it lacks."""
+    """Structure in one version: fields in wire order, tagged fields by tag, and those that it lacks."""
 
     cls: type[Any]
     version: int
@@ -68,16 +68,16 @@ class Layout(NamedTuple):
     absent: tuple[Field, ...]
 
     def nested(self, struct: Struct) -> Layout:
-        """The layout of a structure within this one."""
+        """Return the layout of a structure within this one."""
         return struct_layout(struct.cls, self.version, self.flexible)
 
 
 def message_layout(cls: type[Any], version: int) -> Layout:
-    """The layout of a whole message.
+    """Return the layout of a whole message.
 
     Raises:
         ValueError: the message has no such version.
-        TypeError: the class is no message, or its declaration contradicts itself.
+        TypeError: the class is no message, or its declaration is inconsistent.
     """
     span = versions_of(cls)
     if not span.covers(version):
@@ -86,7 +86,7 @@ def message_layout(cls: type[Any], version: int) -> Layout:
 
 
 def struct_layout(cls: type[Any], version: int, flexible: bool) -> Layout:
-    """The layout of a structure as part of a message of that version."""
+    """Return the layout of a structure as part of a message of that version."""
     present: list[Field] = []
     tagged: list[Field] = []
     absent: list[Field] = []
@@ -120,7 +120,7 @@ def _resolve(attribute: attrs.Attribute[Any], version: int) -> Field:
 
 
 def _in_range(version: int, versions: str) -> bool:
-    """Whether a version lies in a range such as "3+", "0-12" or "8"."""
+    """Return whether a version lies in a range such as "3+", "0-12" or "8"."""
     if versions.endswith("+"):
         return version >= int(versions[:-1])
     low, _, high = versions.partition("-")
@@ -133,13 +133,13 @@ def _require_default(cls: type[Any], field: Field, version: int) -> None:
 
 
 def minimum_size(layout: Layout) -> int:
-    """The least number of bytes that the structure takes."""
+    """Return the minimum size of the structure in bytes."""
     size = sum(_minimum_field_size(layout, field.kind, field.nullable) for field in layout.fields)
     return size + 1 if layout.flexible else size
 
 
 def element_size(layout: Layout, element: Primitive[Any] | Struct) -> int:
-    """The least number of bytes that an element of an array takes; never 0, or a count would have no bound.
+    """Return the minimum size of an array's element in bytes; never 0, or a count would have no bound.
 
     Raises:
         TypeError: the element is a structure without any field in this version.
@@ -151,20 +151,20 @@ def element_size(layout: Layout, element: Primitive[Any] | Struct) -> int:
 
 
 def is_number(kind: Primitive[Any] | Struct) -> bool:
-    """Whether a list's elements can be read and written by one `struct` format with a repeat count."""
+    """Return whether a list's elements can be read and written by one `struct` format with a repeat count."""
     return isinstance(kind, Primitive) and kind.size > 0 and kind is not UUID
 
 
 def elements_per_count(kind: Array) -> int:
-    """How many elements of an array count as one against `MAX_ELEMENTS`."""
+    """Return how many elements of an array count as one against `MAX_ELEMENTS`."""
     return NUMBERS_PER_ELEMENT if is_number(kind.element) else 1
 
 
 class Budget(NamedTuple):
-    """How much a decoder takes: elements in all arrays, whether numbers count in full, and steps.
+    """Limits of a decoder: elements in all arrays, whether numbers count in full, and steps.
 
     A decoder `in_steps` is a generator that yields before each step. With `or_else_too_many` more elements
-    are no fault of the bytes, but raise `TooManyElements`.
+    raise `TooManyElements` instead of `Malformed`.
     """
 
     elements: int
@@ -173,7 +173,7 @@ class Budget(NamedTuple):
     or_else_too_many: bool = False
 
     def share(self, kind: Array) -> int:
-        """How many elements of such an array count as one."""
+        """Return how many elements of such an array count as one."""
         return 1 if self.numbers_in_full else elements_per_count(kind)
 
 
@@ -194,5 +194,5 @@ def _minimum_field_size(layout: Layout, kind: Kind, nullable: bool) -> int:
 
 
 def length_code(kind: Array | Primitive[Any]) -> str:
-    """The `struct` code of a variable-length value's length in versions that are not flexible."""
+    """Return the `struct` code of a variable-length value's length in versions that are not flexible."""
     return "h" if kind is STRING else "i"

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Part
 
 COPIED_BYTES: Final = 8192
-"""Record batches up to this size are copied between their neighbours: another part costs more than a copy."""
+"""Record batches up to this size are copied into the bytes before them: a part of its own costs more."""
 _BYTES_LIKE: Final = frozenset((bytes, bytearray, memoryview))
 
 
 def size_of(records: Any) -> int:
-    """Bytes of a records value or of a part."""
+    """Return the size of a records value or of a part in bytes."""
     if type(records) in _BYTES_LIKE:
         return records.nbytes if type(records) is memoryview else len(records)
     size: int = records.size
@@ -23,7 +23,7 @@ def size_of(records: Any) -> int:
 
 
 def append_records(out: list[Any], parts: list[Part], records: Any) -> None:
-    """Append a records value: to `out` if it is short, else to `parts`, after what `out` holds."""
+    """Append a records value: to `out` if it is short, else to `parts`, after the content of `out`."""
     if type(records) not in _BYTES_LIKE:
         regions: Iterable[Part] = records.regions
     elif size_of(records) <= COPIED_BYTES:
@@ -38,7 +38,7 @@ def append_records(out: list[Any], parts: list[Part], records: Any) -> None:
 
 
 def content_of(records: Any) -> bytes:
-    """The bytes of a records value.
+    """Return the bytes of a records value.
 
     Raises:
         TypeError: it lies in a file.
@@ -48,5 +48,5 @@ def content_of(records: Any) -> bytes:
 
 
 def total_size(parts: Iterable[Part]) -> int:
-    """Bytes of all parts together."""
+    """Return the size of all parts in bytes."""
     return sum(map(size_of, parts))

@@ -1,7 +1,7 @@
-"""The reference codec: reads the declarations as it goes, slow and plain.
+"""Reference codec: interprets the declarations, slow and simple.
 
-It defines what the compiled codec has to do (tests compare the two), and it tells what is wrong with bytes or
-values that the compiled codec refused without saying why.
+It defines what the compiled codec has to do (tests compare the two), and it finds the reason why the compiled
+codec refused bytes or values.
 
 Null is -1 as a length or count, stored as it is in versions that are not flexible; flexible versions store
 length + 1 as an unsigned varint, hence 0 for null. In front of a nullable structure stands an int8, negative
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 
 EXPLAINED_ELEMENTS: Final = 500
-"""How far the search for a fault goes: a peer must not make us search for more than some milliseconds."""
+"""Most elements in the search for an error, which a peer must not extend beyond some milliseconds."""
 
 
 def reference_decode(
     cls: type[Any], version: int, buffer: bytes | memoryview, position: int = 0
 ) -> tuple[Any, int]:
-    """The message at `position` and the position after it.
+    """Return the message at `position` and the position after it.
 
     Raises:
-        DecodeError: the bytes are no such message.
+        DecodeError: the bytes are malformed.
         ValueError: the message has no such version.
     """
     reader = _Reader(cls.__name__, version, memoryview(buffer), position)
@@ -60,10 +60,10 @@ def reference_decode(
 
 
 def reference_encode(message: object, version: int) -> bytes:
-    """The encoding of a message; regions of files are refused.
+    """Return the encoding of a message; regions of files are refused.
 
     Raises:
-        EncodeError: the version cannot carry one of the values.
+        EncodeError: a value cannot be encoded in the version.
         ValueError: the message has no such version.
     """
     writer = _Writer(type(message).__name__, version)
@@ -74,7 +74,7 @@ def reference_encode(message: object, version: int) -> bytes:
 def decoding_fault(
     cls: type[Any], version: int, buffer: memoryview, position: int, budget: Budget
 ) -> DecodeError:
-    """What is wrong with bytes that the compiled decoder with that budget refused."""
+    """Return the error in bytes that the compiled decoder with that budget refused."""
     reader = _Reader(cls.__name__, version, buffer, position, budget, EXPLAINED_ELEMENTS)
     try:
         reader.struct(message_layout(cls, version))
@@ -84,7 +84,7 @@ def decoding_fault(
 
 
 def encoding_fault(cls: type[Any], version: int, message: Any) -> EncodeError:
-    """What is wrong with a message that the compiled encoder refused."""
+    """Return the error in a message that the compiled encoder refused."""
     writer = _Writer(cls.__name__, version, regions_as_zeros=True)
     try:
         writer.struct(message_layout(cls, version), message)
@@ -94,7 +94,7 @@ def encoding_fault(cls: type[Any], version: int, message: Any) -> EncodeError:
 
 
 class _Path:
-    """Where in a message the codec is, for error texts."""
+    """Path to the current field of a message, for error texts."""
 
     def __init__(self) -> None:
         self._steps: list[str | int] = []
@@ -236,7 +236,7 @@ class _Reader:
         return elements
 
     def spend(self, count: int) -> None:
-        """So many elements more."""
+        """Take elements from the budget."""
         self.elements += count
         most = self.budget.elements
         if self.elements > most:

@@ -1,4 +1,4 @@
-"""Building the source of one function: lines, names that do not clash, objects that the code refers to."""
+"""Builder for the source of one function: lines, unique names, objects that the code refers to."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 class Source:
     """Source text under construction.
 
-    `indented` blocks nest; `fresh` gives a name of its own to a variable; `refer` gives one to an object.
+    `indented` blocks nest; `fresh` returns a unique variable name; `refer` returns a name for an object.
     """
 
     def __init__(self, runtime: Iterable[tuple[str, Any]]) -> None:
-        """`runtime`: names that the source may use without more ado."""
+        """Begin with the globals `runtime`, which the source may use."""
         self._lines: list[str] = []
         self._depth = 0
         self._counter = 0
@@ -31,19 +31,19 @@ class Source:
 
     @contextmanager
     def indented(self, head: str) -> Generator[None]:
-        """A line that ends in a colon, and the block below it."""
+        """Add a line that ends in a colon, and indent the lines added in the `with` block."""
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A variable name that was not used before."""
+        """Return a variable name that was not used before."""
         self._counter += 1
         return f"{stem}{self._counter}"
 
     def refer(self, thing: Any, stem: str = "const") -> str:
-        """A global name for an object of the generator, the same name each time."""
+        """Return a global name for an object of the generator, the same name each time."""
         name = self._names.get(id(thing))
         if name is None:
             name = self._names[id(thing)] = self.fresh(f"{stem}_")
@@ -51,13 +51,13 @@ class Source:
         return name
 
     def literal(self, value: Any) -> str:
-        """An expression for a value: a number, text or bytes as such, any other object by reference."""
+        """Return an expression for a value: a literal for a number, text or bytes, a reference otherwise."""
         if value is None or isinstance(value, int | float | str | bytes):
             return repr(value)
         return self.refer(value)
 
     def struct_method(self, method: str, codes: str) -> str:
-        """A global name for a method of the big-endian `struct.Struct` with these codes."""
+        """Return a global name for a method of the big-endian `struct.Struct` with these codes."""
         name = f"{method}_{codes.replace('?', 't')}"
         if name not in self._namespace:
             self._namespace[name] = getattr(struct.Struct(">" + codes), method)
@@ -65,7 +65,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The source so far."""
+        """Return the source so far."""
         return "\n".join(self._lines) + "\n"
 
     def function(self, name: str, filename: str) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
-"""The kinds of values that messages are made of.
+"""Types of values in messages.
 
-Source: the protocol guide's primitive types; the compact variants (KIP-482) are not kinds of their own, since
-it is the version, not the field, that chooses between them.
+Source: the protocol guide's primitive types; the compact variants (KIP-482) are not types of their own, since
+the version, not the field, selects them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Part: TypeAlias = "Region"
-"""One piece of an encoded message: bytes, or a region of a file for `sendfile`."""
+"""Part of an encoded message: bytes, or a region of a file for `sendfile`."""
 
 Uuid: TypeAlias = bytes
 """Sixteen bytes, most significant first; to construct a `uuid.UUID` would take half as long as a decode."""
@@ -29,25 +29,25 @@ MAX_STRING_BYTES: Final = 0x7FFF
 
 
 class RecordRegions(Protocol):
-    """Record batches that are sent as they lie somewhere, such as a slice of a log."""
+    """Record batches that are sent from where they are stored, such as a slice of a log."""
 
     @property
     def size(self) -> int:
-        """Bytes of all regions together."""
+        """Return the size of all regions in bytes."""
         ...
 
     @property
     def regions(self) -> Sequence[Part]:
-        """The bytes in order."""
+        """Return the regions in order."""
         ...
 
 
 # These are named tuples, and not attrs classes, because a broker makes them before it answers for the first
 # time: an attrs class takes twice as long to create.
 class Primitive(NamedTuple, Generic[T]):
-    """A kind without parts of its own.
+    """Primitive type.
 
-    `code` is the `struct` code and `size` the bytes of a fixed-width kind; others have neither.
+    `code` is the `struct` code and `size` the size in bytes of a fixed-width type; others have neither.
     """
 
     name: str
@@ -70,13 +70,13 @@ RECORDS: Final = Primitive[Any]("records")
 
 
 class Struct(NamedTuple):
-    """A nested structure, by its class."""
+    """Nested structure, by its class."""
 
     cls: type[Any]
 
 
 class Array(NamedTuple):
-    """A list of elements of one kind."""
+    """List of elements of one type."""
 
     element: Primitive[Any] | Struct
 

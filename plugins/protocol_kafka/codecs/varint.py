@@ -1,4 +1,4 @@
-"""Unsigned variable-length integers: seven bits a byte, low ones first, top bit set on all but the last.
+"""Unsigned varints: seven bits a byte, low ones first, top bit set on all but the last.
 
 Source: KIP-482. Lengths, counts and tags of flexible versions are 32-bit values in one to five bytes.
 """
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 MAX_UVARINT: Final = 0xFFFFFFFF
 MAX_TAGGED_FIELDS: Final = 1000
-"""In one structure; Kafka's messages have at most ten, and every unknown one is read."""
+"""Most tagged fields in one structure; Kafka's messages have at most ten, and every unknown one is read."""
 
 
 def read_uvarint(buffer: Sequence[int], position: int) -> tuple[int, int]:
-    """The value at `position` and the position after it.
+    """Return the value at `position` and the position after it.
 
     Raises:
         Malformed: more than five bytes, or more than 32 bits.
-        IndexError: the buffer ends before the value does.
+        IndexError: the buffer ends within the value.
     """
     first = buffer[position]
     return continue_uvarint(buffer, position + 1, first) if first > 0x7F else (first, position + 1)
@@ -45,7 +45,7 @@ def continue_uvarint(buffer: Sequence[int], position: int, first: int) -> tuple[
 
 
 def uvarint(value: int) -> bytes:
-    """The shortest encoding of `value`, which lies in [0, 2**32)."""
+    """Return the shortest encoding of `value`, which lies in [0, 2**32)."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -57,12 +57,12 @@ def uvarint(value: int) -> bytes:
 def skip_tagged_fields(
     buffer: Sequence[int], position: int, first: int, size: int, most: int = MAX_TAGGED_FIELDS
 ) -> int:
-    """The position after a section of tagged fields none of which is known.
+    """Return the position after a section of tagged fields none of which is known.
 
     `position` is the one after the first byte of the count, `first` is that byte, `size` the buffer's length.
 
     Raises:
-        Malformed, IndexError: the section is broken, goes beyond the buffer, or has more than `most` fields.
+        Malformed, IndexError: the section is malformed, exceeds the buffer, or has more than `most` fields.
     """
     count = first
     if first > 0x7F:

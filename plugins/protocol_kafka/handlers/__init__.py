@@ -1,4 +1,4 @@
-"""A module per API: `handle(context, request)` gives the response, or an awaitable of it when it has to wait.
+"""A module for each API: `handle(context, request)` returns the response, or an awaitable of it.
 
-`None` means that the client gets no answer (Produce with acks 0).
+`None` means that there is no response (Produce with acks 0).
 """

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (API 25): a group's offsets become part of a producer's transaction."""
+"""AddOffsetsToTxn (API 25): add a group's offsets to a producer's transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FENCED_SINCE = 2
 
 
 async def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    """Clients that ask for it do not know transaction version 2."""
+    """Add the offsets' partition; clients that send this do not support transaction version 2."""
     version = context.api_version
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     try:

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (API 24): what a producer is about to write to becomes part of its transaction."""
+"""AddPartitionsToTxn (API 24): add partitions to a producer's transaction before it writes to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Outcomes: TypeAlias = Mapping[TopicPartition, BrokerError | None]
 
 
 async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    """All partitions of a transaction or none; one transaction in old versions, several from version 4 on."""
+    """Add all partitions of a transaction or none; several transactions from version 4 on."""
     version = context.api_version
     if version >= MANY_TRANSACTIONS_SINCE:
         pace = Pace()
@@ -60,7 +60,7 @@ async def handle(context: RequestContext, request: AddPartitionsToTxnRequest) ->
 async def _outcomes(
     context: RequestContext, asked: AddPartitionsToTxnTransaction, version: int, pace: Pace
 ) -> Outcomes:
-    """What became of each partition, once, however often it is named."""
+    """Return the result of each partition; one that is repeated has one result."""
     known: dict[TopicPartition, bool] = {}
     for topic in asked.topics:
         for index in topic.partitions:

@@ -1,4 +1,4 @@
-"""AlterConfigs (API 33): replace what topics or this broker set for themselves."""
+"""AlterConfigs (API 33): replace the configuration of topics or of this broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidelog.plugins.protocol_kafka.messages.alter_configs import (
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Each resource by itself: one that is refused does not hinder the others."""
+    """Handle each resource independently: an error of one does not affect the others."""
 
     async def change(resource: AlterConfigsResource) -> None:
         alter = replaced_by([(config.name, config.value) for config in resource.configs])

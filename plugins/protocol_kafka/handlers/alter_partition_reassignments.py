@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (API 45): a partition can be on this broker, and nowhere else.
+"""AlterPartitionReassignments (API 45): accept only this broker as the replica of a partition.
 
-Tools that move partitions between log directories ask for this first, with the replicas that are there.
+Tools that move partitions between log directories send this first, with the present replicas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 def handle(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Generator[None, None, AlterPartitionReassignmentsResponse]:
-    """Each partition by itself, in steps."""
+    """Check each partition independently, in steps."""
     answers: list[ReassignableTopicResponse] = []
     for topic in request.topics:
         partitions: list[ReassignablePartitionResponse] = []

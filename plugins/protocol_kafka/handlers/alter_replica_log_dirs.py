@@ -16,9 +16,9 @@ from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
 
 
 async def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    """Begin each move by itself; how far they are, DescribeLogDirs tells.
+    """Start each replica move independently; DescribeLogDirs reports their progress.
 
-    As in Apache Kafka the last directory counts for a partition that is named more than once.
+    As in Apache Kafka the last directory is used for a partition that is repeated.
     """
     wanted: dict[TopicPartition, str] = {}
     pace = Pace()

@@ -1,4 +1,4 @@
-"""ApiVersions (API 18): what this broker serves, and nothing that it does not."""
+"""ApiVersions (API 18): the APIs, versions and features that this broker serves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """The table of what is served, unless the client introduces itself wrongly or means another broker."""
+    """List what is served; refuse malformed client software names, and requests for another broker."""
     version = context.api_version
     if version >= SOFTWARE_SINCE and not _is_well_named(request):
         return _refusal(ErrorCode.INVALID_REQUEST)
@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 
 
 def handle_unsupported_version(context: RequestContext, request: None) -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that is not served: try again with one of these (KIP-511)."""
+    """Answer a version that is not served, in version 0, with the versions that are (KIP-511)."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served(context))
 
 

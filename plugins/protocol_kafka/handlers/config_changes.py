@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: the resources, and changes of what is set for them.
+"""Common part of AlterConfigs and IncrementalAlterConfigs: resources, and changes of their configuration.
 
 A change replaces all settings, or sets and deletes single keys, or adds items to lists and removes some
 (KIP-339).
@@ -23,19 +23,19 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESO
 
 
 class Resource(Protocol):
-    """What a configuration is of."""
+    """Resource of an AlterConfigs or IncrementalAlterConfigs request."""
 
     resource_type: int
     resource_name: str
 
     @property
     def configs(self) -> Sequence[object]:
-        """What is to change."""
+        """The keys to change."""
         ...
 
 
 MAX_CHANGES_PER_RESOURCE = 1000
-"""There are not three hundred keys."""
+"""Limit of keys; there are fewer than three hundred."""
 
 R = TypeVar("R", bound=Resource)
 A = TypeVar("A")
@@ -47,9 +47,9 @@ async def each_resource(
     change: Callable[[R], Awaitable[None]],
     answer: Callable[[R, BrokerError | None], A],
 ) -> list[A]:
-    """Change each resource by itself; the answers, given why it was refused, if it was.
+    """Change each resource independently; return the results of `answer`, called with its error or None.
 
-    One that is there twice is refused once.
+    A repeated resource is refused, with one result.
     """
     times: Counter[tuple[int, str]] = Counter()
     first: dict[tuple[int, str], R] = {}
@@ -100,7 +100,7 @@ async def change_config(
 
 
 def node_named(context: RequestContext, name: str) -> int | None:
-    """The node that a resource names, None for what holds for all brokers.
+    """Return the node that a resource names, None for the default of all brokers.
 
     Raises:
         InvalidRequest: it names another broker.

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (API 69): what tools want to know about groups of the consumer protocol."""
+"""ConsumerGroupDescribe (API 69): describe groups of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
 def handle(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Generator[None, None, ConsumerGroupDescribeResponse]:
-    """Each group by itself, in steps, and once, however often it is named: it may have many members."""
+    """Describe each group independently, in steps, and once if it is repeated: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups: list[DescribedGroup] = []
     for group_id in dict.fromkeys(request.group_ids):

@@ -19,7 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
 CLIENTS_MAKE_MEMBER_IDS_SINCE = 1
 UNCHANGED = -1
 MAX_TOPICS = 10_000
-"""Topics of one member: all of them are looked up whenever the group's target assignment is computed."""
+"""Most topics of one member: all are looked up whenever the group's target assignment is computed."""
 
 
 def handle(
@@ -78,7 +78,7 @@ def _asked(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> C
 
 
 def _by_topic(topics: Sequence[TopicPartitions] | None) -> PartitionsByTopic | None:
-    """Partitions by topic; a topic without any says nothing."""
+    """Return partitions by topic; topics without partitions are ignored."""
     if topics is None:
         return None
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}

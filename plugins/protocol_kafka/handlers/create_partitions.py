@@ -1,4 +1,4 @@
-"""CreatePartitions (API 37): give topics more partitions, or only check whether they could have them."""
+"""CreatePartitions (API 37): add partitions to topics, or only validate the request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tidelog.plugins.protocol_kafka.messages.create_partitions import (
 )
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""One request must not make the broker create files without end."""
+"""Most partitions that one request creates."""
 
 
 async def handle(context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """Each topic by itself: one that is refused does not hinder the others."""
+    """Handle each topic independently: an error of one does not affect the others."""
     times = Counter(topic.name for topic in request.topics)
     first = {topic.name: topic for topic in reversed(request.topics)}
     left = MAX_PARTITIONS_PER_REQUEST
@@ -53,7 +53,7 @@ def _result(context: RequestContext, name: str, refusal: BrokerError | None) -> 
 async def _grow(
     context: RequestContext, asked: CreatePartitionsTopic, left: int, *, validate_only: bool
 ) -> int:
-    """Grow one topic; by how many partitions."""
+    """Add partitions to one topic; return how many."""
     topics = context.broker.topics
     added = asked.count - len(topics.check_growth(asked.name, asked.count).partitions)
     if added > left:
@@ -70,7 +70,7 @@ async def _grow(
 
 
 def _check_assignments(context: RequestContext, asked: CreatePartitionsTopic, added: int) -> None:
-    """Each new partition has to be on this broker."""
+    """Check that each new partition is assigned to this broker."""
     if asked.assignments is None:
         return
     if len(asked.assignments) != added:

@@ -1,4 +1,4 @@
-"""CreateTopics (API 19): create topics, or only check whether they could be."""
+"""CreateTopics (API 19): create topics, or only validate the request."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tidelog.plugins.protocol_kafka.messages.create_topics import (
 DEFAULT = -1
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit: one request must not make the broker create files without end."""
+"""Most partitions that one request creates, as in Apache Kafka."""
 MAX_CONFIGS_PER_TOPIC = 200
-"""There are not a hundred keys."""
+"""Most settings of one topic; there are fewer than a hundred keys."""
 SOURCES = {"topic": DYNAMIC_TOPIC_CONFIG, "broker": STATIC_BROKER_CONFIG, "default": DEFAULT_CONFIG}
 
 
 async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Each topic by itself: one that is refused does not hinder the others."""
+    """Handle each topic independently: an error of one does not affect the others."""
     partitions = 0
     pace = Pace()
     described = _Described(context.broker.config)
@@ -67,7 +67,7 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
 
 
 def _partitions(context: RequestContext, topic: CreatableTopic) -> int:
-    """How many partitions are asked for; 0 for a number that is refused anyway."""
+    """Return the number of requested partitions; 0 for one that is refused anyway."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == DEFAULT:
@@ -138,7 +138,7 @@ def _setting(entry: CreatableTopicConfig) -> tuple[str, str]:
 
 
 def _assigned_partitions(context: RequestContext, topic: CreatableTopic) -> int:
-    """The number of partitions of a manual assignment: each has to be on this broker, numbered from 0 on."""
+    """Return the number of partitions of a manual assignment: each on this broker, numbered from 0 on."""
     if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
         raise InvalidRequest("with a replica assignment, partitions and replication factor have to be -1")
     if sorted(entry.partition_index for entry in topic.assignments) != list(range(len(topic.assignments))):
@@ -154,14 +154,14 @@ def _assigned_partitions(context: RequestContext, topic: CreatableTopic) -> int:
 
 
 class _Described:
-    """Configurations of new topics for one answer: topics with the same settings share theirs."""
+    """Configurations of new topics in one response; topics with the same settings share theirs."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._last: tuple[Mapping[str, str], list[CreatableTopicConfigs]] | None = None
 
     def configs_of(self, new: NewTopic) -> list[CreatableTopicConfigs]:
-        """All settings of a topic, and where each comes from."""
+        """Return all settings of a topic, with their sources."""
         if self._last is None or self._last[0] != new.config:
             entries = topic_config_entries(self._config, new.config)
             self._last = new.config, [_config(entry) for entry in entries]

@@ -1,4 +1,4 @@
-"""DeleteGroups (API 42)."""
+"""DeleteGroups (API 42): delete groups without members, with their offsets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tidelog.plugins.protocol_kafka.messages.delete_groups import (
 )
 
 DELETED_AT_ONCE = 20
-"""More are deleted one after the other, so that other requests have their turn."""
+"""Most groups that are deleted in one step; other requests are served between steps."""
 
 
 async def handle(context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Each group by itself; one that is named twice is answered once."""
+    """Delete each group independently; one that is repeated has one result."""
     group_ids = list(dict.fromkeys(request.groups_names))
     results: list[DeletableGroupResult] = []
     pace = Pace()

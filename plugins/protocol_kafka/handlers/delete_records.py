@@ -22,9 +22,9 @@ NO_OFFSET = -1
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> Generator[None, None, DeleteRecordsResponse]:
-    """Raise the log start of each partition, in steps; one that is refused does not affect the others.
+    """Raise the log start offset of each partition, in steps; an error of one does not affect the others.
 
-    As in Apache Kafka the last offset counts for one that is named more than once.
+    As in Apache Kafka the last offset is used for a partition that is repeated.
     """
     asked: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
@@ -57,7 +57,7 @@ def _delete(
 
 
 def _low_watermark(context: RequestContext, name: str, asked: DeleteRecordsPartition) -> int:
-    """Raise the log start to the offset; return the log start offset of now."""
+    """Raise the log start offset; return the log start offset afterwards."""
     topic = context.broker.topics.get(name)
     if topic.is_internal:
         raise InvalidTopic(

@@ -23,7 +23,7 @@ DISABLED_CODE_SINCE = 3
 
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Each topic by itself: one that is refused does not hinder the others."""
+    """Handle each topic independently: an error of one does not affect the others."""
     by_id = context.api_version >= IDS_SINCE
     asked = request.topics if by_id else [DeleteTopicState(name=name) for name in request.topic_names]
     times: Counter[object] = Counter()
@@ -42,7 +42,7 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
 
 
 def _meant(context: RequestContext, asked: DeleteTopicState) -> object:
-    """What tells one topic from another, whether it is named by its name or by its id."""
+    """Return what identifies a topic in the request: its name or its id."""
     topics = context.broker.topics
     topic = topics.find_by_id(asked.topic_id) if asked.name is None else topics.find(asked.name)
     return (asked.name, asked.topic_id) if topic is None else topic

@@ -1,4 +1,4 @@
-"""DescribeConfigs (API 32): how topics and this broker are configured, and where each value comes from."""
+"""DescribeConfigs (API 32): the configuration of topics and of this broker, with the source of each value."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ DYNAMIC_SOURCES = {
 }
 SOURCES_SINCE = 1
 KEPT_RESOURCES = 16
-"""Whole descriptions that are kept while a request asks for parts of them."""
+"""Most whole descriptions that are cached while a request selects keys of them."""
 UNKNOWN_TYPE = 0
 TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
-"""Kafka's numbers for the types of keys; a type that Kafka does not have is told as unknown."""
+"""Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
 
 
 async def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Each resource by itself: one that is unknown does not hinder the others.
+    """Describe each resource independently: an error of one does not affect the others.
 
-    The same question asked again is answered once: a few bytes of it can be hundreds of kilobytes of answer.
+    A repeated resource has one result: a few bytes of request can be hundreds of kilobytes of response.
     """
 
     @lru_cache(maxsize=KEPT_RESOURCES)
@@ -100,7 +100,7 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
 def _trimmed(
     entry: DescribeConfigsResourceResult, request: DescribeConfigsRequest, version: int
 ) -> DescribeConfigsResourceResult:
-    """Without what was not asked for, and what the version does not have."""
+    """Return the description without keys that were not requested and fields that the version lacks."""
     if version >= SOURCES_SINCE:
         entry.is_default = False
     if not request.include_synonyms:
@@ -137,7 +137,7 @@ def _broker_source(config: Config, key: ConfigKey[object]) -> int:
 
 
 def _topic_synonyms(config: Config, entry: TopicConfigEntry) -> list[DescribeConfigsSynonym]:
-    """What would count in turn: the topic's own value, the broker's setting, the default."""
+    """Return the sources of a value in order of precedence: the topic's, the broker's, the default."""
     synonyms: list[DescribeConfigsSynonym] = []
     if entry.source == "topic":
         synonyms.append(DescribeConfigsSynonym(name=entry.name, value=entry.value, source=TOPIC_SOURCE))

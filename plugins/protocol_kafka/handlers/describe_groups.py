@@ -1,4 +1,4 @@
-"""DescribeGroups (API 15): what tools want to know about classic groups."""
+"""DescribeGroups (API 15): describe classic groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATE_OF_A_GROUP_THAT_IS_NOT_THERE = "Dead"
 def handle(
     context: RequestContext, request: DescribeGroupsRequest
 ) -> Generator[None, None, DescribeGroupsResponse]:
-    """Each group by itself, in steps, and once, however often it is named: it may have many members."""
+    """Describe each group independently, in steps, and once if it is repeated: it may have many members."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     groups: list[DescribedGroup] = []
     for group_id in dict.fromkeys(request.groups):
@@ -64,7 +64,7 @@ def _member(member: DescribedMember) -> DescribedGroupMember:
 def _not_found(
     context: RequestContext, group_id: str, error: GroupIdNotFound, operations: int
 ) -> DescribedGroup:
-    """Before version 6 a group that is not there is a dead one, and no error."""
+    """Return the result for an unknown group: before version 6 one in state Dead, without an error."""
     state = STATE_OF_A_GROUP_THAT_IS_NOT_THERE
     if context.api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
         return _without_members(group_id, error_code(error), context.error_message(error), state)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (API 35): the log directories of this broker, and what lies in them."""
+"""DescribeLogDirs (API 35): the log directories of this broker and their partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 
 async def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Every directory is told, also one that has nothing of what is asked for; an offline one by its code."""
+    """Describe every directory, also one without a requested partition; an offline one by its error code."""
     asked: set[TopicPartition] | None = None
     pace = Pace()
     if request.topics is not None:

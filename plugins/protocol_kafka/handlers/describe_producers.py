@@ -1,4 +1,4 @@
-"""DescribeProducers (API 61): who writes to a partition, and which transactions are open there."""
+"""DescribeProducers (API 61): the active producers and open transactions of partitions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tidelog.plugins.protocol_kafka.messages.describe_producers import (
 def handle(
     context: RequestContext, request: DescribeProducersRequest
 ) -> Generator[None, None, DescribeProducersResponse]:
-    """Each partition by itself, in steps.
+    """Describe each partition independently, in steps.
 
-    Each is described once, however often it is named: four bytes of request can be kilobytes of answer.
+    A repeated partition has one result: four bytes of request can be kilobytes of response.
     """
     answers: dict[str, dict[int, PartitionResponse]] = {}
     for topic in request.topics:

@@ -1,4 +1,4 @@
-"""DescribeTransactions (API 65): what the coordinator knows of transactional ids."""
+"""DescribeTransactions (API 65): the state of transactional ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.describe_transactions import (
 def handle(
     context: RequestContext, request: DescribeTransactionsRequest
 ) -> Generator[None, None, DescribeTransactionsResponse]:
-    """Each transactional id by itself, in steps, and once: its transaction may have many partitions."""
+    """Describe each transactional id independently, in steps, and once: it may have many partitions."""
     states: list[TransactionState] = []
     for name in dict.fromkeys(request.transactional_ids):
         states.append(_describe(context, name))

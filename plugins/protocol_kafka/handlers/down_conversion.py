@@ -1,8 +1,8 @@
-"""Down-conversion: record batches as message sets, for clients that know nothing newer (Fetch 0 to 3).
+"""Down-conversion of record batches to message sets, for clients of Fetch 0 to 3.
 
-This is the one fetch that reads records, so it runs in a thread. Compressed batches are handed on
-uncompressed, which every client reads; control batches, which old clients could not tell from data, are left
-out. A message of the formats 0 and 1:
+This is the only fetch that reads records, so it runs in a thread. Compressed batches are returned
+uncompressed, which every client reads; control batches, which old clients cannot distinguish from data, are
+omitted. A message of the formats 0 and 1:
 
     offset        int64
     message size  int32   bytes after this field
@@ -35,10 +35,10 @@ MAGIC_V1 = 1
 APPEND_TIME_BIT = 0x08
 FORMAT_1_SINCE = 2
 MAX_CONVERTED_BYTES = 4 * 1024 * 1024
-"""How much one answer has of messages at most, which are kept in memory until the client has taken them; also
-the largest record that is converted. Clients that old ask for 1 MB of a partition."""
+"""Most bytes of messages in one response, which stay in memory until they are sent, and the largest record
+that is converted. Clients that old request 1 MB of a partition."""
 BATCHES_SINCE = 4
-"""Fetch versions from which on a client reads message format 1 and record batches."""
+"""First version of Fetch with record batches; FORMAT_1_SINCE is the first with message format 1."""
 CRC_BYTES = 4
 
 _ENTRY = struct.Struct(">qiI")
@@ -50,9 +50,9 @@ _LENGTH = struct.Struct(">i")
 def message_set(
     read: Callable[[int], LogSlice], offset: int, max_bytes: int, fetch_version: int, memory: MemoryBudget
 ) -> bytes:
-    """Blocking: messages from `offset` on, about `max_bytes` of them but at least one if there is any.
+    """Blocking: return messages from `offset` on, about `max_bytes` of them but at least one if there is any.
 
-    `read(offset)` gives the log's batches from there; `memory` is what unpacking them waits for.
+    `read(offset)` returns the log's batches from there; decompression waits for `memory`.
 
     Raises:
         BrokerError: what `read` raises; CorruptBatch when records cannot be decoded; MessageTooLarge

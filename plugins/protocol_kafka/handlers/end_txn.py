@@ -17,7 +17,7 @@ EPOCHS_SINCE = 5
 
 
 async def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Decide; from version 5 on the answer has the producer's identity for its next transaction."""
+    """End the transaction; from version 5 on the response has the producer's next id and epoch."""
     version = context.api_version
     by = EPOCH_PER_TRANSACTION if version >= EPOCHS_SINCE else FIRST_TRANSACTION_VERSION
     try:

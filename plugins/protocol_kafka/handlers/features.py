@@ -1,6 +1,6 @@
-"""Features: levels of what brokers and clients do, beside the versions of the APIs (KIP-584).
+"""Features and their levels, which clients use beside the versions of the APIs (KIP-584).
 
-A client works by transaction version 2 only if it is told that the cluster has settled on it.
+A client uses transaction version 2 only when it is the finalized level of `transaction.version`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tidelog.kernel.seams.wire import WireContext
 from tidelog.plugins.protocol_kafka.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
 LEVEL_0_SINCE: Final = 4
-"""Older clients cannot decode a feature whose lowest level is 0."""
+"""First version of ApiVersions whose clients can decode a feature with lowest level 0."""
 FINALIZED_EPOCH: Final = 0
-"""Levels do not change while the broker runs."""
+"""Constant, since levels do not change while the broker runs."""
 NO_EPOCH: Final = -1
 
 
 class Feature(NamedTuple):
-    """A feature and the levels of it that are served; the highest is the one in use."""
+    """Feature with its supported levels; the highest is the finalized one."""
 
     name: str
     lowest: int
@@ -28,7 +28,7 @@ class Feature(NamedTuple):
 
 
 CONSUMER_PROTOCOL: Final = 1
-"""The level of `group.version` with which clients may use the consumer protocol (KIP-848)."""
+"""Level of `group.version` with which clients may use the consumer protocol (KIP-848)."""
 
 OF_COORDINATORS: Final = (
     Feature("group.version", 0, CONSUMER_PROTOCOL),
@@ -37,7 +37,7 @@ OF_COORDINATORS: Final = (
 
 
 def served_features(broker: WireContext) -> tuple[Feature, ...]:
-    """What this broker serves: without a coordinator nothing."""
+    """Return the features of this broker: none without a coordinator."""
     try:
         _ = broker.coordinator
     except CoordinatorNotAvailable:
@@ -46,7 +46,7 @@ def served_features(broker: WireContext) -> tuple[Feature, ...]:
 
 
 def supported(features: tuple[Feature, ...], version: int) -> list[SupportedFeatureKey]:
-    """The levels that could be used, as far as a client of that version of ApiVersions can be told."""
+    """Return the supported levels that a client of that version of ApiVersions can decode."""
     return [
         SupportedFeatureKey(name=feature.name, min_version=feature.lowest, max_version=feature.highest)
         for feature in features
@@ -55,7 +55,7 @@ def supported(features: tuple[Feature, ...], version: int) -> list[SupportedFeat
 
 
 def finalized(features: tuple[Feature, ...]) -> list[FinalizedFeatureKey]:
-    """The levels in use."""
+    """Return the finalized levels."""
     return [
         FinalizedFeatureKey(
             name=feature.name, max_version_level=feature.highest, min_version_level=feature.highest

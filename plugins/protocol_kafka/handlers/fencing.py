@@ -1,4 +1,4 @@
-"""What a producer is told that another instance has shut out."""
+"""Error codes for fenced producers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 
 def code_for_producer(error: BrokerError, *, fenced: bool) -> ErrorCode:
-    """The code of an error; without `fenced` the client's version has no PRODUCER_FENCED yet."""
+    """Return the error code for a producer; `fenced`: the client's version has PRODUCER_FENCED (KIP-588)."""
     if isinstance(error, ProducerFenced) and not fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_code(error)

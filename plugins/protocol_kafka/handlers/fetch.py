@@ -1,6 +1,6 @@
 """Fetch (API 1): read batches from partitions, waiting for more when there is too little.
 
-The answer carries regions of segment files, which the server sends without copying. A read that would have
+The response has regions of segment files, which the server sends without copying. A read that would have
 to wait for the disk is repeated in a thread.
 """
 
@@ -38,14 +38,14 @@ from tidelog.plugins.protocol_kafka.messages.fetch import (
 
 TOPIC_IDS_SINCE = 13
 WITHOUT_SESSION = (0, -1)
-"""Epochs of a request that opens a session or closes one, and names all that it wants."""
+"""Epochs of a full fetch request, which opens a session or closes one."""
 
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    """Read what is there; when that is less than `min_bytes`, wait for more up to `max_wait_ms`.
+    """Read the partitions; wait up to `max_wait_ms` until there are `min_bytes`.
 
-    No fetch session is ever opened: as a broker whose session cache is full, it answers session id 0 and the
-    client continues with whole requests (KIP-227).
+    Fetch sessions are not supported: like a broker whose session cache is full, the response has session id
+    0, and the client continues with full requests (KIP-227).
     """
     if request.session_epoch not in WITHOUT_SESSION:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
@@ -62,7 +62,7 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Aw
 
 
 def _name_each_once(request: FetchRequest) -> None:
-    """Keep the last mention of a partition that is named more than once, as Apache Kafka does."""
+    """Keep the last entry of a partition that is repeated, as Apache Kafka does."""
     asked: dict[tuple[str, bytes], dict[int, FetchPartition]] = {}
     count = 0
     for topic in request.topics:
@@ -84,7 +84,7 @@ async def _read_and_wait(read: _Read, request: FetchRequest) -> FetchResponse:
 
 async def _wait_and_read(read: _Read, request: FetchRequest, response: FetchResponse) -> FetchResponse:
     deadline = trio.current_time() + read.max_wait_seconds
-    while read.is_outdated(response):  # something came before there was a waiter for it
+    while read.is_outdated(response):  # data was appended before the waiter was registered
         response = await _read_again(read)
         if read.is_enough():
             return response
@@ -109,7 +109,7 @@ async def _read_again(read: _Read) -> FetchResponse:
 
 
 class _Read:
-    """One pass, or two, over the partitions of a request."""
+    """Passes over the partitions of a request."""
 
     def __init__(self, context: RequestContext, request: FetchRequest, *, is_large: bool) -> None:
         self._is_large = is_large
@@ -126,14 +126,14 @@ class _Read:
         self.partitions: list[Partition] = []
 
     async def in_thread(self) -> FetchResponse:
-        """Read as `once` does, and wait for the disk, or for memory to convert batches in."""
+        """Read as `once` does, but wait for the disk, and for memory for down-conversion."""
         job = partial(self.once, wait=True)
         if self._version < BATCHES_SINCE:
             return await self._topics.unpacking.read(job)
         return await trio.to_thread.run_sync(job)
 
     def is_enough(self) -> bool:
-        """Return whether to answer the last pass at once: enough bytes, an error, or nothing to wait for."""
+        """Return whether the last pass is the response: enough bytes, an error, or nothing to wait for."""
         request = self._request
         return (
             self.size >= request.min_bytes
@@ -145,13 +145,13 @@ class _Read:
 
     @property
     def max_wait_seconds(self) -> float:
-        """How long to wait, in seconds: no longer than a connection may idle, as it would be closed."""
+        """Return how long to wait, in seconds: less than an idle connection may stay open."""
         idle_ms = self._max_idle_ms
         wait_ms = self._request.max_wait_ms
         return (wait_ms if idle_ms < 0 else min(wait_ms, idle_ms)) / 1000
 
     def is_outdated(self, response: FetchResponse) -> bool:
-        """Return whether another pass would give more than the last one, which gave `response`."""
+        """Return whether another pass would return more than the last one, which returned `response`."""
         answered = [
             part.last_stable_offset if self.isolation else part.high_watermark
             for topic in response.responses
@@ -169,7 +169,7 @@ class _Read:
             WouldBlock: unless `wait`.
         """
         if self._is_large and not wait:
-            raise WouldBlock  # it takes long: a thread reads
+            raise WouldBlock  # it takes long, so a thread reads
         self.size = 0
         self.partitions = []
         self._failed = False
@@ -193,7 +193,7 @@ class _Read:
                 raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {asked.partition}")
             partition = topic.partitions[asked.partition]
             partition.check_leader_epoch(asked.current_leader_epoch)
-            # Before the read: what comes while a thread reads must not look as if it had been read.
+            # Before the read, so that data appended while a thread reads does not count as read.
             watermarks = partition.watermarks
             high_watermark, last_stable = watermarks.high_watermark, watermarks.last_stable_offset
             records = self._read(partition, asked, wait=wait)
@@ -216,7 +216,7 @@ class _Read:
         )
 
     def _read(self, partition: Partition, asked: FetchPartition, *, wait: bool) -> LogSlice:
-        """Read what the request's limit leaves: a whole first batch for the first partition with data."""
+        """Read up to the request's limit; the first partition with data returns its first batch whole."""
         left = self._max_bytes - self.size
         allowed = min(asked.partition_max_bytes, left)
         if self.size and allowed <= 0:
@@ -240,7 +240,7 @@ class _Read:
 
 
 def _aborted(partition: Partition, offset: int, records: LogSlice, *, wait: bool) -> list[AbortedTransaction]:
-    """Return what a reader of committed records has to leave out of these."""
+    """Return the aborted transactions that a read-committed consumer has to skip in this data."""
     return [
         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
         for aborted in partition.aborted_transactions(offset, records, wait=wait)

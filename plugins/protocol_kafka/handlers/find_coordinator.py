@@ -1,4 +1,4 @@
-"""FindCoordinator (API 10): which broker coordinates a group or a transactional id."""
+"""FindCoordinator (API 10): the coordinator of groups or transactional ids."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_NODE = -1
 
 
 async def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """One coordinator in old versions, one for each key from version 4 on.
+    """Return one coordinator, or from version 4 on one for each key.
 
-    The first client that asks for a coordinator waits until the topic is made that its state is kept in;
-    Kafka answers it COORDINATOR_NOT_AVAILABLE meanwhile and lets it ask again.
+    The first client waits until the internal topic of the coordinator's state is created; Kafka answers
+    COORDINATOR_NOT_AVAILABLE meanwhile, and the client retries.
     """
     version = context.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_SINCE else [request.key]

@@ -1,4 +1,4 @@
-"""Heartbeat (API 12)."""
+"""Heartbeat (API 12): extend the session of a classic group's member."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.heartbeat import HeartbeatRequest, 
 
 
 def handle(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Note that the member is alive, and tell it of a rebalance."""
+    """Extend the member's session; the error code is REBALANCE_IN_PROGRESS during a rebalance."""
     try:
         context.broker.coordinator.groups.heartbeat(
             request.group_id, request.member_id, request.generation_id, request.group_instance_id

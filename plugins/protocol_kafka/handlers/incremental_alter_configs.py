@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Each resource by itself: one that is refused does not hinder the others."""
+    """Handle each resource independently: an error of one does not affect the others."""
 
     async def change(resource: IncrementalAlterConfigsResource) -> None:
         alter = _alter(context, resource)

@@ -17,7 +17,7 @@ FENCED_SINCE = 4
 
 
 async def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """A new id with epoch 0, unless a transactional id has one already."""
+    """Return a new producer id with epoch 0, or the next epoch of a transactional id."""
     version = context.api_version
     try:
         identity = await _identity(context, request)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.wire import ProtocolViolation
 
-# Without the two Python functions that calling the enumeration takes.
+# Calling the enumeration would take two Python functions for each request.
 _LEVELS = {int(isolation): isolation for isolation in Isolation}
 
 
 def isolation_of(level: int) -> Isolation:
-    """Return the isolation that a client asks for.
+    """Return the isolation level of a request.
 
     Raises:
         ProtocolViolation: there is no such level.

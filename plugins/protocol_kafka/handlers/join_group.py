@@ -1,4 +1,4 @@
-"""JoinGroup (API 11): the answer comes when the group's next generation begins."""
+"""JoinGroup (API 11): join a classic group; answered when its next generation begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 def handle(
     context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-    """Join, and wait if need be."""
+    """Join the group; wait for the next generation."""
     version = context.api_version
     try:
         joined = context.broker.coordinator.groups.join(_asked(context, request))
@@ -94,5 +94,5 @@ def _refused(request: JoinGroupRequest, error: BrokerError, version: int) -> Joi
 
 
 def _protocol_name(name: str | None, version: int) -> str | None:
-    """Old versions have no null."""
+    """Return the protocol's name; old versions have no null."""
     return name or (None if version >= NULL_PROTOCOL_SINCE else "")

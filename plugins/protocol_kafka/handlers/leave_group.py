@@ -1,4 +1,4 @@
-"""LeaveGroup (API 13): one member in old versions, several from version 3 on."""
+"""LeaveGroup (API 13): remove one member, or from version 3 on several."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tidelog.plugins.protocol_kafka.messages.leave_group import (
 
 MANY_SINCE = 3
 LEAVING_AT_ONCE = 1000
-"""More leave one after the other, so that other requests have their turn."""
+"""Most members that are removed in one step; other requests are served between steps."""
 
 
 async def handle(context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Let members go."""
+    """Remove members from the group."""
     if context.api_version < MANY_SINCE:
         return await _leave_alone(context, request)
     answers: list[MemberResponse] = []

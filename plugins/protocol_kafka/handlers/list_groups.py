@@ -1,4 +1,4 @@
-"""ListGroups (API 16)."""
+"""ListGroups (API 16): list the groups of both protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelog.plugins.protocol_kafka.messages.list_groups import (
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """All groups that pass the filters."""
+    """Return all groups that match the filters."""
     try:
         groups = context.broker.coordinator.groups.list(request.states_filter, request.types_filter)
     except BrokerError as error:

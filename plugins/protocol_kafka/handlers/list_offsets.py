@@ -1,4 +1,4 @@
-"""ListOffsets (API 2): offsets by time, and the special times for the ends of a log."""
+"""ListOffsets (API 2): offsets by timestamp, and the ends of logs by special timestamps."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LEADER_EPOCH_SINCE = 4
 
 
 async def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Answer for each partition; look-ups that read the log run in a thread.
+    """Look up the offset of each partition; lookups that read the log run in a thread.
 
-    As in Apache Kafka a partition that is named more than once is refused.
+    As in Apache Kafka a partition that is repeated is refused.
     """
     isolation = isolation_of(request.isolation_level)
     pace = Pace()

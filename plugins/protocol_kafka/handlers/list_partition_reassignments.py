@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (API 46): with one broker no partition is ever on its way to another."""
+"""ListPartitionReassignments (API 46): none, as there is one broker."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tidelog.plugins.protocol_kafka.messages.list_partition_reassignments import
 def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """There are none; moves between the directories of this broker are told by DescribeLogDirs."""
+    """Return no reassignments; DescribeLogDirs reports moves between directories of this broker."""
     return ListPartitionReassignmentsResponse(topics=[])

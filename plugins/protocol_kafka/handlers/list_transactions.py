@@ -17,7 +17,7 @@ STATES = {state.title: state for state in transactions.TransactionState}
 
 
 async def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """Those that pass every filter; names of states that do not exist are given back."""
+    """Return those that match every filter, and the names of unknown states in the filter."""
     unknown = [name for name in request.state_filters if name not in STATES]
     wanted = TransactionFilter(
         states=[STATES[name] for name in request.state_filters if name in STATES]

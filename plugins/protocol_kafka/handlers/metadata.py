@@ -1,4 +1,4 @@
-"""Metadata (API 3): brokers, topics, partitions and their leaders; creates topics that are asked for."""
+"""Metadata (API 3): brokers, topics, partitions and their leaders; may create missing topics."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
 NO_LEADER = -1
 PARTITIONS_PER_STEP = 8
 IDS_SINCE = 12
-"""Versions 10 and 11 have a field for the id, and no client may use it."""
+"""First version that requests topics by id: versions 10 and 11 have the field, but must not use it."""
 
 
 def handle(context: RequestContext, request: MetadataRequest) -> Generator[None, None, MetadataResponse]:
-    """Describe what is asked for, in steps.
+    """Describe brokers and the requested topics, in steps.
 
     A missing topic is created in the background when client and configuration allow it. As in Apache Kafka
-    it is unknown in this answer, and the client asks again.
+    it is unknown in this response, and the client retries.
     """
     cluster = context.broker.cluster
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
@@ -74,7 +74,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Generator[None,
 def _topics(
     context: RequestContext, request: MetadataRequest, operations: int
 ) -> Iterable[tuple[MetadataResponseTopic, Topic | None]]:
-    """The answer for each topic, still without partitions, and the topic if it is there."""
+    """Return the result for each topic, still without partitions, and the topic if it exists."""
     everything = request.topics is None or (context.api_version == 0 and not request.topics)
     if everything:
         return ((_found(topic, operations), topic) for topic in context.broker.topics)

@@ -1,4 +1,4 @@
-"""OffsetCommit (API 8): remember how far a group has read."""
+"""OffsetCommit (API 8): commit offsets of a group."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ EPOCHS_SINCE = 9
 def handle(
     context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commit; what is committed is in the log when this returns, and only then answered.
+    """Commit offsets; they are in the log when this returns.
 
-    Very many offsets are committed in several batches, so that other requests have their turn in between.
+    Very many offsets are committed in several batches, and other requests are served in between.
     """
     if partition_count(request.topics, "partitions") > PARTITIONS_PER_SLICE:
         return _commit_in_slices(context, request)
@@ -78,7 +78,7 @@ def _send(context: RequestContext, commit: OffsetCommit) -> CommitOutcome:
 def _commit(
     context: RequestContext, request: OffsetCommitRequest, refused: dict[int, BrokerError]
 ) -> OffsetCommit:
-    """The commit of all topics whose ids are known; the places of the others go to `refused`."""
+    """Return the commit of all known topics; the indexes of the others are added to `refused`."""
     version, topics = context.api_version, context.broker.topics
     offsets: list[OffsetToCommit] = []
     for place, topic in enumerate(request.topics):

@@ -1,4 +1,4 @@
-"""OffsetDelete (API 47): a group forgets how far it has read in some partitions."""
+"""OffsetDelete (API 47): delete committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidelog.plugins.protocol_kafka.messages.offset_delete import (
 )
 
 DELETED_AT_ONCE = 1000
-"""More are deleted one after the other, so that other requests have their turn."""
+"""Most offsets that are deleted in one step; other requests are served between steps."""
 
 
 async def handle(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Delete; the tombstones are in the log when this returns."""
+    """Delete offsets; their tombstones are in the log when this returns."""
     partitions = [
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]

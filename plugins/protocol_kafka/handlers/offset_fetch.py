@@ -1,4 +1,4 @@
-"""OffsetFetch (API 9): how far groups have read."""
+"""OffsetFetch (API 9): fetch the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_METADATA = ""
 
 
 class Known(NamedTuple):
-    """What is known of one partition."""
+    """Committed offset of one partition."""
 
     partition: int
     offset: int = NO_OFFSET
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 
 @attrs.frozen
 class KnownTopic:
-    """What is known of one topic, by name in old versions and by id in new ones."""
+    """Committed offsets of one topic, by name in old versions and by id in new ones."""
 
     name: str
     topic_id: bytes
@@ -60,10 +60,9 @@ class KnownTopic:
 def handle(
     context: RequestContext, request: OffsetFetchRequest
 ) -> Generator[None, None, OffsetFetchResponse]:
-    """Answer from memory, in steps: one group in old versions, many from version 8 on.
+    """Return committed offsets, in steps: of one group, or from version 8 on of several.
 
-    Each group, topic and partition is told once, however often it is named: four bytes of request can be
-    kilobytes of metadata.
+    A repeated group, topic or partition has one result: four bytes of request can be kilobytes of metadata.
     """
     if context.api_version < MANY_GROUPS_SINCE:
         return (yield from _one_group(context, request))
@@ -197,7 +196,7 @@ def _some_known_topics(
 
 
 def _name(context: RequestContext, topic: OffsetFetchRequestTopics) -> str | None:
-    """The name of what is asked for; None for an id that no topic has."""
+    """Return the name of a requested topic; None for an unknown id."""
     if context.api_version < TOPIC_IDS_SINCE:
         return topic.name
     found = context.broker.topics.find_by_id(topic.topic_id)
@@ -218,7 +217,7 @@ def _known_topic(
 def _known(
     index: int, found: CommittedOffset | BrokerError | None, asked_id: bytes | None, nothing: int
 ) -> Known:
-    """What to tell of one partition; what was committed to an earlier topic of that name is nothing."""
+    """Return the result for one partition; a commit for a deleted topic of the same name is ignored."""
     if isinstance(found, BrokerError):
         return Known(index, error=error_code(found))
     if found is None or (asked_id and found.topic_id and found.topic_id != asked_id):

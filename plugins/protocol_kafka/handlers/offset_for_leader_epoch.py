@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (API 23): where epochs end, for readers that check whether the log was truncated."""
+"""OffsetForLeaderEpoch (API 23): end offsets of leader epochs, by which consumers detect truncation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.offset_for_leader_epoch import (
 def handle(
     context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Generator[None, None, OffsetForLeaderEpochResponse]:
-    """Each partition by itself, in steps."""
+    """Look up each partition independently, in steps."""
     answers: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
         partitions: list[EpochEndOffset] = []

@@ -51,20 +51,20 @@ ZSTD_SINCE = 7
 ZSTD = 4
 NO_OFFSET = -1
 APPENDS_AT_ONCE = 64
-"""So many batches of a request are appended before others are served; each takes up to a few tenths of a
+"""Most batches of a request that are appended in its first step; each takes up to a few tenths of a
 millisecond."""
 APPENDS_A_TURN = 16
-"""The same for those that follow."""
+"""Most batches in each further step."""
 MAX_RECORD_ERRORS = 10_000
-"""So many records are named in one answer, which takes a megabyte; other batches name the first only."""
+"""Most record errors in one response, which take a megabyte; further batches list their first error only."""
 INTERNAL_WRITER = "__admin_client"
-"""The one client id that Kafka lets write to internal topics."""
+"""The only client id that may write to internal topics, as in Kafka."""
 CODEC_AT = 22
-"""The low byte of a batch's attributes."""
+"""Position of the low byte of a batch's attributes."""
 
 
 class DueFlush(NamedTuple):
-    """An answer that has to wait until the record at `offset` is flushed."""
+    """Response that waits until the record at `offset` is flushed."""
 
     partition: Partition
     offset: int
@@ -72,7 +72,7 @@ class DueFlush(NamedTuple):
 
 
 class DelayedAppend(NamedTuple):
-    """A batch that could not be appended at once.
+    """Batch that could not be appended at once.
 
     `appending` is what the partition returned to be awaited; None if the append has not begun, as other
     batches come before this one.
@@ -87,7 +87,7 @@ class DelayedAppend(NamedTuple):
 def handle(
     context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None = None
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Append; a batch is in the log when this returns, so acks 1 and -1 are the same on a single broker.
+    """Append batches; they are in the log when this returns, so acks 1 and -1 are the same on one broker.
 
     Only where `flush.messages` asks for it the answer waits for the disk. A large compressed batch is
     appended once its records were checked; what the client sent behind it waits until then. A transactional
@@ -125,7 +125,7 @@ async def _add_and_append(
 async def _append_in_slices(
     context: RequestContext, request: ProduceRequest, verification: TransactionVerification | None
 ) -> ProduceResponse | None:
-    """Append very many batches, so that other requests have their turn in between."""
+    """Append very many batches in slices; other requests are served in between."""
     answers: dict[int, TopicProduceResponse] = {}
     pace = Pace()
     for some in slices(request.topic_data, "partition_data"):
@@ -153,7 +153,7 @@ async def _answer_later(
 class _Appends:
     """The appends of one request, or of a slice of it.
 
-    With `delayed` or `flushes` the answer has to wait for `finish`.
+    With `delayed` or `flushes` the response has to wait for `finish`.
     """
 
     __slots__ = (
@@ -180,7 +180,7 @@ class _Appends:
         self._record_errors = MAX_RECORD_ERRORS
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
-        """Append the batches for one topic; `finish` fills in the answers for those that are delayed."""
+        """Append the batches for one topic; `finish` completes the results of those that are delayed."""
         context, acks = self._context, self._acks
         topics = context.broker.topics
         try:
@@ -247,7 +247,7 @@ class _Appends:
         self._delayed_partitions.add(batch.partition)
 
     async def finish(self) -> None:
-        """Append what was delayed; wait until what `flush.messages` wants on disk first is there."""
+        """Append what was delayed, then wait for the flushes that `flush.messages` requires."""
         for number, batch in enumerate(self.delayed):
             if number % APPENDS_A_TURN == 0:
                 await trio.lowlevel.checkpoint()
@@ -277,7 +277,7 @@ class _Appends:
             answer.base_offset = NO_OFFSET
 
     def _refuse(self, partition: Partition, answer: PartitionProduceResponse, error: BrokerError) -> None:
-        """Answer why the partition refused a batch, and which of its records are to blame (KIP-467)."""
+        """Set the error of a refused batch, and of its invalid records (KIP-467)."""
         context = self._context
         context.warn(f"refusing to append to {partition.topic_partition} for", error)
         if isinstance(error, UnsupportedMessageFormat) and context.api_version >= BATCHES_V2_SINCE:
@@ -304,7 +304,7 @@ class _Appends:
 
 
 def _close_on_error(response: ProduceResponse) -> None:
-    """Close the connection on an error, as Kafka does: the client asked for no answer.
+    """Close the connection on an error, as Kafka does with acks 0.
 
     Raises:
         ProtocolViolation: a batch was not appended.

@@ -1,4 +1,4 @@
-"""Large requests in slices: each is served as a request of its own, with other requests in between."""
+"""Slices of large requests: each is served like a request, with other requests in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTITIONS_PER_SLICE: Final = 500
 
 
 class Slice(NamedTuple, Generic[T]):
-    """Some of a request's topics with some of their partitions; `places` are the topics' in the request."""
+    """Some topics and partitions of a request; `places` are the topics' indexes in the request."""
 
     places: list[int]
     topics: list[T]
@@ -44,7 +44,7 @@ def partition_count(topics: Sequence[T], field: str) -> int:
 
 
 def merge(answers: dict[int, T], places: Sequence[int], topics: Sequence[T], field: str) -> None:
-    """Add the answer to a slice; the partitions of a topic that was split come together again."""
+    """Add the response to a slice; the partitions of a topic that was split are joined."""
     for place, topic in zip(places, topics, strict=True):
         if place in answers:
             getattr(answers[place], field).extend(getattr(topic, field))

@@ -1,4 +1,4 @@
-"""SyncGroup (API 14): the answer comes when the leader has told who does what."""
+"""SyncGroup (API 14): answered with the member's assignment once the leader has sent it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROTOCOL_SINCE = 5
 def handle(
     context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    """Sync, and wait if need be."""
+    """Return the member's assignment; wait for the leader's SyncGroup."""
     try:
         if context.api_version >= PROTOCOL_SINCE and None in (request.protocol_type, request.protocol_name):
             raise InconsistentGroupProtocol("protocol type and name are missing")

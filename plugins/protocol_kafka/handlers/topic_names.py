@@ -7,10 +7,10 @@ from tidelog.plugins.protocol_kafka.codecs import Uuid
 
 
 def find_topic(topics: Topics, name: str | None, topic_id: Uuid, *, by_id: bool) -> Topic:
-    """The topic that a request names.
+    """Return the topic that a request names.
 
     Raises:
-        UnknownTopicOrPartition: there is none of that name.
-        UnknownTopicId: there is none with that id.
+        UnknownTopicOrPartition: no topic has that name.
+        UnknownTopicId: no topic has that id.
     """
     return topics.get_by_id(topic_id) if by_id else topics.get(name or "")

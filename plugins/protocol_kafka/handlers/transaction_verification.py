@@ -1,6 +1,6 @@
-"""Verifying transactional batches: their partition has to be part of the producer's transaction (KIP-890).
+"""Verification of transactional batches: the transaction has to include their partition (KIP-890).
 
-Clients that know transaction version 2 add no partitions: version 12 of Produce and later ones do it instead.
+Clients of transaction version 2 add no partitions: version 12 of Produce and later ones do it instead.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TransactionVerification:
         return missing
 
     async def add(self, missing: Mapping[ProducerIdentity, Sequence[TopicPartition]]) -> None:
-        """Make these partitions part of the transaction."""
+        """Add these partitions to the transaction."""
         for producer, partitions in missing.items():
             try:
                 await self._context.broker.coordinator.transactions.add_partitions(
@@ -106,7 +106,7 @@ class TransactionVerification:
         raise self._known_to_client(refused or InvalidTransactionState(f"{partition} is in no transaction"))
 
     def _known_to_client(self, error: BrokerError) -> BrokerError:
-        """Translate an error into one that a client of this version knows."""
+        """Return the error that a client of this version can handle."""
         if isinstance(error, ProducerFenced):
             return InvalidProducerEpoch(str(error))
         if isinstance(error, TransactionAbortable) and self._version < ABORTABLE_SINCE:

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (API 28): offsets of a group that count once a transaction is committed."""
+"""TxnOffsetCommit (API 28): commit offsets of a group in a transaction."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ IMPLICIT_SINCE = 5
 TOPIC_IDS_SINCE = 6
 GROUP_ERRORS_SINCE = 6
 COMMITTED_AT_ONCE = 100
-"""More offsets go into several batches. They all count or none, as the transaction ends."""
+"""Most offsets in one batch; several batches are still atomic, by the end of the transaction."""
 
 
 async def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """From version 5 on this makes the group's offsets part of the transaction by itself.
+    """Commit pending offsets; from version 5 on this also adds the group's offsets to the transaction.
 
-    Very many offsets are committed in several batches, so that other requests have their turn in between.
+    Very many offsets are committed in several batches, and other requests are served in between.
     """
     if partition_count(request.topics, "partitions") <= COMMITTED_AT_ONCE:
         return await _commit_at_once(context, request)
@@ -92,7 +92,7 @@ async def _commit_at_once(
 def _offsets(
     context: RequestContext, topics: Sequence[TxnOffsetCommitRequestTopic], version: int
 ) -> tuple[dict[tuple[int, int], OffsetToCommit], dict[tuple[int, int], BrokerError]]:
-    """What is to be committed and what cannot be, by place in the request."""
+    """Return the offsets to commit and the errors of the others, by index in the request."""
     offsets: dict[tuple[int, int], OffsetToCommit] = {}
     refused: dict[tuple[int, int], BrokerError] = {}
     for at, topic in enumerate(topics):
@@ -145,7 +145,7 @@ async def _commit(
 
 
 def _code(error: BrokerError | None, version: int) -> int:
-    """Clients are told what their version understands."""
+    """Return the error code that the client's version supports."""
     if error is None:
         return 0
     if isinstance(error, ProducerFenced):

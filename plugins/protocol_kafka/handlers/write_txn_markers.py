@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (API 27): end transactions in partitions, as tools ask for that repair what hangs."""
+"""WriteTxnMarkers (API 27): end transactions in partitions, for tools that abort hanging ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidelog.plugins.protocol_kafka.messages.write_txn_markers import (
 
 
 async def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Each partition by itself; as in Apache Kafka one answer for each producer and partition."""
+    """Handle each partition independently; as in Apache Kafka one result for each producer and partition."""
     pace = Pace()
     results: dict[int, dict[str, dict[int, int]]] = {}
     for marker in request.markers:

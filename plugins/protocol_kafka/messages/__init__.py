@@ -1,4 +1,4 @@
 """Kafka's messages, a file per API, their headers and frames, and the table of error codes.
 
-Importing this package imports no message: `api` has the table that leads to them.
+Importing this package imports no message: the table in `api` imports them at their first use.
 """

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (key 25): the offsets of a group become part of a producer's transaction.
+"""AddOffsetsToTxn (key 25): add the offsets of a group to a producer's transaction.
 
-Clients that know transaction version 2 leave it out: TxnOffsetCommit adds them (KIP-890).
+Clients of transaction version 2 do not send it: TxnOffsetCommit adds them (KIP-890).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.messages.api import ADD_OFFSETS_TO_TXN
 
 @struct(ADD_OFFSETS_TO_TXN.versions)
 class AddOffsetsToTxnRequest:
-    """Add the partition that keeps the group's offsets."""
+    """Add the partition of `__consumer_offsets` that has the group's offsets."""
 
     transactional_id: str = string()
     producer_id: int = int64()
@@ -21,7 +21,7 @@ class AddOffsetsToTxnRequest:
 
 @struct(ADD_OFFSETS_TO_TXN.versions)
 class AddOffsetsToTxnResponse:
-    """The answer."""
+    """AddOffsetsToTxn response."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (key 24): what a producer is about to write to is part of its transaction from now on.
+"""AddPartitionsToTxn (key 24): add partitions to a producer's transaction before it writes to them.
 
-Up to version 3 a client adds partitions of one transaction. From version 4 on (KIP-890) a broker asks for
-several transactions at once, and may only want to know whether the partitions are in them.
+Up to version 3 a client adds partitions to one transaction. From version 4 on (KIP-890) a broker sends
+several transactions at once, and may only verify that they include the partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class AddPartitionsToTxnTopic:
 
 @struct()
 class AddPartitionsToTxnTransaction:
-    """What to add to one transaction; with `verify_only` nothing is added."""
+    """Partitions for one transaction; with `verify_only` they are not added, only verified."""
 
     transactional_id: str = string(versions="4+")
     producer_id: int = int64(versions="4+")
@@ -47,7 +47,7 @@ class AddPartitionsToTxnRequest:
 
 @struct()
 class AddPartitionsToTxnPartitionResult:
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int = int32()
     partition_error_code: int = int16()
@@ -55,7 +55,7 @@ class AddPartitionsToTxnPartitionResult:
 
 @struct()
 class AddPartitionsToTxnTopicResult:
-    """What became of one topic's partitions."""
+    """Result for one topic's partitions."""
 
     name: str = string()
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult)
@@ -63,7 +63,7 @@ class AddPartitionsToTxnTopicResult:
 
 @struct()
 class AddPartitionsToTxnResult:
-    """What became of one transaction's partitions."""
+    """Result for one transaction's partitions."""
 
     transactional_id: str = string(versions="4+")
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, versions="4+")
@@ -71,7 +71,7 @@ class AddPartitionsToTxnResult:
 
 @struct(ADD_PARTITIONS_TO_TXN.versions)
 class AddPartitionsToTxnResponse:
-    """The answer."""
+    """AddPartitionsToTxn response."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(versions="4+", default=0, ignorable=True)

@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import ALTER_CONFIGS
 
 @struct()
 class AlterableConfig:
-    """A key and the value that it is to have."""
+    """A key and its new value."""
 
     name: str = string()
     value: str | None = string(nullable="0+")
@@ -16,7 +16,7 @@ class AlterableConfig:
 
 @struct()
 class AlterConfigsResource:
-    """What the configuration is of; keys that are not among `configs` lose their values."""
+    """Resource to configure; keys that are not in `configs` are reset."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -25,7 +25,7 @@ class AlterConfigsResource:
 
 @struct(ALTER_CONFIGS.versions)
 class AlterConfigsRequest:
-    """Replace configurations; with `validate_only`, nothing but the answer comes of it."""
+    """Replace configurations; with `validate_only`, nothing is changed."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
@@ -33,7 +33,7 @@ class AlterConfigsRequest:
 
 @struct()
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """Result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -43,7 +43,7 @@ class AlterConfigsResourceResponse:
 
 @struct(ALTER_CONFIGS.versions)
 class AlterConfigsResponse:
-    """The answer."""
+    """AlterConfigs response."""
 
     throttle_time_ms: int = int32(default=0)
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import ALTER_PARTITION_REASSIGN
 
 @struct()
 class ReassignablePartition:
-    """The brokers that a partition is to be on; None takes back what was asked for before."""
+    """The new replicas of a partition; None cancels a reassignment."""
 
     partition_index: int = int32()
     replicas: list[int] | None = array(INT32, nullable="0+", default=None)
@@ -51,7 +51,7 @@ class ReassignableTopicResponse:
 
 @struct(ALTER_PARTITION_REASSIGNMENTS.versions)
 class AlterPartitionReassignmentsResponse:
-    """The answer."""
+    """AlterPartitionReassignments response."""
 
     throttle_time_ms: int = int32(default=0)
     allow_replication_factor_change: bool = boolean(versions="1+", default=True, ignorable=True)

@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import ALTER_REPLICA_LOG_DIRS
 
 @struct()
 class AlterReplicaLogDirTopic:
-    """Partitions of a topic that are to move."""
+    """Partitions of a topic to move."""
 
     name: str = string()
     partitions: list[int] = array(INT32)
@@ -17,7 +17,7 @@ class AlterReplicaLogDirTopic:
 
 @struct()
 class AlterReplicaLogDir:
-    """A directory, and what is to move there."""
+    """A directory and the partitions to move there."""
 
     path: str = string()
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
@@ -32,7 +32,7 @@ class AlterReplicaLogDirsRequest:
 
 @struct()
 class AlterReplicaLogDirPartitionResult:
-    """Whether a partition is on its way."""
+    """Result for one partition: whether the move was started."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -48,7 +48,7 @@ class AlterReplicaLogDirTopicResult:
 
 @struct(ALTER_REPLICA_LOG_DIRS.versions)
 class AlterReplicaLogDirsResponse:
-    """The answer."""
+    """AlterReplicaLogDirs response."""
 
     throttle_time_ms: int = int32(default=0)
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

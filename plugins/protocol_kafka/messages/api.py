@@ -1,10 +1,10 @@
-"""The table of APIs: keys, names, versions, and where their messages are.
+"""Table of APIs: keys, names, versions, and the modules of their messages.
 
-A message module is imported when one of its classes is first asked for. To add an API, declare its messages
-in a module of its own and add a line here; the classes are called after the API, `<name>Request` and
+A message module is imported at the first use of one of its classes. To add an API, declare its messages in a
+module of its own and add a line here; the classes are named after the API, `<name>Request` and
 `<name>Response`.
 
-Versions are the union of what Apache Kafka 3.9 and 4.4 define; nothing in between is missing.
+Versions are the union of those that Apache Kafka 3.9 and 4.4 define, without gaps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Api(NamedTuple):
         name: Kafka's name for it
         versions: of its messages, the same for request and response
         module: the module of its messages, beside this one
-        unstable: the first version that Kafka does not call finished, None when all are
+        unstable: the first version that is unstable in Kafka, None when all are stable
     """
 
     key: int
@@ -37,7 +37,7 @@ class Api(NamedTuple):
 
     @property
     def newest_stable(self) -> int:
-        """The highest version that Kafka calls finished; later ones may still change."""
+        """Return the highest version that is stable in Kafka; later ones may still change."""
         return self.versions.high if self.unstable is None else self.unstable - 1
 
     @property
@@ -51,11 +51,11 @@ class Api(NamedTuple):
         return self._class("Response")
 
     def request_header_version(self, version: int) -> int:
-        """2 for flexible versions, else 1 (only ControlledShutdown, long gone, had header version 0)."""
+        """Return 2 for flexible versions, else 1 (only ControlledShutdown, since removed, had version 0)."""
         return 2 if self.versions.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 for flexible versions, else 0; always 0 for ApiVersions, whose caller does not know us yet."""
+        """Return 1 for flexible versions, else 0; always 0 for ApiVersions, which negotiates versions."""
         return 1 if self.versions.is_flexible(version) and self is not API_VERSIONS else 0
 
     def _class(self, suffix: str) -> type[Any]:
@@ -171,7 +171,7 @@ APIS: Final[Mapping[int, Api]] = {
 
 
 def request_class(key: int) -> type[Any]:
-    """The class of an API's requests.
+    """Return the class of an API's requests.
 
     Raises:
         KeyError: no API here has that key.
@@ -180,7 +180,7 @@ def request_class(key: int) -> type[Any]:
 
 
 def response_class(key: int) -> type[Any]:
-    """The class of an API's responses.
+    """Return the class of an API's responses.
 
     Raises:
         KeyError: no API here has that key.

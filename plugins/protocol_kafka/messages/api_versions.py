@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): which APIs and versions the broker serves.
+"""ApiVersions (key 18): the APIs and versions that the broker serves.
 
 A request in a version that the broker does not know is answered in version 0 with UNSUPPORTED_VERSION.
 """
@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
 
 @struct(API_VERSIONS.versions)
 class ApiVersionsRequest:
-    """Who asks (KIP-511), and whom they mean to talk to (KIP-1242)."""
+    """Name and version of the client (KIP-511), and the broker that it expects (KIP-1242)."""
 
     client_software_name: str = string(versions="3+", default="", ignorable=True)
     client_software_version: str = string(versions="3+", default="", ignorable=True)
@@ -39,7 +39,7 @@ class SupportedFeatureKey:
 
 @struct()
 class FinalizedFeatureKey:
-    """A feature and the levels that the cluster has settled on."""
+    """A feature and its finalized levels."""
 
     name: str = string()
     max_version_level: int = int16()
@@ -48,7 +48,7 @@ class FinalizedFeatureKey:
 
 @struct(API_VERSIONS.versions)
 class ApiVersionsResponse:
-    """The answer; `finalized_features_epoch` is -1 when there are no finalized features."""
+    """ApiVersions response; `finalized_features_epoch` is -1 when there are no finalized features."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
 NO_AUTHORIZED_OPERATIONS: Final = -0x80000000
-"""The bit field of authorized operations when it was not asked for."""
+"""The bit field of authorized operations when it was not requested."""
 
 UNKNOWN_MEMBER_TYPE: Final = -1
 CLASSIC_MEMBER: Final = 0
@@ -31,7 +31,7 @@ CONSUMER_MEMBER: Final = 1
 
 @struct(CONSUMER_GROUP_DESCRIBE.versions)
 class ConsumerGroupDescribeRequest:
-    """Ask for groups by their ids."""
+    """Request groups by their ids."""
 
     group_ids: list[str] = array(STRING)
     include_authorized_operations: bool = boolean()
@@ -87,7 +87,7 @@ class DescribedGroup:
 
 @struct(CONSUMER_GROUP_DESCRIBE.versions)
 class ConsumerGroupDescribeResponse:
-    """The answer."""
+    """ConsumerGroupDescribe response."""
 
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -25,7 +25,7 @@ class TopicPartitions:
 
 @struct(CONSUMER_GROUP_HEARTBEAT.versions)
 class ConsumerGroupHeartbeatRequest:
-    """A sign of life; `member_epoch` is 0 to join, -1 to leave, -2 for a static member that comes back.
+    """Heartbeat; `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will rejoin.
 
     `topic_partitions` are those that the member owns.
     """
@@ -44,14 +44,14 @@ class ConsumerGroupHeartbeatRequest:
 
 @struct()
 class Assignment:
-    """The partitions that a member shall own."""
+    """The partitions that are assigned to a member."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 @struct(CONSUMER_GROUP_HEARTBEAT.versions)
 class ConsumerGroupHeartbeatResponse:
-    """The answer; `assignment` is null when it is what the member was told last."""
+    """ConsumerGroupHeartbeat response; `assignment` is null when it has not changed."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

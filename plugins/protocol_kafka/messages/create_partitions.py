@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): give topics more partitions."""
+"""CreatePartitions (key 37): add partitions to topics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tidelog.plugins.protocol_kafka.messages.api import CREATE_PARTITIONS
 
 @struct()
 class CreatePartitionsAssignment:
-    """The brokers that shall hold a new partition."""
+    """The replicas of a new partition."""
 
     broker_ids: list[int] = array(INT32)
 
 
 @struct()
 class CreatePartitionsTopic:
-    """A topic and how many partitions it is to have; without assignments the cluster chooses brokers."""
+    """A topic and its new number of partitions; without assignments the cluster chooses the replicas."""
 
     name: str = string()
     count: int = int32()
@@ -25,7 +25,7 @@ class CreatePartitionsTopic:
 
 @struct(CREATE_PARTITIONS.versions)
 class CreatePartitionsRequest:
-    """Add partitions; with `validate_only`, nothing but the answer comes of it."""
+    """Add partitions; with `validate_only`, nothing is changed."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
@@ -34,7 +34,7 @@ class CreatePartitionsRequest:
 
 @struct()
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
+    """Result for one topic."""
 
     name: str = string()
     error_code: int = int16()
@@ -43,7 +43,7 @@ class CreatePartitionsTopicResult:
 
 @struct(CREATE_PARTITIONS.versions)
 class CreatePartitionsResponse:
-    """The answer."""
+    """CreatePartitions response."""
 
     throttle_time_ms: int = int32(default=0)
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

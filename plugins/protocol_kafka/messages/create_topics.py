@@ -1,4 +1,4 @@
-"""CreateTopics (key 19): create topics, or check whether they could be created."""
+"""CreateTopics (key 19): create topics, or only validate the request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @struct()
 class CreatableReplicaAssignment:
-    """The brokers that shall hold a partition."""
+    """The replicas of a partition."""
 
     partition_index: int = int32()
     broker_ids: list[int] = array(INT32)
@@ -50,7 +50,7 @@ class CreatableTopic:
 
 @struct(CREATE_TOPICS.versions)
 class CreateTopicsRequest:
-    """Create topics; with `validate_only`, nothing but the answer comes of it."""
+    """Create topics; with `validate_only`, nothing is changed."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
@@ -59,7 +59,7 @@ class CreateTopicsRequest:
 
 @struct()
 class CreatableTopicConfigs:
-    """A configuration that the topic has, and its source (1 topic, 2 to 4 broker, 5 default, -1 unknown)."""
+    """A configuration of the topic, and its source (1 topic, 2 to 4 broker, 5 default, -1 unknown)."""
 
     name: str = string()
     value: str | None = string(nullable="5+")
@@ -70,7 +70,7 @@ class CreatableTopicConfigs:
 
 @struct()
 class CreatableTopicResult:
-    """What became of one topic; `configs` is null when they may not be told."""
+    """Result for one topic; `configs` is null when the client is not authorized to see them."""
 
     name: str = string()
     topic_id: Uuid = uuid(versions="7+", default=ZERO_UUID, ignorable=True)
@@ -86,7 +86,7 @@ class CreatableTopicResult:
 
 @struct(CREATE_TOPICS.versions)
 class CreateTopicsResponse:
-    """The answer."""
+    """CreateTopics response."""
 
     throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

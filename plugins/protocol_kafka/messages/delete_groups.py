@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42): groups without members go, and their offsets with them."""
+"""DeleteGroups (key 42): delete groups without members, with their offsets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tidelog.plugins.protocol_kafka.messages.api import DELETE_GROUPS
 
 @struct(DELETE_GROUPS.versions)
 class DeleteGroupsRequest:
-    """Delete these."""
+    """Delete these groups."""
 
     groups_names: list[str] = array(STRING)
 
 
 @struct()
 class DeletableGroupResult:
-    """What became of one."""
+    """Result for one group."""
 
     group_id: str = string()
     error_code: int = int16()
@@ -25,7 +25,7 @@ class DeletableGroupResult:
 
 @struct(DELETE_GROUPS.versions)
 class DeleteGroupsResponse:
-    """The answer."""
+    """DeleteGroups response."""
 
     throttle_time_ms: int = int32(default=0)
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

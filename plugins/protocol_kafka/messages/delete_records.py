@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): let partitions begin at a later offset."""
+"""DeleteRecords (key 21): raise the log start offset of partitions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tidelog.plugins.protocol_kafka.codecs.declare import array, int16, int32, i
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_RECORDS
 
 HIGH_WATERMARK: Final = -1
-"""In place of an offset: everything that can be read."""
+"""In place of an offset: the high watermark."""
 
 
 @struct()
 class DeleteRecordsPartition:
-    """A partition and the first offset that is to stay."""
+    """A partition and its new log start offset."""
 
     partition_index: int = int32()
     offset: int = int64()
@@ -37,7 +37,7 @@ class DeleteRecordsRequest:
 
 @struct()
 class DeleteRecordsPartitionResult:
-    """Where the partition begins now, -1 if it was refused."""
+    """The partition's log start offset, -1 if the request was refused."""
 
     partition_index: int = int32()
     low_watermark: int = int64()
@@ -54,7 +54,7 @@ class DeleteRecordsTopicResult:
 
 @struct(DELETE_RECORDS.versions)
 class DeleteRecordsResponse:
-    """The answer."""
+    """DeleteRecords response."""
 
     throttle_time_ms: int = int32(default=0)
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -31,7 +31,7 @@ class DeleteTopicsRequest:
 
 @struct()
 class DeletableTopicResult:
-    """What became of one topic; its name is null when it was given by an unknown id."""
+    """Result for one topic; its name is null when it was given by an unknown id."""
 
     name: str | None = string(nullable="6+")
     topic_id: Uuid = uuid(versions="6+", default=ZERO_UUID, ignorable=True)
@@ -41,7 +41,7 @@ class DeletableTopicResult:
 
 @struct(DELETE_TOPICS.versions)
 class DeleteTopicsResponse:
-    """The answer."""
+    """DeleteTopics response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

@@ -17,7 +17,7 @@ DYNAMIC_TOPIC_SOURCE: Final = 1
 
 @struct()
 class DescribeConfigsResource:
-    """What is asked about; no keys are all of them."""
+    """Resource to describe; null keys means all of them."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -26,7 +26,7 @@ class DescribeConfigsResource:
 
 @struct(DESCRIBE_CONFIGS.versions)
 class DescribeConfigsRequest:
-    """Ask for configurations, with what they fall back to (synonyms) and what they mean."""
+    """Request configurations, with their synonyms and documentation."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean(versions="1+", default=False)
@@ -35,7 +35,7 @@ class DescribeConfigsRequest:
 
 @struct()
 class DescribeConfigsSynonym:
-    """Another place that sets the value, in the order in which they count."""
+    """A source of the value, in order of precedence."""
 
     name: str = string()
     value: str | None = string(nullable="0+")
@@ -72,7 +72,7 @@ class DescribeConfigsResult:
 
 @struct(DESCRIBE_CONFIGS.versions)
 class DescribeConfigsResponse:
-    """The answer."""
+    """DescribeConfigs response."""
 
     throttle_time_ms: int = int32(default=0)
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

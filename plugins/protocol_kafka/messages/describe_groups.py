@@ -1,6 +1,6 @@
 """DescribeGroups (key 15): state, protocol and members of classic groups.
 
-Version 6 (KIP-1043) tells of a group that is not there by an error instead of the state Dead.
+Version 6 (KIP-1043) reports an unknown group by an error instead of the state Dead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 @struct(DESCRIBE_GROUPS.versions)
 class DescribeGroupsRequest:
-    """Ask about groups."""
+    """Request descriptions of groups."""
 
     groups: list[str] = array(STRING)
     include_authorized_operations: bool = boolean(versions="3+", default=False)
@@ -30,7 +30,7 @@ class DescribeGroupsRequest:
 
 @struct()
 class DescribedGroupMember:
-    """A member; metadata and assignment are the group's own business."""
+    """A member; metadata and assignment are opaque to the broker."""
 
     member_id: str = string()
     group_instance_id: str | None = string(versions="4+", nullable="4+", default=None, ignorable=True)
@@ -56,7 +56,7 @@ class DescribedGroup:
 
 @struct(DESCRIBE_GROUPS.versions)
 class DescribeGroupsResponse:
-    """The answer."""
+    """DescribeGroups response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): what lies in which log directory of a broker (KIP-113)."""
+"""DescribeLogDirs (key 35): the log directories of a broker and their partitions (KIP-113)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_LOG_DIRS
 
 @struct()
 class DescribableLogDirTopic:
-    """Partitions of a topic that are asked for."""
+    """Partitions of a topic that are requested."""
 
     topic: str = string()
     partitions: list[int] = array(INT32)
@@ -25,7 +25,7 @@ class DescribableLogDirTopic:
 
 @struct(DESCRIBE_LOG_DIRS.versions)
 class DescribeLogDirsRequest:
-    """Ask for some partitions, or with None for all."""
+    """Request some partitions, or with None for all."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
@@ -34,7 +34,7 @@ class DescribeLogDirsRequest:
 class DescribeLogDirsPartition:
     """A partition's size in bytes.
 
-    With `is_future_key` it is a copy that is to replace the partition, and `offset_lag` how far it is behind.
+    With `is_future_key` it is a future replica, and `offset_lag` the number of offsets that it is behind.
     """
 
     partition_index: int = int32()
@@ -53,7 +53,7 @@ class DescribeLogDirsTopic:
 
 @struct()
 class DescribeLogDirsResult:
-    """One directory; the sizes are those of its file system."""
+    """A directory; the sizes are those of its file system."""
 
     error_code: int = int16()
     log_dir: str = string()
@@ -65,7 +65,7 @@ class DescribeLogDirsResult:
 
 @struct(DESCRIBE_LOG_DIRS.versions)
 class DescribeLogDirsResponse:
-    """The answer."""
+    """DescribeLogDirs response."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(versions="3+", default=0, ignorable=True)

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61): who writes to a partition, and which transactions are open there (KIP-664)."""
+"""DescribeProducers (key 61): the active producers and open transactions of partitions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class TopicRequest:
 
 @struct(DESCRIBE_PRODUCERS.versions)
 class DescribeProducersRequest:
-    """Ask for the producers of these partitions."""
+    """Request the producers of these partitions."""
 
     topics: list[TopicRequest] = array(TopicRequest)
 
 
 @struct()
 class ProducerState:
-    """One producer; -1 stands for what it has not."""
+    """State of a producer; -1 for values that it does not have."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()
@@ -54,7 +54,7 @@ class TopicResponse:
 
 @struct(DESCRIBE_PRODUCERS.versions)
 class DescribeProducersResponse:
-    """The answer."""
+    """DescribeProducers response."""
 
     throttle_time_ms: int = int32(default=0)
     topics: list[TopicResponse] = array(TopicResponse)

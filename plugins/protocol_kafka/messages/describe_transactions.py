@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65): what the coordinator knows of transactional ids (KIP-664)."""
+"""DescribeTransactions (key 65): the state of transactional ids (KIP-664)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TRANSACTIONS
 
 @struct(DESCRIBE_TRANSACTIONS.versions)
 class DescribeTransactionsRequest:
-    """Ask for these transactional ids."""
+    """Request these transactional ids."""
 
     transactional_ids: list[str] = array(STRING)
 
@@ -24,7 +24,7 @@ class TopicData:
 
 @struct()
 class TransactionState:
-    """One transactional id's transaction; the start is -1 while none was begun."""
+    """One transactional id's transaction; the start is -1 before its first."""
 
     error_code: int = int16()
     transactional_id: str = string()
@@ -38,7 +38,7 @@ class TransactionState:
 
 @struct(DESCRIBE_TRANSACTIONS.versions)
 class DescribeTransactionsResponse:
-    """The answer."""
+    """DescribeTransactions response."""
 
     throttle_time_ms: int = int32(default=0)
     transaction_states: list[TransactionState] = array(TransactionState)

@@ -1,6 +1,6 @@
 """EndTxn (key 26): commit or abort a transaction.
 
-From version 5 on (KIP-890) the answer has the producer id and epoch of the next transaction.
+From version 5 on (KIP-890) the response has the producer id and epoch of the next transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class EndTxnRequest:
 
 @struct(END_TXN.versions)
 class EndTxnResponse:
-    """The answer, once the decision is in the log."""
+    """EndTxn response, once the decision is in the log."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

@@ -1,4 +1,4 @@
-"""The table of error codes, for brokers and clients alike.
+"""Kafka's error codes, for brokers and clients.
 
 Source: Apache Kafka's table of errors as of 4.4. A code is retriable if the Java client retries on it.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """An error code; as an int it is what messages carry."""
+    """Error code; its integer is the value in messages."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -153,17 +153,17 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """The error with this code; UNKNOWN_SERVER_ERROR for one that is not in the table."""
+        """Return the error with this code; UNKNOWN_SERVER_ERROR for an unknown one."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """Return whether the same request may succeed later."""
         return self in RETRIABLE
 
     @property
     def refreshes_metadata(self) -> bool:
-        """Whether a client should look up metadata or the coordinator again before it retries."""
+        """Return whether a client should request metadata or the coordinator again before it retries."""
         return self in REFRESHING
 
 

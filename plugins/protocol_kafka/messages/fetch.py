@@ -1,4 +1,4 @@
-"""Fetch (key 1): read record batches, by consumers and followers.
+"""Fetch (key 1): read record batches, for consumers and followers.
 
 Topics go by name up to version 12, by id from 13 on (KIP-516). Versions 7 and up can continue a fetch session
 (KIP-227). Below version 4 there are no record batches v2.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @struct(frozen=True)
 class ReplicaState:
-    """The follower that asks (KIP-903); -1 for consumers."""
+    """The follower that sends the request (KIP-903); -1 for consumers."""
 
     replica_id: int = int32(default=-1)
     replica_epoch: int = int64(default=-1)
@@ -37,7 +37,7 @@ class ReplicaState:
 
 @struct()
 class FetchPartition:
-    """What is asked of one partition; epochs are -1 when they are not known."""
+    """Request for one partition; epochs are -1 when they are unknown."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(versions="9+", default=-1, ignorable=True)
@@ -51,7 +51,7 @@ class FetchPartition:
 
 @struct()
 class FetchTopic:
-    """What is asked of one topic."""
+    """Request for one topic."""
 
     topic: str = string(versions="0-12", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="13+", default=ZERO_UUID, ignorable=True)
@@ -60,7 +60,7 @@ class FetchTopic:
 
 @struct()
 class ForgottenTopic:
-    """Partitions that leave the fetch session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = string(versions="7-12", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="13+", default=ZERO_UUID, ignorable=True)
@@ -87,7 +87,7 @@ class FetchRequest:
 
 @struct(frozen=True)
 class EpochEndOffset:
-    """Where the asker's log and ours part (KIP-595)."""
+    """End of the newest epoch that the follower's log shares with the leader's (KIP-595)."""
 
     epoch: int = int32(default=-1)
     end_offset: int = int64(default=-1)
@@ -95,7 +95,7 @@ class EpochEndOffset:
 
 @struct(frozen=True)
 class LeaderIdAndEpoch:
-    """The leader to go to instead; -1 when it is not known."""
+    """The current leader; -1 when it is unknown."""
 
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
@@ -103,7 +103,7 @@ class LeaderIdAndEpoch:
 
 @struct(frozen=True)
 class SnapshotId:
-    """The snapshot to fetch when the offset lies before the log's start (KIP-630)."""
+    """The snapshot to fetch when the offset is below the log start offset (KIP-630)."""
 
     end_offset: int = int64(default=-1)
     epoch: int = int32(default=-1)
@@ -111,7 +111,7 @@ class SnapshotId:
 
 @struct()
 class AbortedTransaction:
-    """An aborted transaction that overlaps the batches of the answer."""
+    """An aborted transaction that overlaps the batches of the response."""
 
     producer_id: int = int64()
     first_offset: int = int64()
@@ -119,7 +119,7 @@ class AbortedTransaction:
 
 @struct()
 class PartitionData:
-    """One partition's answer; `aborted_transactions` is null unless committed data was asked for."""
+    """Response for one partition; `aborted_transactions` is null for the level read_uncommitted."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -140,7 +140,7 @@ class PartitionData:
 
 @struct()
 class FetchableTopicResponse:
-    """One topic's answer."""
+    """Response for one topic."""
 
     topic: str = string(versions="0-12", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="13+", default=ZERO_UUID, ignorable=True)
@@ -149,7 +149,7 @@ class FetchableTopicResponse:
 
 @struct()
 class NodeEndpoint:
-    """Where a broker is that `current_leader` names (KIP-951)."""
+    """Address of a broker that `current_leader` names (KIP-951)."""
 
     node_id: int = int32()
     host: str = string()
@@ -159,7 +159,7 @@ class NodeEndpoint:
 
 @struct(FETCH.versions)
 class FetchResponse:
-    """The answer; `session_id` is 0 outside of a fetch session."""
+    """Fetch response; `session_id` is 0 outside of a fetch session."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16(versions="7+", default=0, ignorable=True)

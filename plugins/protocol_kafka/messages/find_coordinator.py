@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10): the coordinator of groups or transactional ids.
 
-Up to version 3 one key is asked for and its answer stands in the response itself; from version 4 on (KIP-699)
-there are several of each.
+Up to version 3 a request has one key, whose coordinator is in the response itself; from version 4 on
+(KIP-699) there are several of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHARE_KEY: Final = 2
 
 @struct(FIND_COORDINATOR.versions)
 class FindCoordinatorRequest:
-    """Ask for the coordinators of keys of one type."""
+    """Request the coordinators of keys of one type."""
 
     key: str = string(versions="0-3", default="")
     key_type: int = int8(versions="1+", default=GROUP_KEY)
@@ -40,7 +40,7 @@ class Coordinator:
 
 @struct(FIND_COORDINATOR.versions)
 class FindCoordinatorResponse:
-    """The answer."""
+    """FindCoordinator response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16(versions="0-3", default=0)

@@ -19,7 +19,7 @@ _SIZE: Final = struct.Struct(">i")
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, response: object) -> list[Part]:
-    """A response's frame as few parts; the first one is bytes.
+    """Return a response's frame as few parts, the first of which is bytes.
 
     Raises:
         EncodeError: the version cannot carry a value.
@@ -33,7 +33,7 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
 ) -> list[Part]:
-    """A request's frame as few parts; the first one is bytes.
+    """Return a request's frame as few parts, the first of which is bytes.
 
     Raises:
         EncodeError: the version cannot carry a value.

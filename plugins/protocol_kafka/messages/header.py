@@ -1,10 +1,10 @@
-"""Headers in front of every request and response.
+"""Headers of requests and responses.
 
     request   int16 api key | int16 api version | int32 correlation id | string client id | tagged fields (v2)
     response  int32 correlation id | tagged fields (v1)
 
 Flexible versions have request header v2 and response header v1; the client id stays a string with an int16
-length (-1 for null) in both, so that a broker can read the header of a version that it does not know.
+length (-1 for null) in both, so that a broker can read the header of an unknown version.
 Source: the protocol guide; KIP-482; KIP-511.
 """
 
@@ -24,11 +24,11 @@ NEVER: Final = 0x8000
 FIRST_FLEXIBLE: Final[Mapping[int, int]] = {
     key: NEVER if api.versions.flexible is None else api.versions.flexible for key, api in APIS.items()
 }
-"""API key → the first version whose headers have tagged fields."""
+"""First version whose headers have tagged fields, by API key."""
 
 
 class RequestHeader(NamedTuple):
-    """A request's header; `body_position` is where the body starts in the frame.
+    """Header of a request; `body_position` is where the body starts in the frame.
 
     Nothing is known of the body of an API that is not in the table.
     """
@@ -75,7 +75,7 @@ def parse_request_header(
 def encode_request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """A request's header, in the header version that the API's version has.
+    """Return the encoded header of a request, in the header version of the API's version.
 
     Raises:
         EncodeError: a number or the client id is too large, or the client id is no text.
@@ -91,7 +91,7 @@ def encode_request_header(
 
 
 def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header of a response to a request of that version.
+    """Return the encoded header of a response to a request of that version.
 
     Raises:
         KeyError: no API here has that key.
@@ -101,7 +101,7 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
 
 
 def parse_response_header(api_key: int, api_version: int, frame: bytes | memoryview) -> tuple[int, int]:
-    """The correlation id of a response (without its size), and where its body starts.
+    """Return the correlation id of a response (without its size), and where its body starts.
 
     Raises:
         DecodeError: the frame ends too early.

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member is alive, and learns of rebalances."""
+"""Heartbeat (key 12): extend a member's session, and notify it of rebalances."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import HEARTBEAT
 
 @struct(HEARTBEAT.versions)
 class HeartbeatRequest:
-    """One beat."""
+    """Extend the session of a member."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -18,7 +18,7 @@ class HeartbeatRequest:
 
 @struct(HEARTBEAT.versions)
 class HeartbeatResponse:
-    """The answer."""
+    """Heartbeat response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16()

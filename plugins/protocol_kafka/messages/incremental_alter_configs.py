@@ -15,7 +15,7 @@ SUBTRACT: Final = 3
 
 @struct()
 class IncrementalAlterableConfig:
-    """A key and what is to be done with it; the value is null when it is deleted."""
+    """A key and its operation; the value is null for a deletion."""
 
     name: str = string()
     config_operation: int = int8()
@@ -24,7 +24,7 @@ class IncrementalAlterableConfig:
 
 @struct()
 class IncrementalAlterConfigsResource:
-    """What the configuration is of; other keys stay as they are."""
+    """Resource to configure; other keys stay as they are."""
 
     resource_type: int = int8()
     resource_name: str = string()
@@ -33,7 +33,7 @@ class IncrementalAlterConfigsResource:
 
 @struct(INCREMENTAL_ALTER_CONFIGS.versions)
 class IncrementalAlterConfigsRequest:
-    """Change configurations; with `validate_only`, nothing but the answer comes of it."""
+    """Change configurations; with `validate_only`, nothing is changed."""
 
     resources: list[IncrementalAlterConfigsResource] = array(IncrementalAlterConfigsResource)
     validate_only: bool = boolean()
@@ -41,7 +41,7 @@ class IncrementalAlterConfigsRequest:
 
 @struct()
 class IncrementalAlterConfigsResourceResponse:
-    """What became of one resource."""
+    """Result for one resource."""
 
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -51,7 +51,7 @@ class IncrementalAlterConfigsResourceResponse:
 
 @struct(INCREMENTAL_ALTER_CONFIGS.versions)
 class IncrementalAlterConfigsResponse:
-    """The answer."""
+    """IncrementalAlterConfigs response."""
 
     throttle_time_ms: int = int32(default=0)
     responses: list[IncrementalAlterConfigsResourceResponse] = array(IncrementalAlterConfigsResourceResponse)

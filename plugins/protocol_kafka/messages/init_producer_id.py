@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import INIT_PRODUCER_ID
 
 @struct(INIT_PRODUCER_ID.versions)
 class InitProducerIdRequest:
-    """Get a new id, or (KIP-360) the next epoch of the id that the producer has; -1 when it has none."""
+    """Request a new id, or (KIP-360) the next epoch of the producer's id; -1 when it has none."""
 
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()

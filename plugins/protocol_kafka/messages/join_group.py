@@ -1,8 +1,8 @@
-"""JoinGroup (key 11): become a member of a group, and wait for its next generation.
+"""JoinGroup (key 11): join a classic group; answered when its next generation begins.
 
-Version 1 has a rebalance timeout of its own, version 4 sends new members back for an id (KIP-394), version 5
-has static members (KIP-345), version 7 the protocol type in the answer, version 8 the reason (KIP-800),
-version 9 static leaders that skip the assignment (KIP-814).
+Version 1 has a separate rebalance timeout, version 4 requires a member id of new members (KIP-394), version 5
+has static members (KIP-345), version 7 the protocol type in the response, version 8 the reason (KIP-800),
+version 9 `skip_assignment` for static leaders (KIP-814).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidelog.plugins.protocol_kafka.messages.api import JOIN_GROUP
 
 @struct()
 class JoinGroupRequestProtocol:
-    """A protocol that the member knows, and its metadata in it."""
+    """A protocol that the member supports, and its metadata."""
 
     name: str = string()
     metadata: bytes = byte_string()
@@ -29,7 +29,7 @@ class JoinGroupRequestProtocol:
 
 @struct(JOIN_GROUP.versions)
 class JoinGroupRequest:
-    """Join, with an empty member id the first time."""
+    """Join a group; the member id is empty the first time."""
 
     group_id: str = string()
     session_timeout_ms: int = int32()
@@ -43,7 +43,7 @@ class JoinGroupRequest:
 
 @struct()
 class JoinGroupResponseMember:
-    """A member, for the leader."""
+    """A member and its metadata, for the leader."""
 
     member_id: str = string()
     group_instance_id: str | None = string(versions="5+", nullable="5+", default=None, ignorable=True)
@@ -52,7 +52,7 @@ class JoinGroupResponseMember:
 
 @struct(JOIN_GROUP.versions)
 class JoinGroupResponse:
-    """The generation; only its leader is told the members."""
+    """JoinGroup response; only the leader gets the members."""
 
     throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
     error_code: int = int16()

@@ -1,6 +1,6 @@
-"""LeaveGroup (key 13): members go without waiting for their sessions to end.
+"""LeaveGroup (key 13): remove members before their sessions expire.
 
-Up to version 2 one member leaves; from version 3 on (KIP-345) there are several, with an answer for each.
+Up to version 2 one member leaves; from version 3 on (KIP-345) there are several, with a result for each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tidelog.plugins.protocol_kafka.messages.api import LEAVE_GROUP
 
 @struct()
 class MemberIdentity:
-    """Who leaves; a static member may be named by its instance id alone."""
+    """A member that leaves; a static one may be identified by its instance id alone."""
 
     member_id: str = string()
     group_instance_id: str | None = string(nullable="3+", default=None)
@@ -29,7 +29,7 @@ class LeaveGroupRequest:
 
 @struct()
 class MemberResponse:
-    """What became of one of them."""
+    """Result for one member."""
 
     member_id: str = string()
     group_instance_id: str | None = string(nullable="3+")
@@ -38,7 +38,7 @@ class MemberResponse:
 
 @struct(LEAVE_GROUP.versions)
 class LeaveGroupResponse:
-    """The answer."""
+    """LeaveGroup response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16()

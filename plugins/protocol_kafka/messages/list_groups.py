@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import LIST_GROUPS
 
 @struct(LIST_GROUPS.versions)
 class ListGroupsRequest:
-    """Ask for groups in one of these states and of one of these types; no names mean any."""
+    """Request groups in one of these states and of one of these types; no names mean any."""
 
     states_filter: list[str] = array(STRING, versions="4+", factory=list)
     types_filter: list[str] = array(STRING, versions="5+", factory=list)
@@ -27,7 +27,7 @@ class ListedGroup:
 
 @struct(LIST_GROUPS.versions)
 class ListGroupsResponse:
-    """The answer."""
+    """ListGroups response."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16()

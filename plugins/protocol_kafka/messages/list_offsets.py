@@ -1,7 +1,7 @@
 """ListOffsets (key 2): offsets by timestamp.
 
-Version 0 asks for up to `max_num_offsets` segment starts; later versions for one offset. Special timestamps
-are below; the version that brought each is in the comment.
+Version 0 requests up to `max_num_offsets` base offsets of segments, later versions one offset. Special
+timestamps are below; the comment has the first version of each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6  # 11 (KIP-1023)
 
 @struct()
 class ListOffsetsPartition:
-    """What is asked of one partition: a time in milliseconds or a special timestamp."""
+    """Request for one partition: a timestamp in milliseconds or a special one."""
 
     partition_index: int = int32()
     current_leader_epoch: int = int32(versions="4+", default=-1, ignorable=True)
@@ -32,7 +32,7 @@ class ListOffsetsPartition:
 
 @struct()
 class ListOffsetsTopic:
-    """What is asked of one topic."""
+    """Request for one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
@@ -40,7 +40,7 @@ class ListOffsetsTopic:
 
 @struct(LIST_OFFSETS.versions)
 class ListOffsetsRequest:
-    """Look up offsets; `replica_id` is -1 for consumers, `isolation_level` 1 stops at the last stable one."""
+    """Look up offsets; `replica_id` is -1 for consumers, `isolation_level` 1 is read_committed."""
 
     replica_id: int = int32()
     isolation_level: int = int8(versions="2+", default=0)
@@ -50,7 +50,7 @@ class ListOffsetsRequest:
 
 @struct()
 class ListOffsetsPartitionResponse:
-    """One partition's answer: `old_style_offsets` in version 0, `timestamp` and `offset` (-1: none) later."""
+    """Response for one partition: `old_style_offsets` in version 0, `timestamp` and `offset` (or -1) later."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -62,7 +62,7 @@ class ListOffsetsPartitionResponse:
 
 @struct()
 class ListOffsetsTopicResponse:
-    """One topic's answer."""
+    """Response for one topic."""
 
     name: str = string()
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
@@ -70,7 +70,7 @@ class ListOffsetsTopicResponse:
 
 @struct(LIST_OFFSETS.versions)
 class ListOffsetsResponse:
-    """The answer."""
+    """ListOffsets response."""
 
     throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): which partitions are on their way to other replicas (KIP-455)."""
+"""ListPartitionReassignments (key 46): the reassignments in progress (KIP-455)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import LIST_PARTITION_REASSIGNM
 
 @struct()
 class ListPartitionReassignmentsTopics:
-    """Partitions of a topic that are asked for."""
+    """Partitions of a topic that are requested."""
 
     name: str = string()
     partition_indexes: list[int] = array(INT32)
@@ -17,7 +17,7 @@ class ListPartitionReassignmentsTopics:
 
 @struct(LIST_PARTITION_REASSIGNMENTS.versions)
 class ListPartitionReassignmentsRequest:
-    """Ask for some partitions, or with None for all that are on their way."""
+    """Request some partitions, or with None for all that are on their way."""
 
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
@@ -27,7 +27,7 @@ class ListPartitionReassignmentsRequest:
 
 @struct()
 class OngoingPartitionReassignment:
-    """A partition's replicas, those that it gets and those that it loses."""
+    """A partition's replicas, those being added and those being removed."""
 
     partition_index: int = int32()
     replicas: list[int] = array(INT32)
@@ -45,7 +45,7 @@ class OngoingTopicReassignment:
 
 @struct(LIST_PARTITION_REASSIGNMENTS.versions)
 class ListPartitionReassignmentsResponse:
-    """The answer."""
+    """ListPartitionReassignments response."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(default=0)

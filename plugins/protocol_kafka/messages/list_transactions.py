@@ -1,4 +1,4 @@
-"""ListTransactions (key 66): the transactional ids of a coordinator (KIP-664, KIP-994, KIP-1152)."""
+"""ListTransactions (key 66): list the transactional ids of a coordinator (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.plugins.protocol_kafka.messages.api import LIST_TRANSACTIONS
 
 @struct(LIST_TRANSACTIONS.versions)
 class ListTransactionsRequest:
-    """Ask for those that match every filter given; empty lists, -1 and null filter nothing.
+    """Request those that match every filter given; empty lists, -1 and null filter nothing.
 
     `duration_filter`: only transactions open for longer than that many milliseconds.
     """
@@ -31,7 +31,7 @@ class TransactionState:
 
 @struct(LIST_TRANSACTIONS.versions)
 class ListTransactionsResponse:
-    """The answer; `unknown_state_filters` are those that name no state."""
+    """ListTransactions response; `unknown_state_filters` are the unknown names in the state filter."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

@@ -1,6 +1,6 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders.
 
-Version 0 asks for all topics by an empty list; later versions by null, and an empty list asks for none.
+An empty list requests all topics in version 0 and none in later versions, where null requests all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
 NO_AUTHORIZED_OPERATIONS: Final = -0x80000000
-"""The bit field of authorized operations when it was not asked for."""
+"""The bit field of authorized operations when it was not requested."""
 
 
 @struct()
@@ -28,7 +28,7 @@ class MetadataRequestTopic:
 
 @struct(METADATA.versions)
 class MetadataRequest:
-    """Ask for topics; null is all of them."""
+    """Request topics; null is all of them."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean(versions="4+", default=True)
@@ -61,7 +61,7 @@ class MetadataResponsePartition:
 
 @struct()
 class MetadataResponseTopic:
-    """A topic; its name is null when it was asked for by an unknown id."""
+    """A topic; its name is null when it was requested by an unknown id."""
 
     error_code: int = int16()
     name: str | None = string(nullable="12+")
@@ -73,7 +73,7 @@ class MetadataResponseTopic:
 
 @struct(METADATA.versions)
 class MetadataResponse:
-    """The answer; `controller_id` is -1 when it is not known."""
+    """Metadata response; `controller_id` is -1 when it is unknown."""
 
     throttle_time_ms: int = int32(versions="3+", default=0, ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

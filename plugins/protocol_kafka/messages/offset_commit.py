@@ -1,7 +1,6 @@
-"""OffsetCommit (key 8): a group, or a client on its own, remembers how far it has read.
+"""OffsetCommit (key 8): commit offsets of a group, as a member or without membership.
 
-Versions 2 to 4 choose how long it is remembered, version 1 says when it was committed; version 10 names
-topics by id.
+Versions 2 to 4 have a retention time, version 1 a commit timestamp; version 10 identifies topics by id.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @struct()
 class OffsetCommitRequestPartition:
-    """How far it has read in one partition."""
+    """The next offset to read in one partition."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
@@ -29,7 +28,7 @@ class OffsetCommitRequestPartition:
 
 @struct()
 class OffsetCommitRequestTopic:
-    """How far it has read in one topic."""
+    """Offsets in one topic."""
 
     name: str = string(versions="0-9", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
@@ -38,7 +37,7 @@ class OffsetCommitRequestTopic:
 
 @struct(OFFSET_COMMIT.versions)
 class OffsetCommitRequest:
-    """Commit offsets; without a member id and with a generation of -1 on nobody's behalf."""
+    """Commit offsets; an empty member id and generation -1 commit without membership."""
 
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(versions="1+", default=-1, ignorable=True)
@@ -50,7 +49,7 @@ class OffsetCommitRequest:
 
 @struct()
 class OffsetCommitResponsePartition:
-    """What became of one partition's offset."""
+    """Result for one partition's offset."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -58,7 +57,7 @@ class OffsetCommitResponsePartition:
 
 @struct()
 class OffsetCommitResponseTopic:
-    """What became of one topic's offsets."""
+    """Result for one topic's offsets."""
 
     name: str = string(versions="0-9", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
@@ -67,7 +66,7 @@ class OffsetCommitResponseTopic:
 
 @struct(OFFSET_COMMIT.versions)
 class OffsetCommitResponse:
-    """The answer."""
+    """OffsetCommit response."""
 
     throttle_time_ms: int = int32(versions="3+", default=0, ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): a group forgets how far it has read in some partitions (KIP-496)."""
+"""OffsetDelete (key 47): delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import OFFSET_DELETE
 
 @struct()
 class OffsetDeleteRequestPartition:
-    """A partition to forget."""
+    """A partition whose offset is to be deleted."""
 
     partition_index: int = int32()
 
@@ -31,7 +31,7 @@ class OffsetDeleteRequest:
 
 @struct()
 class OffsetDeleteResponsePartition:
-    """What became of one partition's offset."""
+    """Result for one partition's offset."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -39,7 +39,7 @@ class OffsetDeleteResponsePartition:
 
 @struct()
 class OffsetDeleteResponseTopic:
-    """What became of one topic's offsets."""
+    """Result for one topic's offsets."""
 
     name: str = string()
     partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
@@ -47,7 +47,7 @@ class OffsetDeleteResponseTopic:
 
 @struct(OFFSET_DELETE.versions)
 class OffsetDeleteResponse:
-    """The answer; an error of the whole request leaves `topics` empty."""
+    """OffsetDelete response; an error of the whole request leaves `topics` empty."""
 
     error_code: int = int16()
     throttle_time_ms: int = int32(default=0, ignorable=True)

@@ -1,6 +1,6 @@
-"""OffsetFetch (key 9): how far groups have read.
+"""OffsetFetch (key 9): fetch the committed offsets of groups.
 
-Versions up to 7 ask for one group, later ones for many (KIP-709); version 10 names topics by id.
+Versions up to 7 have one group, later ones several (KIP-709); version 10 identifies topics by id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @struct()
 class OffsetFetchRequestTopic:
-    """What is asked of one topic, in versions that know one group."""
+    """Request for one topic, in versions that know one group."""
 
     name: str = string(versions="0-7")
     partition_indexes: list[int] = array(INT32, versions="0-7")
@@ -34,7 +34,7 @@ class OffsetFetchRequestTopic:
 
 @struct()
 class OffsetFetchRequestTopics:
-    """What is asked of one topic."""
+    """Request for one topic."""
 
     name: str = string(versions="8-9", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
@@ -43,7 +43,7 @@ class OffsetFetchRequestTopics:
 
 @struct()
 class OffsetFetchRequestGroup:
-    """What is asked of one group; None for topics asks for everything."""
+    """Request for one group; None for topics asks for everything."""
 
     group_id: str = string(versions="8+")
     member_id: str | None = string(versions="9+", nullable="9+", default=None, ignorable=True)
@@ -55,7 +55,7 @@ class OffsetFetchRequestGroup:
 
 @struct(OFFSET_FETCH.versions)
 class OffsetFetchRequest:
-    """Ask for offsets; `require_stable` does not want those that a transaction may still move."""
+    """Request offsets; `require_stable` does not want those that a transaction may still move."""
 
     group_id: str = string(versions="0-7", default="")
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -67,7 +67,7 @@ class OffsetFetchRequest:
 
 @struct()
 class OffsetFetchResponsePartition:
-    """What is known of one partition, in versions that know one group."""
+    """Committed offset of one partition, in versions with one group."""
 
     partition_index: int = int32(versions="0-7")
     committed_offset: int = int64(versions="0-7")
@@ -78,7 +78,7 @@ class OffsetFetchResponsePartition:
 
 @struct()
 class OffsetFetchResponseTopic:
-    """What is known of one topic, in versions that know one group."""
+    """Committed offsets of one topic, in versions with one group."""
 
     name: str = string(versions="0-7")
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, versions="0-7")
@@ -86,7 +86,7 @@ class OffsetFetchResponseTopic:
 
 @struct()
 class OffsetFetchResponsePartitions:
-    """What is known of one partition; the offset is -1 for nothing."""
+    """Committed offset of one partition, -1 without one."""
 
     partition_index: int = int32(versions="8+")
     committed_offset: int = int64(versions="8+")
@@ -97,7 +97,7 @@ class OffsetFetchResponsePartitions:
 
 @struct()
 class OffsetFetchResponseTopics:
-    """What is known of one topic."""
+    """Committed offsets of one topic."""
 
     name: str = string(versions="8-9", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="10+", default=ZERO_UUID, ignorable=True)
@@ -106,7 +106,7 @@ class OffsetFetchResponseTopics:
 
 @struct()
 class OffsetFetchResponseGroup:
-    """What is known of one group."""
+    """Committed offsets of one group."""
 
     group_id: str = string(versions="8+")
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, versions="8+")
@@ -115,7 +115,7 @@ class OffsetFetchResponseGroup:
 
 @struct(OFFSET_FETCH.versions)
 class OffsetFetchResponse:
-    """The answer."""
+    """OffsetFetch response."""
 
     throttle_time_ms: int = int32(versions="3+", default=0, ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(

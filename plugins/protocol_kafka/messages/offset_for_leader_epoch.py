@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23): where a leader's epoch ends in the log (KIP-279, KIP-320).
+"""OffsetForLeaderEpoch (key 23): the end offsets of leader epochs (KIP-279, KIP-320).
 
-By that a reader sees whether what it read is still there.
+Consumers and followers detect truncation of the leader's log by them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEBUGGING_CONSUMER: Final = -2
 
 @struct()
 class OffsetForLeaderPartition:
-    """The epoch whose end is asked for, and the epoch that the asker takes for the current one."""
+    """The requested epoch, and the leader epoch that the sender knows as current."""
 
     partition: int = int32()
     current_leader_epoch: int = int32(versions="2+", default=-1, ignorable=True)
@@ -24,7 +24,7 @@ class OffsetForLeaderPartition:
 
 @struct()
 class OffsetForLeaderTopic:
-    """What is asked of one topic."""
+    """Request for one topic."""
 
     topic: str = string()
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
@@ -32,7 +32,7 @@ class OffsetForLeaderTopic:
 
 @struct(OFFSET_FOR_LEADER_EPOCH.versions)
 class OffsetForLeaderEpochRequest:
-    """Ask for the ends of epochs; `replica_id` is -1 for consumers and that of the broker for followers."""
+    """Request the ends of epochs; `replica_id` is -1 for consumers and that of the broker for followers."""
 
     replica_id: int = int32(versions="3+", default=DEBUGGING_CONSUMER, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
@@ -40,7 +40,7 @@ class OffsetForLeaderEpochRequest:
 
 @struct()
 class EpochEndOffset:
-    """The newest epoch not newer than the one asked for, and the offset where it ends; -1 if unknown."""
+    """The newest epoch that is at most the requested one, and its end offset; -1 if unknown."""
 
     error_code: int = int16()
     partition: int = int32()
@@ -50,7 +50,7 @@ class EpochEndOffset:
 
 @struct()
 class OffsetForLeaderTopicResult:
-    """One topic's answer."""
+    """Response for one topic."""
 
     topic: str = string()
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
@@ -58,7 +58,7 @@ class OffsetForLeaderTopicResult:
 
 @struct(OFFSET_FOR_LEADER_EPOCH.versions)
 class OffsetForLeaderEpochResponse:
-    """The answer."""
+    """OffsetForLeaderEpoch response."""
 
     throttle_time_ms: int = int32(versions="2+", default=0, ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

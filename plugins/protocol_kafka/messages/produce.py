@@ -44,7 +44,7 @@ class TopicProduceData:
 
 @struct(PRODUCE.versions)
 class ProduceRequest:
-    """Append; `acks` is 0 (no answer), 1 (the leader has it) or -1 (all in-sync replicas have it)."""
+    """Append batches; `acks` is 0 (no response), 1 (leader only) or -1 (all in-sync replicas)."""
 
     transactional_id: str | None = string(versions="3+", nullable="3+", default=None)
     acks: int = int16()
@@ -54,7 +54,7 @@ class ProduceRequest:
 
 @struct()
 class BatchIndexAndErrorMessage:
-    """What is wrong with one record of a batch (KIP-467)."""
+    """The error of one record of a batch (KIP-467)."""
 
     batch_index: int = int32()
     batch_index_error_message: str | None = string(nullable="8+", default=None)
@@ -62,7 +62,7 @@ class BatchIndexAndErrorMessage:
 
 @struct(frozen=True)
 class LeaderIdAndEpoch:
-    """The leader to go to instead (KIP-951); -1 when it is not known."""
+    """The current leader (KIP-951); -1 when it is unknown."""
 
     leader_id: int = int32(default=-1)
     leader_epoch: int = int32(default=-1)
@@ -70,7 +70,7 @@ class LeaderIdAndEpoch:
 
 @struct()
 class PartitionProduceResponse:
-    """What became of one partition's batches; `log_append_time_ms` is -1 unless the broker set the times."""
+    """Result for one partition's batches; `log_append_time_ms` is -1 for CreateTime."""
 
     index: int = int32()
     error_code: int = int16()
@@ -88,7 +88,7 @@ class PartitionProduceResponse:
 
 @struct()
 class TopicProduceResponse:
-    """What became of one topic's batches."""
+    """Result for one topic's batches."""
 
     name: str = string(versions="0-12", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="13+", default=ZERO_UUID, ignorable=True)
@@ -97,7 +97,7 @@ class TopicProduceResponse:
 
 @struct()
 class NodeEndpoint:
-    """Where a broker is that `current_leader` names."""
+    """Address of a broker that `current_leader` names."""
 
     node_id: int = int32()
     host: str = string()
@@ -107,7 +107,7 @@ class NodeEndpoint:
 
 @struct(PRODUCE.versions)
 class ProduceResponse:
-    """The answer, unless `acks` was 0."""
+    """Produce response, unless `acks` was 0."""
 
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)

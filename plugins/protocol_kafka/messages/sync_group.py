@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader tells the group's assignment, every member is told its share."""
+"""SyncGroup (key 14): the leader sends the group's assignment, each member gets its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.plugins.protocol_kafka.messages.api import SYNC_GROUP
 
 @struct()
 class SyncGroupRequestAssignment:
-    """A member's share."""
+    """A member's assignment."""
 
     member_id: str = string()
     assignment: bytes = byte_string()
@@ -16,7 +16,7 @@ class SyncGroupRequestAssignment:
 
 @struct(SYNC_GROUP.versions)
 class SyncGroupRequest:
-    """Ask for one's share; only the leader sends assignments."""
+    """Request the member's assignment; only the leader sends assignments."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -29,7 +29,7 @@ class SyncGroupRequest:
 
 @struct(SYNC_GROUP.versions)
 class SyncGroupResponse:
-    """The member's share."""
+    """SyncGroup response, with the member's assignment."""
 
     throttle_time_ms: int = int32(versions="1+", default=0, ignorable=True)
     error_code: int = int16()

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (key 28): offsets of a group that count once the producer's transaction is committed.
+"""TxnOffsetCommit (key 28): commit offsets of a group in the producer's transaction.
 
-Version 3 brings the consumer's membership (KIP-447), version 5 adds the group's offsets to the transaction
-(KIP-890), version 6 names topics by their ids.
+Version 3 has the consumer's membership (KIP-447), version 5 adds the group's offsets to the transaction
+(KIP-890), version 6 identifies topics by id.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TxnOffsetCommitRequest:
 
 @struct()
 class TxnOffsetCommitResponsePartition:
-    """What became of one partition's offset."""
+    """Result for one partition's offset."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -62,7 +62,7 @@ class TxnOffsetCommitResponsePartition:
 
 @struct()
 class TxnOffsetCommitResponseTopic:
-    """What became of one topic's offsets."""
+    """Result for one topic's offsets."""
 
     name: str = string(versions="0-5", default="", ignorable=True)
     topic_id: Uuid = uuid(versions="6+", default=ZERO_UUID, ignorable=True)
@@ -71,7 +71,7 @@ class TxnOffsetCommitResponseTopic:
 
 @struct(TXN_OFFSET_COMMIT.versions)
 class TxnOffsetCommitResponse:
-    """The answer."""
+    """TxnOffsetCommit response."""
 
     throttle_time_ms: int = int32(default=0)
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): end transactions in partitions; for coordinators, and for tools that repair."""
+"""WriteTxnMarkers (key 27): end transactions in partitions, for coordinators and for administrators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WritableTxnMarkerTopic:
 
 @struct()
 class WritableTxnMarker:
-    """How one producer's transaction ended, and where; `transaction_result` true is a commit."""
+    """The result of one producer's transaction and its partitions; `transaction_result` true is a commit."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -45,7 +45,7 @@ class WriteTxnMarkersRequest:
 
 @struct()
 class WritableTxnMarkerPartitionResult:
-    """What became of one partition."""
+    """Result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -53,7 +53,7 @@ class WritableTxnMarkerPartitionResult:
 
 @struct()
 class WritableTxnMarkerTopicResult:
-    """What became of one topic's partitions."""
+    """Result for one topic's partitions."""
 
     name: str = string()
     partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
@@ -61,7 +61,7 @@ class WritableTxnMarkerTopicResult:
 
 @struct()
 class WritableTxnMarkerResult:
-    """What became of one producer's markers."""
+    """Result for one producer's markers."""
 
     producer_id: int = int64()
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
@@ -69,6 +69,6 @@ class WritableTxnMarkerResult:
 
 @struct(WRITE_TXN_MARKERS.versions)
 class WriteTxnMarkersResponse:
-    """The answer."""
+    """WriteTxnMarkers response."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)

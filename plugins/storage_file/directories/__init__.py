@@ -1,1 +1,1 @@
-"""A log directory: its lock, its identity, its checkpoints, and what waits there for removal."""
+"""Log directories: locks, ids, checkpoints, placement, failures and deferred deletion."""

@@ -1,9 +1,9 @@
-"""`.kafka_cleanshutdown`: says that a log directory was closed properly.
+"""`.kafka_cleanshutdown`, the clean shutdown file of a log directory.
 
     {"version":0,"brokerEpoch":13}
 
-It is removed as soon as it is seen, so that a crash while logs are opened counts as one. The broker epoch
-tells a controller whether this broker is the one that it knew, and that it lost nothing since.
+It is removed as soon as it is read, so that a crash while logs are opened counts as an unclean stop. By the
+broker epoch a controller recognizes a broker that lost nothing since its last registration.
 Source: Apache Kafka's `CleanShutdownFileHandler`; the bytes as Apache Kafka 4.3.1 writes them.
 """
 

@@ -1,4 +1,4 @@
-"""Removing files some time after they were renamed, so that readers that still open them by name can finish.
+"""Deferred deletion of renamed files and directories, so that readers that open them by name can finish.
 
 Source: Apache Kafka's `LocalLog` and `LogManager` (asynchronous deletion).
 """
@@ -19,13 +19,13 @@ from tidelog.plugins.storage_file.names import DELETED_SUFFIX
 _log = logging.getLogger(__name__)
 
 INTERVAL_MS = 1000
-"""How often it is checked whether something is due."""
+"""Interval of the checks for due deletions."""
 
 
 class DeletionQueue:
-    """Files and directories of one log directory that wait for their removal.
+    """Files and directories of one log directory that wait for deletion.
 
-    What still waits when the queue is `closed` is removed at the next start, by its name.
+    What is left when the queue is `closed` is deleted at the next start, by its name.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class DeletionQueue:
                 remove_all([path])
 
     def close(self) -> None:
-        """Blocking: remove nothing any more, after the removal that is under way.
+        """Blocking: stop deleting, after the end of a deletion in progress.
 
         Only then may the directory's lock be released: another broker may give its own files the same names.
         """
-        # First the flag: the thread that removes could otherwise take the lock again before this one does.
+        # First the flag: the deleting thread could otherwise take the lock again before this one does.
         self.closed = True
         with self._removing:
             pass

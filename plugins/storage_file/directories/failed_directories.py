@@ -1,7 +1,7 @@
-"""Log directories that fail while the broker runs are taken out of service.
+"""Log directories that fail while the broker runs, and are taken offline.
 
-Any thread that meets an error offers the directory to one task, which does what follows from it. Each
-directory is taken once, so the channel never fills up. Source: KIP-112, KIP-858.
+Any thread that gets a disk error offers the directory to one task, which takes it offline. Each directory is
+taken once, so the channel never fills up. Source: KIP-112, KIP-858.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _log = logging.getLogger(__name__)
 
 
 class FailureChannel:
-    """From any thread to the one task that takes directories out of service."""
+    """Channel from any thread to the task that takes directories offline."""
 
     def __init__(self, directories: int) -> None:
-        """For so many directories, made on the event loop."""
+        """Create a channel for that many directories, on the event loop."""
         self._token = trio.lowlevel.current_trio_token()
         self._sender, self._receiver = trio.open_memory_channel[tuple[LogDirectory, str]](directories)
         self._offered: set[LogDirectory] = set()
         self._offering = threading.Lock()
 
     def offer(self, directory: LogDirectory, reason: str) -> None:
-        """Note that a directory failed; any thread may call this, however often."""
+        """Report that a directory failed; any thread may call this, repeatedly."""
         with self._offering:
             if directory in self._offered:
                 return
@@ -50,9 +50,9 @@ class FailureChannel:
 
 
 class FailedDirectories:
-    """Errors are reported to `disk_failed`; one task, `take_next`, does what follows from them.
+    """Takes directories offline: errors are reported to `disk_failed` and handled by the task `take_next`.
 
-    `partitions` are those of failed directories, and why they failed.
+    `partitions` are those of failed directories, with the reason.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class FailedDirectories:
         self._closing = False
 
     def listen(self, directories: int) -> None:
-        """Begin to accept reports, on the event loop, of at most so many directories."""
+        """Accept reports from now on, of at most that many directories; called on the event loop."""
         self._channel = FailureChannel(directories)
 
     def stop_listening(self) -> None:
-        """Ignore further reports: the storage closes, and sees itself what fails."""
+        """Ignore further reports: the storage closes, and handles errors itself."""
         self._closing = True
 
     def disk_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Take a directory out of service if an error in it is the disk's; any thread may call this."""
+        """Take a directory offline if an error in it is the disk's; any thread may call this."""
         if self._channel is not None and not self._closing and means_failed_directory(error, directory.path):
             self._channel.offer(directory, str(error))
 
     async def take_next(self) -> None:
-        """Take the next directory that failed out of service."""
+        """Take the next directory that failed offline."""
         if self._channel is None:
             return
         directory, reason = await self._channel.take()

@@ -1,4 +1,4 @@
-"""`.lock`: one broker at a time works on a log directory, be it this one or Apache Kafka."""
+"""`.lock`, the lock of a log directory: one broker at a time uses it, tidelog or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidelog.kernel.errors import ConfigError
 
 LOCK_FILE = ".lock"
 
-# The system's record locks belong to a process, so they cannot tell two brokers in one process apart.
+# The system's record locks belong to a process, so they cannot exclude two brokers in one process.
 _locked_here: set[Path] = set()
 
 
 class DirectoryLock:
-    """An exclusive lock, held until `release` or the end of the process."""
+    """Exclusive lock, held until `release` or the end of the process."""
 
     def __init__(self, directory: Path) -> None:
         """Take the lock.
@@ -39,7 +39,7 @@ class DirectoryLock:
         _locked_here.add(self._directory)
 
     def release(self) -> None:
-        """Give the lock back; the file stays, as in Apache Kafka."""
+        """Release the lock; the file stays, as in Apache Kafka."""
         _locked_here.discard(self._directory)
         disk.close(self._fd)
 

@@ -1,4 +1,4 @@
-"""All log directories of a broker: those in service, and those that are offline."""
+"""All log directories of a broker, online and offline."""
 
 from __future__ import annotations
 

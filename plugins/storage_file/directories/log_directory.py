@@ -1,4 +1,4 @@
-"""One directory of `log.dirs`: its lock, ids, clean-stop mark, checkpoints and the partitions in it."""
+"""One directory of `log.dirs`: its lock, ids, clean shutdown file, checkpoints and partitions."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ METADATA_LOG = "__cluster_metadata"
 
 
 class DirectoryUnusable(ConfigError):
-    """The system does not let this directory be used; another one may still be."""
+    """The system refuses this directory; others may be usable."""
 
 
 class LogDirectory:
-    """A log directory that this broker holds the lock of.
+    """Log directory whose lock this broker holds.
 
     `stores` are its open partitions, `folders` all partitions that have a directory here, open or not,
     `futures` the copies in it that are to replace a partition in another directory, by name.
@@ -116,10 +116,10 @@ class LogDirectory:
         return ids.cluster_id or cluster_id
 
     def identify(self, cluster_id: str, node_id: int, now_ms: int) -> None:
-        """Blocking: give the directory the ids that it lacks, and list its partitions.
+        """Blocking: write the ids that the directory lacks, and list its partitions.
 
         Raises:
-            ConfigError: the directory's id is none.
+            ConfigError: the directory's id is malformed.
         """
         ids = read_meta_properties(self.path)
         directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()
@@ -132,8 +132,8 @@ class LogDirectory:
         self._list()
 
     def load(self) -> None:
-        """Blocking: take the clean-stop mark and read the checkpoints."""
-        # A directory without any partition has nothing that a crash could have hurt.
+        """Blocking: consume the clean shutdown file and read the checkpoints."""
+        # A directory without any partition has nothing that a crash could have damaged.
         self.clean = consume_clean_shutdown_file(self.path) or not self.folders
         self._unchecked = set() if self.clean else set(self.folders)
         self._recovery_points = read_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT)
@@ -184,13 +184,13 @@ class LogDirectory:
         return self._log_starts.get(partition, 0)
 
     def add(self, store: FilePartitionStore) -> None:
-        """Take in an opened partition."""
+        """Add an opened partition."""
         self.stores[store.topic_partition] = store
         self.folders.add(store.topic_partition)
         self._unchecked.discard(store.topic_partition)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop a partition that was deleted."""
+        """Remove a partition that was deleted."""
         self.stores.pop(partition, None)
         self.folders.discard(partition)
         self._unchecked.discard(partition)
@@ -199,18 +199,18 @@ class LogDirectory:
         self._high_watermarks.pop(partition, None)
 
     def found(self, partition: TopicPartition) -> None:
-        """Take in a partition whose directory has only now got its name; it is checked when it is opened."""
+        """Add a partition whose directory was just renamed to its name; it is recovered when it is opened."""
         self.folders.add(partition)
         self._unchecked.add(partition)
 
     def write_log_start_of(self, partition: TopicPartition, copy: FilePartitionStore) -> None:
-        """Blocking: checkpoint where a copy begins, which is about to be the partition."""
+        """Blocking: checkpoint the log start offset of a future replica that is about to be swapped in."""
         self._arriving[partition] = copy
         self.write_log_starts()
         self.write_recovery_points()
 
     def arrived(self, partition: TopicPartition) -> None:
-        """Forget a copy, which is the partition now, or was given up."""
+        """Remove a future replica, which was swapped in or discarded."""
         self._arriving.pop(partition, None)
         self.futures.pop(partition, None)
 
@@ -231,7 +231,7 @@ class LogDirectory:
                 self._log_starts = merged
 
     def write_high_watermarks(self, known: Mapping[TopicPartition, int]) -> None:
-        """Blocking: checkpoint up to where partitions are committed."""
+        """Blocking: checkpoint the high watermarks."""
         with self._writing:
             merged = self._merge(self._high_watermarks, lambda store: known.get(store.topic_partition))
             if merged != self._high_watermarks and not self._released:
@@ -239,7 +239,7 @@ class LogDirectory:
                 self._high_watermarks = merged
 
     def recall_high_watermark(self, store: FilePartitionStore) -> None:
-        """Give an opened log its checkpointed high watermark; warn when the log ends before it."""
+        """Set the checkpointed high watermark of an opened log; warn when the log ends below it."""
         shown = store.checkpointed_high_watermark = self._high_watermarks.get(store.topic_partition, 0)
         if store.log_end_offset < shown:
             _log.warning(
@@ -261,8 +261,8 @@ class LogDirectory:
     def mark_clean(self, broker_epoch: int) -> None:
         """Blocking: write the checkpoints and the clean shutdown file; every store has to be closed.
 
-        The mark would also vouch for partitions that were never opened since an unclean stop, so with any of
-        those it is not written.
+        The file would also cover partitions that were not opened since an unclean stop, so with any of those
+        it is not written.
         """
         self.write_recovery_points()
         self.write_log_starts()
@@ -273,7 +273,7 @@ class LogDirectory:
         write_clean_shutdown_file(self.path, broker_epoch)
 
     def release(self) -> None:
-        """Blocking: give the lock back; from then on nothing in the directory is written or removed."""
+        """Blocking: release the lock; from then on nothing in the directory is written or removed."""
         self.deletions.close()
         with self._writing:
             self._released = True

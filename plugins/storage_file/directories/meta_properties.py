@@ -1,4 +1,4 @@
-"""`meta.properties`: whose log directory this is.
+"""`meta.properties`: the cluster, node and directory id of a log directory.
 
     #
     #Sat Nov 21 08:59:13 UTC 2026
@@ -7,7 +7,7 @@
     version=1
     cluster.id=MkU3OEVBNTcwNTJENDM2Qg
 
-A Java properties file; the order of the lines means nothing. The bytes are as Apache Kafka 4.3.1 writes them;
+A Java properties file, in any order of lines. The bytes are as Apache Kafka 4.3.1 writes them; source:
 Apache Kafka's `LogManager`.
 """
 
@@ -25,7 +25,7 @@ _VERSION = "1"
 
 
 class MetaProperties(NamedTuple):
-    """The three ids in the file; those that it does not have are None."""
+    """The three ids in the file; missing ones are None."""
 
     cluster_id: str | None
     node_id: int | None
@@ -36,7 +36,7 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
     """Blocking: return a directory's ids, None when it is new.
 
     Raises:
-        ConfigError: the file cannot be understood.
+        ConfigError: the file is malformed.
     """
     path = directory / META_PROPERTIES
     content = disk.read_file(path)

@@ -1,4 +1,4 @@
-"""The store of a partition whose log directory is offline: it is empty and refuses everything."""
+"""Store of a partition whose log directory is offline: it is empty and refuses every operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OfflineStore:
-    """`PartitionStore` without a disk: what would need one raises `OSError`."""
+    """`PartitionStore` without files: operations that need them raise `OSError`."""
 
     log_start_offset = 0
     log_end_offset = 0

@@ -1,4 +1,4 @@
-"""`partition.metadata`: which topic a partition's directory belongs to, by the topic's id.
+"""`partition.metadata`: the topic id of a partition's directory.
 
     version: 0
     topic_id: X1qQuvPyRWqJJavLZen1rw
@@ -25,7 +25,7 @@ def decode_partition_metadata(content: bytes) -> UUID:
     """Return the topic id in a file's content.
 
     Raises:
-        ValueError: the content is not that of such a file.
+        ValueError: the content is malformed.
     """
     text = content.decode().rstrip("\n")
     if not text.startswith(_PREFIX):

@@ -1,4 +1,4 @@
-"""Which log directory a partition is in, or is to be created in."""
+"""Placement of partitions: the log directory that each is in, or is to be created in."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _log = logging.getLogger(__name__)
 class Placement(NamedTuple):
     """A partition to open, and the log directory that it is in (`exists`) or is to be created in.
 
-    With `future` it is a copy in a directory of that name, which begins at offset `begin_at` when it is new.
+    With `future` it is a future replica in a directory of that name, which starts at offset `begin_at` when
+    new.
     """
 
     spec: PartitionSpec
@@ -87,7 +88,7 @@ class Placing(NamedTuple):
         A new one goes to the directory that has the fewest partitions.
 
         Raises:
-            StorageError: a partition is open already, or there twice.
+            StorageError: a partition is open already, or in two directories.
         """
         if specs and not self.live:
             raise StorageError(self._why_offline())

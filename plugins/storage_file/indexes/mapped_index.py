@@ -51,7 +51,7 @@ class MappedIndex:
     __slots__ = ("_map", "base_offset", "entries", "max_entries", "place", "room")
 
     def __init__(self, place: IndexPlace, entries: int, max_bytes: int) -> None:
-        """An index whose file holds `entries` entries; nothing is opened yet."""
+        """Create an index whose file holds `entries` entries; nothing is opened yet."""
         self._map = _UNMAPPED
         self.room = 0
         self.place = place

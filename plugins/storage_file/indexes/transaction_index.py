@@ -48,7 +48,7 @@ class TransactionIndex:
     __slots__ = ("_entries", "durable", "last_offset", "place")
 
     def __init__(self, place: IndexPlace) -> None:
-        """An index without entries, which needs no file."""
+        """Create an index without entries, which needs no file."""
         self.place = place
         self._entries = 0
         self.durable = True

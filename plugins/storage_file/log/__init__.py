@@ -1,1 +1,1 @@
-"""The parts of a partition's store: its state in memory, and a module for each thing that is done to it."""
+"""The log of a partition in one directory: appends, flushes, drafts, replacement, concurrent operations."""

@@ -1,4 +1,4 @@
-"""What of a log is on disk for good, and flushes.
+"""Durability of a log: its durable offset, and flushes.
 
 After a failed flush nothing counts as durable any more, since the system drops what it could not write and
 marks it clean. Apache Kafka calls the offset recovery point.

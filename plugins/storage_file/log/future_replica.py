@@ -1,7 +1,7 @@
-"""The future replica of a partition that moves to another log directory, once it has caught up.
+"""Future replica of a partition that moves to another log directory, once it has caught up.
 
-Whatever changes in the log is changed in the future replica too. So at whatever moment a crash comes, both
-have everything, and it does not matter which one counts. Source: KIP-113.
+Every change of the log is made in the future replica too. So after a crash at any moment both are complete,
+and either may become the partition. Source: KIP-113.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class FutureReplica:
-    """A copy of a log that follows it until a change of the copy fails; then it is `behind` for good."""
+    """Copy of a log that follows it until a change of the copy fails; from then on it is `behind`."""
 
     def __init__(
         self, copy: PartitionStore, label: str, on_behind: Callable[[], object] = lambda: None

@@ -317,7 +317,7 @@ class LocalLog:
     def _flush(self, choose: Callable[[], Sequence[Segment]], *, growing: bool) -> int:
         while True:
             with self.segments.changing:
-                # A replica move may rename the directory at any moment when nobody holds this.
+                # A replica move may rename the directory at any moment while the lock is not held.
                 directory = self.directory
                 try:
                     self._finish_inactive()

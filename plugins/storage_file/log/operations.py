@@ -1,4 +1,4 @@
-"""What may be done to the segments of a log while something else is being done to them: one table.
+"""Concurrent operations on the segments of a log: one table of which exclude each other.
 
 `RULES` has a row for each operation that is under way and a column for each one that begins. A pair that is
 not in the table cannot happen; an attempt is a programming error. Anything else that changes or
@@ -18,7 +18,7 @@ from tidelog.kernel.errors import LogBusy
 
 
 class Operation(enum.Enum):
-    """What is done to a log's segments; the value is its name in messages and in the documentation."""
+    """Operation on a log's segments; the value is its name in messages and in the documentation."""
 
     DRAFT = "draft"
     """Segments are rewritten into files of their own; any number of drafts at once."""
@@ -39,7 +39,7 @@ class Operation(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """What follows when an operation begins while another one is under way."""
+    """Outcome when an operation begins while another one is under way."""
 
     TOGETHER = "together"
     """Both continue independently."""

@@ -99,7 +99,7 @@ class Replacement:
 
 
 def _run_of(segments: Sequence[Segment], replaced: Sequence[int]) -> list[Segment]:
-    """The segments with these base offsets.
+    """Return the segments with these base offsets.
 
     Raises:
         ValueError: they do not follow each other, or the active one is among them.

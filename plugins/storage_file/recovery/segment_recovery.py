@@ -151,7 +151,7 @@ class _Validation:
         self._builder.add(base_offset, base_offset + delta, size, max_timestamp)
 
     def _checksum(self, at: int, end: int, update: Callable[[memoryview, int], int]) -> int | None:
-        """The CRC of a range that may be larger than the buffer, None when the file ends before it does."""
+        """Return the CRC of a range that may be larger than the buffer, None when the file ends within it."""
         value = 0
         while at < end:
             count = min(self._fill(at), end - at)
@@ -162,7 +162,7 @@ class _Validation:
         return value
 
     def _refuse_legacy_messages(self) -> None:
-        """Cutting off what an old broker wrote would destroy good data, so nothing is touched then."""
+        """Raise for message sets of an older format, which truncation would destroy."""
         position = self._builder.size
         head = self._log.read_exactly(position, min(self._size - position, HEADER_BYTES))
         if len(head) < _MIN_LEGACY_BYTES or head[MAGIC_AT] not in (0, 1):

@@ -19,7 +19,7 @@ from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file.log_file import LogFile
 
 CHUNK_BYTES = 4096
-"""Bytes read at once: as far apart as index entries are by default, so that one read ends most lookups."""
+"""Bytes of one read: the default distance of index entries, so that one read ends most lookups."""
 
 # baseOffset, batchLength, magic and lastOffsetDelta of a batch header.
 _PLACE = Struct(">qi4xb6xi")

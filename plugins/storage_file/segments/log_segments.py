@@ -1,4 +1,4 @@
-"""The segments of one log, oldest first, and lookups that go through several of them.
+"""The segments of one log, oldest first, and lookups over several of them.
 
 The tuple is replaced as a whole, under a lock that is never held across a file operation, so that readers in
 any thread take a consistent view without a lock. Source: Apache Kafka's `LogSegments`.
@@ -28,7 +28,7 @@ class LogSegments:
 
     `changing` is held while files of segments are removed, renamed or trimmed; `changes` counts the removals.
     A lookup raises `FileNotFoundError` when a segment was removed after the lookup had taken its view;
-    `changed_since` tells whether to repeat it.
+    `changed_since` returns whether to repeat it.
     """
 
     __slots__ = ("_editing", "active", "all", "changes", "changing")

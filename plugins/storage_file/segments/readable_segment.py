@@ -45,7 +45,7 @@ class ReadableSegment:
     )
 
     def __init__(self, place: IndexPlace, index: SegmentIndex) -> None:
-        """An empty segment over existing files."""
+        """Create an empty segment over existing files."""
         base_offset = place.base_offset
         self.place = place
         # Offset and position at which a reader at the end of the log continues.

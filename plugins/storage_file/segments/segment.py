@@ -57,7 +57,7 @@ class Segment(ReadableSegment):
         created_ms: int,
         index_interval_bytes: int,
     ) -> None:
-        """An empty segment over existing files; `created_ms` is the clock's time in milliseconds."""
+        """Create an empty segment over existing files; `created_ms` is the clock's time in milliseconds."""
         super().__init__(place, index)
         self._format = index_format
         self._fd = -1

@@ -1,4 +1,4 @@
-"""What is known of a segment whose batches are written or read in order, and the index that comes of it."""
+"""Builder of a segment's metadata and index, from its batches in order."""
 
 from __future__ import annotations
 

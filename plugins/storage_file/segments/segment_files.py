@@ -1,4 +1,4 @@
-"""The files of a partition's directory; what an interrupted change left is undone or finished."""
+"""Files of a partition's directory; interrupted deletions and replacements are undone or finished."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What proves that files survive: a record of every operation, crashes after any of them, unwilling disks.
+"""Test tools for durability: recording of file operations, crashes, power failures and failing disks.
 
-All of it stands at the seam `tidelog.kernel.disk`, so it works for everything that keeps to it.
+All of them replace the functions of `tidelog.kernel.disk`, so they work for all code that uses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a machine has of a file system in memory, and what of it is on the device for good.
+"""Model of a file system: its cached content, and its durable content on the device.
 
-What the device guarantees is what POSIX does, with one thing added that journaling file systems give: names
-in one directory become durable in the order of their changes. Between files, and between files and
-directories, there is no order without a sync, and what a file holds becomes durable in any order, 512 bytes
-at a time.
+The device guarantees what POSIX does, and one property of journaling file systems: names in one directory
+become durable in the order of their changes. Between files, and between files and directories, there is no
+order without a sync, and a file's content becomes durable in any order, 512 bytes at a time.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ Names = dict[str, int]
 
 @attrs.frozen
 class Content:
-    """`size` bytes: `data`, and behind it a hole, which reads as zeros."""
+    """Content of `size` bytes: `data`, and behind it a hole, which reads as zeros."""
 
     data: bytes = b""
     size: int = 0
 
     def after(self, operation: DataOperation) -> Content:
-        """What it becomes by an operation."""
+        """Return the content after an operation."""
         if isinstance(operation, Resize):
             return Content(self.data[: operation.size], operation.size)
         position, data, old = operation.position, operation.data, self.data
@@ -50,14 +49,14 @@ class Content:
         return Content(changed, max(self.size, end))
 
     def read(self, position: int, size: int) -> bytes:
-        """A range of it; it does not reach beyond the end."""
+        """Return a range, which ends at the end of the content at the latest."""
         count = min(size, self.size - position)
         return self.data[position : position + count].ljust(count, b"\0")
 
 
 @attrs.define
 class StoredFile:
-    """`cached` is what programs see, `durable` what is on the device; `pending` leads from this to that."""
+    """File: `cached` is what programs see, `durable` is on the device, `pending` the writes between them."""
 
     cached: Content = attrs.field(factory=Content)
     durable: Content = attrs.field(factory=Content)
@@ -74,7 +73,7 @@ class StoredDirectory:
 
 
 class Device:
-    """The state after some operations; it begins with an empty root directory, durable."""
+    """State after some operations; it begins with an empty, durable root directory."""
 
     def __init__(self) -> None:
         self.files: dict[int, StoredFile] = {}
@@ -82,7 +81,7 @@ class Device:
 
     @classmethod
     def holding(cls, root: Path) -> Device:
-        """One that has what is in a directory, if there is one, as durable; equal trees get equal numbers."""
+        """Create a device with a directory's content, if any, as durable; equal trees get equal numbers."""
         device = cls()
         if root.exists():
             device._take_in(ROOT, root)
@@ -90,7 +89,7 @@ class Device:
 
     @property
     def last_node(self) -> int:
-        """The largest number that is in use."""
+        """Return the largest node number in use."""
         return max([*self.files, *self.directories])
 
     def _take_in(self, node: int, place: Path) -> None:
@@ -106,7 +105,7 @@ class Device:
         self.directories[node] = StoredDirectory(names, dict(names))
 
     def apply(self, operation: Operation) -> None:
-        """Do one operation more."""
+        """Apply one more operation."""
         match operation:
             case WriteBytes() | Resize():
                 file = self.files[operation.node]
@@ -134,7 +133,7 @@ class Device:
 
 
 def stored_content(path: Path) -> Content:
-    """A file's content; of a hole at its end only the size is kept."""
+    """Return a file's content; of a hole at its end only the size is stored."""
     with path.open("rb") as file:
         size = path.stat().st_size
         end = max((end for _, end in filled_ranges(file.fileno())), default=0)
@@ -142,7 +141,7 @@ def stored_content(path: Path) -> Content:
 
 
 def filled_ranges(fd: int) -> Iterator[tuple[int, int]]:
-    """The ranges of a file that are no holes."""
+    """Return the ranges of a file that are no holes."""
     position = 0
     while True:
         try:
@@ -156,7 +155,7 @@ def filled_ranges(fd: int) -> Iterator[tuple[int, int]]:
 
 
 def with_names(names: Mapping[str, int], operation: NameOperation) -> Names:
-    """A directory's names after an operation."""
+    """Return a directory's names after an operation."""
     changed = dict(names)
     match operation:
         case MakeDirectory() | CreateFile():

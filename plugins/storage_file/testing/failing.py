@@ -1,4 +1,4 @@
-"""A disk that refuses, and a process that dies in the middle of its work."""
+"""Disk that fails calls, and process that ends before any file operation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Choice = Callable[[str, str], bool]
 
 
 class ProcessDied(BaseException):
-    """The process is thought to have ended here; nobody may catch this and go on."""
+    """The simulated end of the process; code under test must not catch this and continue."""
 
 
 class FailingDisk(Interposer):
-    """Refuses calls with an error number, from one moment on until it is told to stop.
+    """Disk that fails calls with an error number, from `refuse` until `recover`.
 
-    `refuse` chooses what fails. `refused` counts how often that happened.
+    `refuse` selects the calls. `refused` counts the failures.
     """
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class FailingDisk(Interposer):
         self.refused = 0
 
     def recover(self) -> None:
-        """Let everything pass again."""
+        """Let every call succeed again."""
         self._names = ()
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Fail or perform."""
+        """Fail or perform a call."""
         if name in self._names and self._concerns(name, path := self.path_of(name, arguments)):
             if self._after:
                 self._after -= 1
@@ -61,9 +61,9 @@ class FailingDisk(Interposer):
 
 
 class DyingProcess(Interposer):
-    """Dies before one of the calls that change something, and does nothing from then on.
+    """Process that ends before one of the calls that change something, and ignores all later ones.
 
-    `calls` counts them, so that a run which does not die tells how many there are.
+    `calls` counts them, so that a run without an end shows how many there are.
     """
 
     def __init__(self, before_call: int | None, names: Collection[str]) -> None:
@@ -74,7 +74,7 @@ class DyingProcess(Interposer):
         self.died = False
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Die or perform; a descriptor is closed even then, as the end of a process does it."""
+        """Raise `ProcessDied` or perform a call; descriptors are closed even then, as by the system."""
         if name in self._names and not self.died:
             self.died = self.calls == self._before_call
             self.calls += 1

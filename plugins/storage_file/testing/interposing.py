@@ -1,4 +1,4 @@
-"""Interposing on every call of `tidelog.kernel.disk`, between the plugins and the system."""
+"""Interposition on every call of `tidelog.kernel.disk`, between the plugins and the system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ALL: Final = CHANGING | READING | BY_DESCRIPTOR
 
 
 class Interposer:
-    """Passes every call on; a subclass looks at them, or answers in the system's stead.
+    """Forwards every call; a subclass observes or replaces calls.
 
     Calls come from any thread; while `one_at_a_time` each waits for the one before. Subclasses whose calls
     wait for another thread or the event loop set it to `False`.
@@ -58,18 +58,18 @@ class Interposer:
         self._opened: dict[int, str] = {}
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Do what was asked for; `name` is the function's name in `disk`."""
+        """Perform a call; `name` is the function's name in `disk`."""
         return perform(*arguments)
 
     def path_of(self, name: str, arguments: tuple[Any, ...]) -> str:
-        """What a call is about; "" for a descriptor that was opened before the interposer was there."""
+        """Return the path of a call; "" for a descriptor that was opened before the installation."""
         if name in BY_DESCRIPTOR:
             return self._opened.get(arguments[0], "")
         return str(arguments[0])
 
     @contextmanager
     def installed(self) -> Generator[None]:
-        """Stand there until the block ends; others that stood there before are called behind this one."""
+        """Install the interposer until the block ends; one installed before is called by this one."""
         originals = {name: getattr(disk, name) for name in ALL}
         taking_turns = threading.RLock() if self.one_at_a_time else nullcontext()
         for name, perform in originals.items():

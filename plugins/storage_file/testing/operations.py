@@ -1,4 +1,4 @@
-"""What a program does to a file system, one operation at a time.
+"""Operations of a program on a file system.
 
 Files and directories go by numbers, as inodes do: their names change, and two may follow each other under one
 name.
@@ -11,12 +11,12 @@ from typing import TypeAlias
 import attrs
 
 ROOT = 0
-"""The number of the directory in which everything happens."""
+"""Number of the root directory."""
 
 
 @attrs.frozen
 class MakeDirectory:
-    """`parent` gets a directory."""
+    """Create a directory in `parent`."""
 
     parent: int
     name: str
@@ -25,7 +25,7 @@ class MakeDirectory:
 
 @attrs.frozen
 class CreateFile:
-    """`parent` gets an empty file."""
+    """Create an empty file in `parent`."""
 
     parent: int
     name: str
@@ -34,7 +34,7 @@ class CreateFile:
 
 @attrs.frozen
 class WriteBytes:
-    """Bytes are put into a file; `mapped`: through memory, so that only the outcome was seen."""
+    """Write bytes into a file; `mapped`: through a mapping, so that only the result was observed."""
 
     node: int
     position: int
@@ -44,7 +44,7 @@ class WriteBytes:
 
 @attrs.frozen
 class Resize:
-    """A file is cut, or extended with zeros."""
+    """Truncate a file, or extend it with zeros."""
 
     node: int
     size: int
@@ -52,21 +52,21 @@ class Resize:
 
 @attrs.frozen
 class SyncFile:
-    """All that a file holds is on the device from now on."""
+    """Make a file's content durable."""
 
     node: int
 
 
 @attrs.frozen
 class SyncDirectory:
-    """All names in a directory are on the device from now on."""
+    """Make all names in a directory durable."""
 
     node: int
 
 
 @attrs.frozen
 class Rename:
-    """A file or directory gets another name in the same directory, replacing what has that name."""
+    """Rename a file or directory within its directory, replacing what has that name."""
 
     parent: int
     name: str
@@ -75,7 +75,7 @@ class Rename:
 
 @attrs.frozen
 class Unlink:
-    """A name is taken away from a file, or from an empty directory."""
+    """Remove the name of a file or of an empty directory."""
 
     parent: int
     name: str

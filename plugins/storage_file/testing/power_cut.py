@@ -1,4 +1,4 @@
-"""What a device may hold after the power failed: between what was synced and what was written, anything."""
+"""Content of a device after a power failure: anything between the synced and the written state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tidelog.plugins.storage_file.testing.device import (
 from tidelog.plugins.storage_file.testing.operations import ROOT, WriteBytes
 
 SECTOR_BYTES = 512
-"""What a device writes whole or not at all."""
+"""Sector size, in bytes: a device writes a sector whole or not at all."""
 BLOCK_BYTES = 4096
-"""What file systems hand out to files."""
+"""Block size of the file system, in bytes."""
 
 
 class DataFate(enum.Enum):
-    """What becomes of data that was written and not synced."""
+    """Outcome for data that was written and not synced."""
 
     KEPT = "all of it is there"
     LOST = "none of it is there, nor has the file grown"
@@ -38,7 +38,7 @@ class DataFate(enum.Enum):
 
 
 class NameFate(enum.Enum):
-    """What becomes of changes of names whose directory was not synced."""
+    """Outcome for changes of names whose directory was not synced."""
 
     KEPT = "all of them are there"
     LOST = "none of them is there"
@@ -47,14 +47,14 @@ class NameFate(enum.Enum):
 
 @attrs.frozen
 class PowerCut:
-    """One way in which the power fails; `seed` decides what the fates leave open."""
+    """One outcome of a power failure; `seed` decides what the fates leave open."""
 
     data: DataFate
     names: NameFate
     seed: int = 0
 
     def leave(self, device: Device, place: Path) -> None:
-        """Write into the directory `place`, which is made, what is on the device afterwards."""
+        """Write the content of the device afterwards into the new directory `place`."""
         choose = random.Random(self.seed)
         contents = {node: self._content(file, choose) for node, file in device.files.items()}
         names = {node: self._names(entry, choose) for node, entry in device.directories.items()}

@@ -1,4 +1,4 @@
-"""Writing down every operation on files below one directory, in order."""
+"""Recorder of every operation on files below one directory, in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidelog.plugins.storage_file.testing.operations import (
 
 @attrs.frozen
 class _Mapping:
-    """A file that is mapped to be written; `fd` is our own, since the program closes its descriptor."""
+    """Writable mapped file; `fd` is a duplicate, since the program closes its descriptor."""
 
     alive: weakref.ref[mmap.mmap]
     node: int
@@ -37,7 +37,7 @@ class _Mapping:
 
 
 class Recorder(Interposer):
-    """Lets operations through and keeps them.
+    """Forwards operations and records them.
 
     What is in the directory when it begins counts as durable; `start` is a device that has that. Stores into
     mapped files happen without a call; they are noticed by their outcome before the next call, and by
@@ -55,7 +55,7 @@ class Recorder(Interposer):
         self.operations: list[Operation] = []
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Perform a call, and write down what it did."""
+        """Perform a call, and record its operation."""
         if name == "close":
             self._nodes.pop(arguments[0], None)
             return perform(*arguments)
@@ -73,7 +73,7 @@ class Recorder(Interposer):
         return outcome
 
     def catch_up(self) -> None:
-        """Write down what was stored into mapped files since the last call."""
+        """Record what was stored into mapped files since the last call."""
         for mapping in list(self._mappings):
             alive = mapping.alive() is not None
             self._compare(mapping)
@@ -96,7 +96,7 @@ class Recorder(Interposer):
         self.operations.append(operation)
 
     def _place(self, path: str | Path) -> tuple[int, str]:
-        """The directory that a path's last part is in, and that part."""
+        """Return the node of a path's parent directory, and its last component."""
         node = ROOT
         *parents, name = Path(os.path.relpath(path, self._root)).parts or (os.curdir,)
         for parent in parents:
@@ -114,7 +114,7 @@ class Recorder(Interposer):
         return self._last_node
 
     def _tree(self, path: str) -> list[Operation]:
-        """Unlinking everything below a directory, and it, deepest first."""
+        """Return the operations that unlink everything below a directory, and it, deepest first."""
         parent, name = self._place(path)
         node = self._device.directories[parent].cached[name]
         below: list[Operation] = [

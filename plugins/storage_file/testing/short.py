@@ -1,4 +1,4 @@
-"""A disk whose reads and writes stop short, as the system is allowed to do at any time."""
+"""Disk with short reads and writes, which the system may return at any time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tidelog.kernel import disk
 from tidelog.plugins.storage_file.testing.interposing import Interposer
 
 SHORTENED = frozenset({"pread", "preadv", "pwrite"})
-"""The calls that say how many bytes they moved."""
+"""Calls that return a number of bytes."""
 
 
 class ShortDisk(Interposer):
-    """Moves fewer bytes than a call asked for; a read that must not wait may also find nothing in memory.
+    """Disk that transfers fewer bytes than requested; a non-waiting read may also find nothing in memory.
 
-    `shortened` counts the calls that moved less than they could have, `refused` those answered with EAGAIN.
+    `shortened` counts the short calls, `refused` those that failed with EAGAIN.
     """
 
     def __init__(self, allow: Callable[[int], int]) -> None:
-        """`allow(size)` gives the most that a call for `size` bytes may move.
+        """Limit each call for `size` bytes to `allow(size)` bytes.
 
         Where a call waits that is at least one byte, since 0 would mean the end of the file or a full disk.
         """
@@ -31,7 +31,7 @@ class ShortDisk(Interposer):
         self.refused = 0
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Perform a part of what was asked for."""
+        """Perform a part of a call."""
         if name not in SHORTENED:
             return perform(*arguments)
         fd, what, position, *flags = arguments

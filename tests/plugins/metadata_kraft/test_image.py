@@ -15,7 +15,7 @@ from tests.plugins.metadata_kraft.vectors import read_vectors, vectors_of
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
-from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord, frame, unframe
+from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.formatting import FORMAT_LEVELS
 from tidelog.plugins.metadata_kraft.image import MetadataImage, image_records
 from tidelog.plugins.metadata_kraft.reading import MetadataReplay
@@ -217,5 +217,5 @@ def test_registrations_change() -> None:
     ],
 )
 def test_what_speaks_of_nothing_known_is_refused(message: object) -> None:
-    with pytest.raises(UnreadableRecord, match="unknown"):
+    with pytest.raises(UnreadableMetadataRecord, match="unknown"):
         apply_message(MetadataImage(), message)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugins.metadata_kraft.vectors import Vector, read_vectors
-from tidelog.plugins.metadata_kraft.encoding import UnreadableRecord, frame, unframe
+from tidelog.plugins.metadata_kraft.encoding import UnreadableMetadataRecord, frame, unframe
 from tidelog.plugins.metadata_kraft.records import cluster, control, settings, topics
 from tidelog.plugins.metadata_kraft.records.control import CONTROL_TYPES
 from tidelog.plugins.metadata_kraft.records.types import BY_API_KEY, BY_MESSAGE, RECORD_TYPES
@@ -106,7 +106,7 @@ def test_a_type_that_is_unknown_comes_with_its_bytes() -> None:
     ],
 )
 def test_what_cannot_be_read_says_why(value: str, reason: str) -> None:
-    with pytest.raises(UnreadableRecord, match=reason):
+    with pytest.raises(UnreadableMetadataRecord, match=reason):
         unframe(bytes.fromhex(value))
 
 
