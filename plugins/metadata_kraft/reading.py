@@ -10,7 +10,12 @@ import attrs
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.batch import BatchHeader, Buffer
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord, control_type, unframe
+from tidelog.plugins.metadata_kraft.encoding import (
+    FramedRecord,
+    UnreadableMetadataRecord,
+    control_type,
+    unframe,
+)
 from tidelog.plugins.metadata_kraft.image import MetadataImage
 from tidelog.plugins.metadata_kraft.records.control import (
     CONTROL_TYPES,

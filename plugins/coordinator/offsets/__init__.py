@@ -1,0 +1,1 @@
+"""Committed offsets of groups: their service, state, records and expiry."""

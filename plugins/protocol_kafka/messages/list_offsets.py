@@ -50,7 +50,7 @@ class ListOffsetsRequest:
 
 @struct()
 class ListOffsetsPartitionResponse:
-    """Response for one partition: `old_style_offsets` in version 0, `timestamp` and `offset` (or -1) later."""
+    """Response for one partition: `old_style_offsets` in version 0, later timestamp and offset (-1: none)."""
 
     partition_index: int = int32()
     error_code: int = int16()
