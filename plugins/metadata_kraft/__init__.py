@@ -9,14 +9,25 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
-    from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.metadata import MetadataBackend, MetadataContext, MetadataStore
+
+
+class KraftBackend:
+    """Metadata in Kafka's own log, which is in one of the storage's directories."""
+
+    name = "kraft"
+    durable = True
+
+    def create(self, context: MetadataContext) -> MetadataStore:
+        """Return a store that is not open yet; the modules that do the work are loaded now."""
+        from tidelog.plugins.metadata_kraft.store import KraftMetadata
+
+        return KraftMetadata(context)
 
 
 @hookimpl
 def tidelog_metadata_stores() -> Iterable[MetadataBackend]:
     """Offer the store `kraft`."""
-    from tidelog.plugins.metadata_kraft.backend import KraftBackend
-
     return (KraftBackend(),)
 
 

@@ -25,7 +25,7 @@ def tidelog_hookspecs() -> Iterable[ModuleType]:
 @hookimpl
 def tidelog_wire_codecs(plugins: PluginHooks) -> Iterable[WireCodec]:
     """Return the codec `kafka`."""
-    from tidelog.plugins.protocol_kafka.codec import KafkaCodec
+    from tidelog.plugins.protocol_kafka.connection import KafkaCodec
 
     return [KafkaCodec(plugins)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Sequence
 from types import GeneratorType
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -17,7 +17,7 @@ import trio
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.storage import FileRegion, Region
-from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation
+from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
 from tidelog.plugins.protocol_kafka.codecs import (
     DecodeError,
@@ -32,7 +32,9 @@ from tidelog.plugins.protocol_kafka.receive_buffer import ReceiveBuffer
 from tidelog.plugins.protocol_kafka.routes import Route, Routes
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import WireContext
+    from tidelog.plugins.protocol_kafka.apis import KafkaApi
 
 _log = logging.getLogger(__name__)
 
@@ -168,3 +170,31 @@ def _framed(route: Route, correlation_id: int, parts: Parts) -> Parts:
 
 def _size(part: Region) -> int:
     return part.size if type(part) is FileRegion else len(part)  # type: ignore[arg-type]
+
+
+class KafkaCodec:
+    """Kafka's protocol: every version that the handlers serve, and the APIs that other plugins add."""
+
+    name = "kafka"
+
+    def __init__(self, plugins: PluginHooks) -> None:
+        """Collect the APIs of other plugins.
+
+        Raises:
+            PluginError: an API cannot be served, see `checked_apis`.
+        """
+        self._routes = Routes(_added_apis(plugins))
+
+    def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
+        """Return the protocol state of a new connection."""
+        return KafkaConnection(broker, peer, self._routes)
+
+
+def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:
+    offered = list(plugins.ask("tidelog_kafka_apis"))
+    if not offered:
+        return ()
+    # Not at the top: a broker without such plugins never needs it.
+    from tidelog.plugins.protocol_kafka.apis import checked_apis
+
+    return checked_apis(offered)

@@ -10,14 +10,25 @@ from tidelog.kernel.hookspecs import hookimpl
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
     from tidelog.kernel.seams.indexes import IndexFormat
-    from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.storage import Storage, StorageBackend, StorageContext
+
+
+class FileBackend:
+    """Logs in files, in Apache Kafka's own formats."""
+
+    name = "file"
+    durable = True
+
+    def create(self, context: StorageContext) -> Storage:
+        """Return a storage that is not open yet; its modules are imported now."""
+        from tidelog.plugins.storage_file.storage import FileStorage
+
+        return FileStorage(context)
 
 
 @hookimpl
 def tidelog_storage_backends() -> Iterable[StorageBackend]:
     """Return the backend `file`."""
-    from tidelog.plugins.storage_file.backend import FileBackend
-
     return (FileBackend(),)
 
 

@@ -9,14 +9,25 @@ from tidelog.kernel.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
-    from tidelog.kernel.seams.storage import StorageBackend
+    from tidelog.kernel.seams.storage import Storage, StorageBackend, StorageContext
+
+
+class MemoryBackend:
+    """Logs in the memory of this process; each storage that it creates is empty."""
+
+    name = "memory"
+    durable = False
+
+    def create(self, context: StorageContext) -> Storage:
+        """Return a storage that is not open yet."""
+        from tidelog.plugins.storage_memory.storage import MemoryStorage
+
+        return MemoryStorage(context)
 
 
 @hookimpl
 def tidelog_storage_backends() -> Iterable[StorageBackend]:
     """Offer the backend `memory`."""
-    from tidelog.plugins.storage_memory.backend import MemoryBackend
-
     return (MemoryBackend(),)
 
 

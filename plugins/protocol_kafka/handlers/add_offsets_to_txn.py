@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
+from tidelog.plugins.protocol_kafka.errors import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,

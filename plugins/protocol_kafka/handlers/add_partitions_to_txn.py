@@ -14,7 +14,7 @@ from tidelog.kernel.seams.coordination.transactions import (
 )
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
+from tidelog.plugins.protocol_kafka.errors import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

@@ -9,7 +9,7 @@ from tidelog.kernel.seams.coordination.transactions import (
     ProducerIdentity,
 )
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.fencing import code_for_producer
+from tidelog.plugins.protocol_kafka.errors import code_for_producer
 from tidelog.plugins.protocol_kafka.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_SINCE = 2

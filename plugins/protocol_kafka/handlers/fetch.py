@@ -18,12 +18,12 @@ from tidelog.kernel.seams.topics import Topic
 from tidelog.plugins.protocol_kafka.codecs.layout import FEW_ELEMENTS
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.down_conversion import (
     BATCHES_SINCE,
     MAX_CONVERTED_BYTES,
     message_set,
 )
-from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
 from tidelog.plugins.protocol_kafka.handlers.slices import partition_count
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (

@@ -10,7 +10,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.partition import NO_LEADER_EPOCH, Isolation, Partition, TimestampOffset
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.isolation import isolation_of
+from tidelog.plugins.protocol_kafka.handlers.common_fields import isolation_of
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

@@ -15,14 +15,14 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.seams.topics import Topic
 from tidelog.kernel.topic_names import INTERNAL_TOPICS, check_topic_name
 from tidelog.plugins.protocol_kafka import keys
-from tidelog.plugins.protocol_kafka.authorized_operations import (
+from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.common_fields import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
 )
-from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
-from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,

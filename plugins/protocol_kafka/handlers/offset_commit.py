@@ -11,13 +11,13 @@ from tidelog.kernel.seams.coordination.offsets import CommitOutcome, OffsetCommi
 from tidelog.kernel.seams.topics import Topics
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 from tidelog.plugins.protocol_kafka.handlers.slices import (
     PARTITIONS_PER_SLICE,
     merge,
     partition_count,
     slices,
 )
-from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

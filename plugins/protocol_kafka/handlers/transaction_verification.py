@@ -24,7 +24,7 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_V2, NO_PRODUCER_ID, TRANSACTIONAL_BIT
 from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
+from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.context import RequestContext

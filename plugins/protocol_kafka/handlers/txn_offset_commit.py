@@ -20,12 +20,12 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetToComm
 from tidelog.kernel.seams.coordination.transactions import EPOCH_PER_TRANSACTION, ProducerIdentity
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.common_fields import find_topic
 from tidelog.plugins.protocol_kafka.handlers.slices import (
     merge,
     partition_count,
     slices,
 )
-from tidelog.plugins.protocol_kafka.handlers.topic_names import find_topic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

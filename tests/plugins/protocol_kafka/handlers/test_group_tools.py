@@ -10,7 +10,7 @@ from tests.plugins.protocol_kafka.handlers.client import Client, versions_of
 from tests.plugins.protocol_kafka.handlers.groups import IMPATIENT, leave, stable
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.testing.broker import running_broker
-from tidelog.plugins.protocol_kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
 from tidelog.plugins.protocol_kafka.messages.delete_groups import DeleteGroupsRequest
 from tidelog.plugins.protocol_kafka.messages.describe_groups import DescribeGroupsRequest
