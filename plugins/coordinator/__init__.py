@@ -34,8 +34,6 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
     """Return the keys of groups, offsets, transactions and their logs."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.coordinator import keys
-    from tidelog.plugins.coordinator.classic_groups import keys as group_keys
     from tidelog.plugins.coordinator.consumer_groups import keys as consumer_group_keys
-    from tidelog.plugins.coordinator.transactions import keys as transaction_keys
 
-    return declared_keys(keys, group_keys, consumer_group_keys, transaction_keys)
+    return declared_keys(keys, consumer_group_keys)

@@ -19,7 +19,7 @@ class ClassicBackend:
 
     def create(self, broker: CoordinatorContext) -> Coordinator:
         """Return a coordinator that is not open yet."""
-        from tidelog.plugins.coordinator.log.topics import group_log, has_state, transaction_log
+        from tidelog.plugins.coordinator.log.topic_log import group_log, has_state, transaction_log
 
         groups, transactions = group_log(broker), transaction_log(broker)
 

@@ -32,7 +32,7 @@ from tidelog.plugins.coordinator.log import StateRecord
 from tidelog.plugins.coordinator.log.log_image import NEVER, LogImage, PendingEntry
 from tidelog.plugins.coordinator.log.misplaced import name_head
 from tidelog.plugins.coordinator.log.relocation import Copies, Move
-from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.offsets.changes import KEY_TYPES as OFFSET_KEY_TYPES
 from tidelog.plugins.coordinator.transactions.relocation import Outcome
 

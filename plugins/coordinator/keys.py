@@ -1,8 +1,11 @@
-"""Configuration keys of committed offsets and of the coordinators' logs, with Kafka's names and defaults."""
+"""Configuration keys of classic groups, offsets, transactions and their logs, with Kafka's names."""
 
 from __future__ import annotations
 
-from tidelog.kernel.config import ConfigKey, integer, long
+from typing import Final
+
+from tidelog.kernel.config import ConfigKey, boolean, integer, long
+from tidelog.kernel.config.types import INT_MAX
 
 _CLASSIC = ("coordinator", "classic")
 
@@ -77,4 +80,61 @@ TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE = ConfigKey(
     default=5 * 1024 * 1024,
     documentation="How much of `__transaction_state` is read at a time while the broker starts, in bytes.",
     only_with=_CLASSIC,
+)
+GROUP_MIN_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.min.session.timeout.ms",
+    type=integer(1),
+    default=6000,
+    documentation="The shortest session timeout that a member of a classic group may have, in milliseconds.",
+)
+GROUP_MAX_SESSION_TIMEOUT_MS = ConfigKey(
+    name="group.max.session.timeout.ms",
+    type=integer(1),
+    default=1_800_000,
+    documentation="The longest session timeout that a member of a classic group may have, in milliseconds. "
+    "The longer it is, the later the failure of a member is detected.",
+)
+GROUP_INITIAL_REBALANCE_DELAY_MS = ConfigKey(
+    name="group.initial.rebalance.delay.ms",
+    type=integer(0),
+    default=3000,
+    documentation="How long a classic group waits for further members when its first one has joined, in "
+    "milliseconds. Each member that joins extends the wait, up to the rebalance timeout.",
+)
+GROUP_MAX_SIZE = ConfigKey(
+    name="group.max.size",
+    type=integer(1),
+    default=INT_MAX,
+    documentation="How many members a classic group may have; further ones are refused.",
+)
+TRANSACTION_MAX_TIMEOUT_MS: Final = ConfigKey(
+    name="transaction.max.timeout.ms",
+    type=integer(1),
+    default=900_000,
+    documentation="The longest transaction timeout that a producer may ask for, in milliseconds.",
+)
+TRANSACTIONAL_ID_EXPIRATION_MS: Final = ConfigKey(
+    name="transactional.id.expiration.ms",
+    type=integer(1),
+    default=604_800_000,
+    documentation="How long the state of a transactional id that is not used is kept, in milliseconds.",
+)
+ABORT_TIMED_OUT_INTERVAL_MS: Final = ConfigKey(
+    name="transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    type=integer(1),
+    default=10_000,
+    documentation="The interval of the check for transactions that have timed out, in milliseconds.",
+)
+REMOVE_EXPIRED_INTERVAL_MS: Final = ConfigKey(
+    name="transaction.remove.expired.transaction.cleanup.interval.ms",
+    type=integer(1),
+    default=3_600_000,
+    documentation="The interval of the check for expired transactional ids, in milliseconds.",
+)
+PARTITION_VERIFICATION_ENABLE: Final = ConfigKey(
+    name="transaction.partition.verification.enable",
+    type=boolean(),
+    default=True,
+    documentation="Whether a transactional batch is refused unless its partition was added to the "
+    "transaction.",
 )

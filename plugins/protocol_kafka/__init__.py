@@ -35,6 +35,5 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object] | UnsupportedKey]:
     """Return the keys of this plugin, and Kafka's keys that are unsupported or without meaning here."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.protocol_kafka import keys
-    from tidelog.plugins.protocol_kafka.kafka_keys import UNSUPPORTED
 
-    return (*declared_keys(keys), *UNSUPPORTED)
+    return (*declared_keys(keys), *keys.UNSUPPORTED)

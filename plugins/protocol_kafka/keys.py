@@ -1,8 +1,17 @@
-"""Configuration keys of requests, with Kafka's names, defaults and ranges."""
+"""Configuration keys of requests, and Kafka's keys that tidelog does not read.
+
+The latter have no meaning here or belong to a missing feature. Keys without meaning are accepted with a
+warning: the broker does what Kafka would do without the key. Keys of a missing feature are refused, since a
+user would rely on it; a value that asks for what this broker does anyway is accepted. Names may begin and end
+with `*`. A key that a plugin declares is found before these tables: what a plugin of the default bundle
+declares is here for brokers that block it.
+"""
 
 from __future__ import annotations
 
-from tidelog.kernel.config import ConfigKey, boolean, integer
+from typing import NamedTuple
+
+from tidelog.kernel.config import ConfigKey, Scope, UnsupportedKey, boolean, integer
 
 FETCH_MAX_BYTES = ConfigKey(
     name="fetch.max.bytes",
@@ -31,3 +40,197 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     documentation="The largest request that is accepted, in bytes; a connection that announces a larger one "
     "is closed.",
 )
+
+_NO_THREADS = "one event loop serves every connection, so there are no pools of threads"
+_NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
+_NO_REPLICAS = "a single broker has no other replicas"
+_NO_PURGATORY = "waiting requests are not kept in a purgatory"
+_NO_ZOOKEEPER = "no ZooKeeper is involved"
+_REMOVED = "Apache Kafka has removed it"
+
+_WITHOUT_MEANING: dict[str, str] = {
+    "num.network.threads": _NO_THREADS,
+    "num.io.threads": _NO_THREADS,
+    "background.threads": _NO_THREADS,
+    "num.replica.alter.log.dirs.threads": _NO_THREADS,
+    "group.coordinator.threads": _NO_THREADS,
+    "group.coordinator.background.threads": _NO_THREADS,
+    "group.coordinator.append.linger.ms": "what a request changes is written immediately",
+    "group.coordinator.cached.buffer.max.bytes": "no buffers are kept for what coordinators write",
+    "add.partitions.to.txn.*": "a single broker adds partitions to transactions without asking another one",
+    "offsets.commit.timeout.ms": "a single broker has no replicas to wait for before it answers a commit",
+    "num.recovery.threads.per.data.dir": "the storage itself decides how much it recovers in parallel",
+    "log.retention.check.interval.ms": "no plugin is installed that deletes by age or size",
+    "queued.max.requests": "the requests of a connection are served in order, without a queue",
+    "queued.max.request.bytes": "the requests of a connection are served in order, without a queue",
+    "process.roles": _NO_QUORUM,
+    "controller.*": _NO_QUORUM,
+    "early.start.listeners": _NO_QUORUM,
+    "initial.broker.registration.timeout.ms": _NO_QUORUM,
+    "broker.heartbeat.interval.ms": _NO_QUORUM,
+    "broker.session.timeout.ms": _NO_QUORUM,
+    "metadata.max.idle.interval.ms": _NO_QUORUM,
+    "controlled.shutdown.*": "there is no other broker that could lead the partitions",
+    "inter.broker.listener.name": "there is no other broker to connect to",
+    "inter.broker.protocol.version": _REMOVED,
+    "security.inter.broker.protocol": "there is no other broker to connect to",
+    "sasl.mechanism.inter.broker.protocol": "there is no other broker to connect to",
+    "request.timeout.ms": "this broker sends no requests",
+    "socket.connection.setup.timeout.*": "this broker opens no connections",
+    "replica.lag.time.max.ms": _NO_REPLICAS,
+    "replica.socket.*": _NO_REPLICAS,
+    "replica.fetch.*": _NO_REPLICAS,
+    "replica.high.watermark.checkpoint.interval.ms": _NO_REPLICAS,
+    "num.replica.fetchers": _NO_REPLICAS,
+    "auto.leader.rebalance.enable": _NO_REPLICAS,
+    "leader.imbalance.*": _NO_REPLICAS,
+    "unclean.leader.election.*": _NO_REPLICAS,
+    "offsets.topic.replication.factor": _NO_REPLICAS,
+    "transaction.state.log.replication.factor": _NO_REPLICAS,
+    "transaction.state.log.min.isr": _NO_REPLICAS,
+    "share.coordinator.state.topic.replication.factor": _NO_REPLICAS,
+    "share.coordinator.state.topic.min.isr": _NO_REPLICAS,
+    "*.purgatory.purge.interval.requests": _NO_PURGATORY,
+    "zookeeper.*": _NO_ZOOKEEPER,
+    "broker.id.generation.enable": _NO_ZOOKEEPER,
+    "reserved.broker.max.id": _NO_ZOOKEEPER,
+    "control.plane.listener.name": _REMOVED,
+    "offsets.commit.required.acks": _REMOVED,
+    "group.coordinator.new.enable": _REMOVED,
+    "password.encoder.*": _REMOVED,
+    "log.message.format.version": "records are kept in message format v2",
+    "log.message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
+    "auto.include.jmx.reporter": "there is no JVM",
+    "kafka.*": "it configures the Java classes of Apache Kafka",
+    "unstable.*": "every served version is served to all clients",
+}
+
+_WITHOUT_MEANING_FOR_TOPICS: dict[str, str] = {
+    "unclean.leader.election.enable": _NO_REPLICAS,
+    "leader.replication.throttled.replicas": _NO_REPLICAS,
+    "follower.replication.throttled.replicas": _NO_REPLICAS,
+    "message.downconversion.enable": "Apache Kafka accepts it but no longer reads it",
+    "message.format.version": "records are kept in message format v2",
+}
+
+_LIMITLESS = (str(2**63 - 1),)
+
+
+class _Part(NamedTuple):
+    """Feature of Kafka that is missing here, and the values that do not require it."""
+
+    name: str
+    neutral: tuple[str, ...] = ()
+
+
+_WITHOUT_PART: dict[str, _Part] = {
+    "ssl.*": _Part("TLS"),
+    "sasl.*": _Part("SASL authentication"),
+    "security.providers": _Part("TLS"),
+    "principal.builder.class": _Part("authentication"),
+    "connections.max.reauth.ms": _Part("authentication", ("0",)),
+    "connection.failed.authentication.delay.ms": _Part("authentication"),
+    "delegation.token.*": _Part("delegation tokens"),
+    "authorizer.class.name": _Part("authorization", ("",)),
+    "super.users": _Part("authorization"),
+    "allow.everyone.if.no.acl.found": _Part("authorization", ("true",)),
+    "quota.*": _Part("quotas"),
+    "*.quota.window.*": _Part("quotas"),
+    "client.quota.callback.class": _Part("quotas"),
+    "max.connection.creation.rate": _Part("connection rate limits", (str(2**31 - 1),)),
+    "log.cleaner.*": _Part("compaction"),
+    "log.cleaner.enable": _Part("compaction", ("false",)),
+    "log.flush.*": _Part("checkpoints of log directories"),
+    "log.dir": _Part("storage in log directories"),
+    "log.dirs": _Part("storage in log directories"),
+    "log.segment.bytes": _Part("storage in log directories"),
+    "log.roll.ms": _Part("storage in log directories"),
+    "log.roll.hours": _Part("storage in log directories"),
+    "log.roll.jitter.ms": _Part("storage in log directories"),
+    "log.roll.jitter.hours": _Part("storage in log directories"),
+    "log.index.size.max.bytes": _Part("storage in log directories"),
+    "log.index.interval.bytes": _Part("storage in log directories"),
+    "log.preallocate": _Part("storage in log directories"),
+    "log.segment.delete.delay.ms": _Part("storage in log directories"),
+    "cordoned.log.dirs": _Part("storage in log directories", ("",)),
+    "log.dir.failure.timeout.ms": _Part("handling the failure of one of several log directories"),
+    "metadata.*": _Part("a metadata log"),
+    "internal.metadata.*": _Part("a metadata log"),
+    "min.insync.replicas": _Part("replication", ("1",)),
+    "replica.selector.class": _Part("replication"),
+    "replica.alter.log.dirs.io.max.bytes.per.second": _Part("moving partitions between directories"),
+    "offsets.*": _Part("group coordination"),
+    "offset.metadata.max.bytes": _Part("group coordination"),
+    "group.share.*": _Part("share groups"),
+    "group.streams.*": _Part("streams groups"),
+    "group.*": _Part("group coordination"),
+    "share.*": _Part("share groups"),
+    "errors.deadletterqueue.*": _Part("dead-letter queues"),
+    "transaction.two.phase.commit.enable": _Part("two-phase commit of transactions", ("false",)),
+    "transaction.*": _Part("transactions"),
+    "transactional.id.expiration.ms": _Part("transactions"),
+    "remote.*": _Part("tiered storage", ("false",)),
+    "log.local.retention.*": _Part("tiered storage", ("-2",)),
+    "log.remote.*": _Part("tiered storage"),
+    "follower.fetch.last.tiered.offset.enable": _Part("tiered storage", ("false",)),
+    "compression.type": _Part("recompression of the batches of producers", ("producer",)),
+    "compression.*": _Part("recompression of the batches of producers"),
+    "config.providers*": _Part("configuration providers", ("",)),
+    "create.topic.policy.class.name": _Part("policies in Java"),
+    "alter.config.policy.class.name": _Part("policies in Java"),
+    "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
+    "max.request.partition.size.limit": _Part("a limit on partitions per request"),
+    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
+    "listener.name.*": _Part("settings per listener"),
+    "metric.reporters": _Part("metrics reporters", ("",)),
+    "metrics.*": _Part("metrics"),
+    "telemetry.*": _Part("client telemetry"),
+}
+
+_WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
+    "segment.bytes": _Part("storage in log directories"),
+    "segment.ms": _Part("storage in log directories"),
+    "segment.jitter.ms": _Part("storage in log directories"),
+    "segment.index.bytes": _Part("storage in log directories"),
+    "index.interval.bytes": _Part("storage in log directories"),
+    "file.delete.delay.ms": _Part("storage in log directories"),
+    "preallocate": _Part("storage in log directories"),
+    "min.insync.replicas": _Part("replication", ("1",)),
+    "compression.type": _Part("recompression of the batches of producers", ("producer",)),
+    "compression.*": _Part("recompression of the batches of producers"),
+    "remote.storage.enable": _Part("tiered storage", ("false",)),
+    "remote.*": _Part("tiered storage"),
+    "internal.segment.bytes": _Part("the settings of Apache Kafka's own tests"),
+    "local.retention.*": _Part("tiered storage", ("-2",)),
+    "errors.deadletterqueue.*": _Part("dead-letter queues", ("false",)),
+    "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
+}
+
+
+_RENAMED: dict[str, str] = {
+    "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
+    "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms",
+    "host.name": "listeners",
+    "port": "listeners",
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+    "brokerid": "node.id",
+    "log.file.size": "log.segment.bytes",
+    "max.message.size": "message.max.bytes",
+    "max.socket.request.bytes": "socket.request.max.bytes",
+    "socket.send.buffer": "socket.send.buffer.bytes",
+    "socket.receive.buffer": "socket.receive.buffer.bytes",
+}
+
+_SCOPES: tuple[Scope, ...] = ("broker", "topic")
+
+UNSUPPORTED: tuple[UnsupportedKey, ...] = (
+    *(UnsupportedKey(name, scope, renamed=today) for name, today in _RENAMED.items() for scope in _SCOPES),
+    *(UnsupportedKey(name, "broker", meaningless=why) for name, why in _WITHOUT_MEANING.items()),
+    *(UnsupportedKey(name, "topic", meaningless=why) for name, why in _WITHOUT_MEANING_FOR_TOPICS.items()),
+    *(UnsupportedKey(name, "broker", "", *part) for name, part in _WITHOUT_PART.items()),
+    *(UnsupportedKey(name, "topic", "", *part) for name, part in _WITHOUT_PART_FOR_TOPICS.items()),
+)
+"""All of the above, for the hook `tidelog_config_keys`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.plugins.coordinator.classic_groups import keys
+from tidelog.plugins.coordinator import keys
 from tidelog.plugins.protocol_kafka.codecs.types import MAX_STRING_BYTES
 
 if TYPE_CHECKING:

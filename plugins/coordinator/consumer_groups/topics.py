@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.member import Member
-from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.topics import Topic, Topics

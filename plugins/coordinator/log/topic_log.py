@@ -1,11 +1,15 @@
-"""A state log in an internal topic, whose partitions are appended to like all others."""
+"""A state log in an internal topic, and the internal topics of coordinators with Apache Kafka's settings.
+
+One replica each: a single broker has no place for a second one, and with Kafka's default of three it could
+never create the topics. Source: the settings of Kafka 4.3's internal topics.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -19,6 +23,8 @@ from tidelog.kernel.errors import (
 from tidelog.kernel.seams.coordination.backend import LoadProgress
 from tidelog.kernel.seams.events import Event, TopicDeleted
 from tidelog.kernel.seams.partition import AppendOrigin
+from tidelog.kernel.seams.topics import NewTopic
+from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.log.batches import encode_batch
 from tidelog.plugins.coordinator.log.loading import TopicLoader
 from tidelog.plugins.coordinator.log.relocation import Relocator
@@ -26,12 +32,15 @@ from tidelog.plugins.coordinator.log.relocation import Relocator
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.backend import CoordinatorContext
     from tidelog.kernel.seams.partition import AppendResult, Partition
-    from tidelog.kernel.seams.topics import NewTopic, Topic
+    from tidelog.kernel.seams.topics import Topic
     from tidelog.plugins.coordinator.log.batches import StateRecord
     from tidelog.plugins.coordinator.log.relocation import RelocationPolicy
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
 _log = logging.getLogger(__name__)
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
 
 
 class TopicLog:
@@ -200,3 +209,41 @@ class TopicLog:
         else:
             _log.error("%s-%d cannot be read: %s", topic.name, index, failure)
             self._failed[index] = NotCoordinator(f"{topic.name}-{index} cannot be read: {failure}")
+
+
+def group_log(broker: CoordinatorContext) -> TopicLog:
+    """Return the log of groups and their offsets."""
+    config = broker.config
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config[keys.OFFSETS_TOPIC_SEGMENT_BYTES]),
+    }
+    return TopicLog(
+        broker,
+        NewTopic(OFFSETS_TOPIC, config[keys.OFFSETS_TOPIC_NUM_PARTITIONS], config=settings),
+        load_bytes=config[keys.OFFSETS_LOAD_BUFFER_SIZE],
+        codec=config[keys.OFFSETS_TOPIC_COMPRESSION_CODEC],
+    )
+
+
+def transaction_log(broker: CoordinatorContext) -> TopicLog:
+    """Return the log of transactions."""
+    config = broker.config
+    settings = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": str(config[keys.TRANSACTION_STATE_LOG_SEGMENT_BYTES]),
+        "unclean.leader.election.enable": "false",
+    }
+    return TopicLog(
+        broker,
+        NewTopic(TRANSACTION_TOPIC, config[keys.TRANSACTION_STATE_LOG_NUM_PARTITIONS], config=settings),
+        load_bytes=config[keys.TRANSACTION_STATE_LOG_LOAD_BUFFER_SIZE],
+    )
+
+
+def has_state(broker: CoordinatorContext) -> bool:
+    """Return whether there is any state of coordinators to load."""
+    return any(broker.topics.find(name) is not None for name in (OFFSETS_TOPIC, TRANSACTION_TOPIC))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.plugins.coordinator.log.topics import TRANSACTION_TOPIC
-from tidelog.plugins.coordinator.transactions.keys import (
+from tidelog.plugins.coordinator.keys import (
     PARTITION_VERIFICATION_ENABLE,
     TRANSACTION_MAX_TIMEOUT_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
+from tidelog.plugins.coordinator.log.topic_log import TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock

@@ -14,7 +14,7 @@ from tidelog.kernel.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
-from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.transactions import EndOfTransaction

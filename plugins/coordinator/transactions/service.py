@@ -22,9 +22,10 @@ from tidelog.kernel.seams.coordination.transactions import (
 )
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.consumer_groups.regexes import compile_regex
-from tidelog.plugins.coordinator.log.topics import OFFSETS_TOPIC
-from tidelog.plugins.coordinator.transactions import keys, machine
+from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
+from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.completion import TransactionCompletion
 from tidelog.plugins.coordinator.transactions.relocation import SupersededTransactions, TransactionRelocation
 from tidelog.plugins.coordinator.transactions.state_manager import TransactionStateManager

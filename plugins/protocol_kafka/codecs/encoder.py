@@ -20,7 +20,6 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
     length_code,
     message_layout,
 )
-from tidelog.plugins.protocol_kafka.codecs.parts import append_records, size_of
 from tidelog.plugins.protocol_kafka.codecs.reference import encoding_fault
 from tidelog.plugins.protocol_kafka.codecs.source import Source
 from tidelog.plugins.protocol_kafka.codecs.types import (
@@ -32,6 +31,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     Array,
     Primitive,
     Struct,
+    append_records,
+    size_of,
 )
 from tidelog.plugins.protocol_kafka.codecs.varint import uvarint
 

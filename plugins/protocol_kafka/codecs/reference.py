@@ -23,7 +23,6 @@ from tidelog.plugins.protocol_kafka.codecs.layout import (
     length_code,
     message_layout,
 )
-from tidelog.plugins.protocol_kafka.codecs.parts import content_of, size_of
 from tidelog.plugins.protocol_kafka.codecs.types import (
     BYTES,
     MAX_STRING_BYTES,
@@ -31,6 +30,8 @@ from tidelog.plugins.protocol_kafka.codecs.types import (
     STRING,
     Primitive,
     Struct,
+    content_of,
+    size_of,
 )
 from tidelog.plugins.protocol_kafka.codecs.varint import MAX_TAGGED_FIELDS, read_uvarint, uvarint
 

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from tidelog.plugins.protocol_kafka.codecs.compiled import encoder
-from tidelog.plugins.protocol_kafka.codecs.parts import total_size
+from tidelog.plugins.protocol_kafka.codecs.types import total_size
 from tidelog.plugins.protocol_kafka.messages.header import encode_request_header, encode_response_header
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from tests.plugins.protocol_kafka.codecs.samples import CLASSIC, FLEXIBLE, Batches
 from tidelog.kernel.seams.storage import FileRegion, OpenFile
 from tidelog.plugins.protocol_kafka.codecs import EncodeError, Part, encode, encoder
-from tidelog.plugins.protocol_kafka.codecs.parts import COPIED_BYTES, total_size
 from tidelog.plugins.protocol_kafka.codecs.reference import reference_encode
+from tidelog.plugins.protocol_kafka.codecs.types import COPIED_BYTES, total_size
 
 
 @attrs.frozen

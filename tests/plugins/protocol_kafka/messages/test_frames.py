@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelog.kernel.seams.storage import FileRegion, LogSlice
 from tidelog.plugins.protocol_kafka.codecs import decode
-from tidelog.plugins.protocol_kafka.codecs.parts import COPIED_BYTES
+from tidelog.plugins.protocol_kafka.codecs.types import COPIED_BYTES
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, FETCH
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernel.config.bundle import BUNDLE
 from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
-from tidelog.plugins.protocol_kafka.kafka_keys import UNSUPPORTED
+from tidelog.plugins.protocol_kafka.keys import UNSUPPORTED
 
 # The broker's static keys of Kafka's 4.4 line, one per line.
 KAFKA_BROKER_KEYS = (Path(__file__).parent / "kafka_broker_keys.txt").read_text().split()
