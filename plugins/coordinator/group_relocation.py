@@ -98,7 +98,7 @@ def _time_of(copies: Copies) -> int:
 
 
 def _groups(found: LogImage, there: LogImage) -> Iterator[Copies]:
-    """Return the records of each group that is not older than what is there, after tombstones of the latter.
+    """Return the records of each group that is not older than the one in `target`, after tombstones of that.
 
     The timestamps show how far an earlier run came: tombstones have that of the older group, so that copies
     have begun only if nothing of it is left.
@@ -130,7 +130,7 @@ def _keys_of(image: LogImage, head: bytes) -> Iterator[bytes]:
 
 
 def _offsets(found: LogImage, there: LogImage) -> Iterator[Copies]:
-    """Return the committed offsets that are not older than what is there, by their timestamps."""
+    """Return the committed offsets that are not older than those in `target`, by their timestamps."""
     by_time: dict[int, list[StateRecord]] = {}
     for key, entry, value in found.live():
         if _kind(key) in OFFSET_KEY_TYPES and _newest_other_ms(key, found, there) <= entry.timestamp_ms:
@@ -151,7 +151,7 @@ def _newest_other_ms(key: bytes, found: LogImage, there: LogImage) -> int:
 def _pending(
     producer_id: int, held: dict[bytes, PendingEntry], there: LogImage, *, committed: bool
 ) -> Sequence[Copies]:
-    """Return offsets of a transaction that are not older than what is there; plain ones if it committed."""
+    """Return a transaction's offsets that are not older than those in `target`; plain ones if committed."""
     copies: dict[tuple[int, int], list[StateRecord]] = {}
     for key, entry in held.items():
         if there.newest_ms(key) <= entry.timestamp_ms:

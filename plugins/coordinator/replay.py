@@ -1,4 +1,4 @@
-"""Reading `__consumer_offsets` back: each record goes to its owner, by the type in its key."""
+"""Replay of `__consumer_offsets`: each record is applied by its owner, by the type in its key."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ class KraftBackend:
 
 @hookimpl
 def tidelog_metadata_stores() -> Iterable[MetadataBackend]:
-    """Offer the store `kraft`."""
+    """Return the store `kraft`."""
     return (KraftBackend(),)
 
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Hand over the keys of the metadata log's directory, segments and snapshots."""
+    """Return the keys of the metadata log's directory, segments and snapshots."""
     from tidelog.kernel.config import declared_keys
     from tidelog.plugins.metadata_kraft import keys
 

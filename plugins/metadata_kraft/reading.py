@@ -58,7 +58,7 @@ class MetadataReplay:
         """Apply the next batch.
 
         Raises:
-            UnreadableMetadataRecord: naming the offset of a record that cannot be taken in.
+            UnreadableMetadataRecord: a record cannot be applied; the message names its offset.
         """
         offset = header.base_offset
         try:

@@ -106,7 +106,7 @@ class Route(NamedTuple):
 
 
 class Routes(dict[tuple[int, int], Route]):
-    """Routes by API key and version, each found when it is first asked for and kept if it is served.
+    """Routes by API key and version, each looked up at its first use and cached if it is served.
 
     All connections of a codec share one. Raises what `find_route` raises.
     """

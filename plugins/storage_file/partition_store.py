@@ -114,7 +114,7 @@ class FilePartitionStore:
 
     @property
     def durable_offset(self) -> int:
-        """The offset up to which everything is on disk for good."""
+        """Return the offset up to which everything is durable."""
         return self.log.durability.offset
 
     @property
@@ -359,7 +359,7 @@ class FilePartitionStore:
 
     @reports_disk_errors
     def delete_side_file(self, name: str, *, durable: bool = False) -> None:
-        """Blocking: remove a file beside the log, with `durable` for good; no error when it is not there."""
+        """Blocking: remove a side file, durably with `durable`; no error when it is missing."""
         self.log.check()
         with self._writing_side_files:
             self.log.side_files.delete(name, durable=durable)

@@ -124,7 +124,7 @@ class GenerationChange(DurableChange[ClassicGroup]):
 
     @classmethod
     def from_messages(cls, key: GroupMetadataKey, value: GroupMetadataValue | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         return cls(key.group, value)
 
 
@@ -165,7 +165,7 @@ def _continue_without(error: BrokerError) -> None:
 
 
 class Write(NamedTuple):
-    """A change that a state machine wants written. `written` or `failed` is to be called, at once."""
+    """Change to append for a state machine; `written` or `failed` is called immediately afterwards."""
 
     change: GenerationChange
     written: Callable[[Durable | None], None] = _continue

@@ -251,7 +251,7 @@ class LiveClassicGroup:
         self._context.deadlines.cancel(self._timer_key)
 
     def _carry_out(self, write: Write | None) -> Durable | None:
-        """Append what the state machine wants written; the result is to be awaited before any answer."""
+        """Append the changes of the state machine; the result is to be awaited before any response."""
         if write is None:
             return None
         log, now_ms = self._context.log, self._context.clock()

@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): the broker decides who owns what, members follow one by one."""
+"""Groups of the consumer protocol (KIP-848): the broker assigns partitions, members reconcile one by one."""

@@ -42,7 +42,7 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
 
     Raises:
         InvalidRequest: it lacks something, or contradicts itself.
-        UnsupportedAssignor: it asks for an assignor that is not offered.
+        UnsupportedAssignor: it requests an assignor that no plugin offers.
     """
     epoch = request.member_epoch
     if not request.member_id and (request.brings_member_id or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):

@@ -105,7 +105,7 @@ class ConsumerGroup:
         return names | resolved.topics if resolved else names
 
     def preferred_assignor(self, default: str, offered: Container[str]) -> str:
-        """Return the assignor that most members ask for, the first by name of several; `default` for none."""
+        """Return the assignor that most members request, the first by name of several; `default` for none."""
         asked = Counter(
             name
             for member in self.members.values()

@@ -118,7 +118,7 @@ class EpochChange(ConsumerGroupChange):
 
     @classmethod
     def from_messages(cls, key: GroupKey, value: ConsumerGroupMetadataValue | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         if value is None:
             return cls(key.group_id, None)
         return cls(key.group_id, value.epoch, value.metadata_hash)
@@ -154,7 +154,7 @@ class PartitionMetadataChange(ConsumerGroupChange):
 
     @classmethod
     def from_messages(cls, key: GroupKey, value: object | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         return cls(key.group_id, value is not None)
 
     @classmethod
@@ -203,7 +203,7 @@ class TargetEpochChange(ConsumerGroupChange):
 
     @classmethod
     def from_messages(cls, key: GroupKey, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         if value is None:
             return cls(key.group_id, None)
         return cls(key.group_id, value.assignment_epoch, value.assignment_timestamp)
@@ -246,7 +246,7 @@ class RegexChange(ConsumerGroupChange):
     def from_messages(
         cls, key: RegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
     ) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         resolved: ResolvedRegex | None = None
         if value is not None:
             resolved = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)

@@ -144,7 +144,7 @@ def changes_nothing(
 ) -> bool:
     """Return whether a heartbeat is one that `heartbeat` would answer without a draft.
 
-    Nearly all are: of a member that has its whole assignment, that asks for nothing new, in a group where
+    Nearly all are: of a member that has its whole assignment and requests nothing new, in a group where
     nothing is to be assigned. What is left to `heartbeat` is only decided there.
     """
     current, wants = member.current, member.metadata

@@ -171,7 +171,7 @@ class MemberChange(MemberChangeBase):
 
     @classmethod
     def from_messages(cls, key: MemberKey, value: ConsumerGroupMemberMetadataValue | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         if value is None:
             return cls(key.group_id, key.member_id, None)
         metadata = MemberMetadata(
@@ -219,7 +219,7 @@ class TargetChange(MemberChangeBase):
 
     @classmethod
     def from_messages(cls, key: MemberKey, value: ConsumerGroupTargetAssignmentMemberValue | None) -> Self:
-        """Return the change that a record stands for."""
+        """Return the change of a record."""
         if value is None:
             return cls(key.group_id, key.member_id, None)
         partitions = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
@@ -260,7 +260,7 @@ class CurrentChange(MemberChangeBase):
 
     @classmethod
     def from_messages(cls, key: MemberKey, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> Self:
-        """Return the change that a record stands for; a state of later brokers is unknown."""
+        """Return the change of a record; a state of later brokers is unknown."""
         if value is None:
             return cls(key.group_id, key.member_id, None)
         known = value.state in MemberState.__members__.values()

@@ -129,7 +129,7 @@ def reconcile(
 
 
 def leave_temporarily(draft: Draft, member: Member) -> None:
-    """Keep the partitions of a static member that will come back; those that it had to revoke are free."""
+    """Keep the partitions of a static member that will rejoin; those that it had to revoke are free."""
     assigned = {
         topic_id: dict.fromkeys(partitions, JOIN_EPOCH)
         for topic_id, partitions in member.current.assigned.items()

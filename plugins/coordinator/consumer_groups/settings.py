@@ -36,7 +36,7 @@ class Settings:
 
     @property
     def default_assignor(self) -> str:
-        """The assignor of groups whose members do not ask for one."""
+        """The assignor of groups whose members request none."""
         return next(iter(self.assignors))
 
 

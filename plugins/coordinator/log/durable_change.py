@@ -76,7 +76,7 @@ class DurableChange(ABC, Generic[StateT]):
     @classmethod
     @abstractmethod
     def from_messages(cls, key: Any, value: Any) -> Self:
-        """Return the change that a key and a value (None for a tombstone) stand for.
+        """Return the change of a key and a value (None for a tombstone).
 
         Raises:
             ValueError: the messages are well-formed, but no such change exists.

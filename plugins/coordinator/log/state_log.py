@@ -1,4 +1,4 @@
-"""The seam between coordinators and the log of their records: `StateLog`, and the one that keeps nothing."""
+"""The interface of coordinators to the log of their records, `StateLog`, and one that discards records."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class OffsetChange(DurableChange[OffsetState]):
 
     @classmethod
     def from_messages(cls, key: OffsetCommitKey, value: OffsetCommitValue | None) -> Self:
-        """Return the change that the messages of a record stand for."""
+        """Return the change of the messages of a record."""
         committed = None if value is None else _committed_offset(value)
         return cls(key.group, (key.topic, key.partition), committed)
 

@@ -232,8 +232,8 @@ class Offsets:
 
 
 def _expiry_ms(now_ms: int, retention_ms: int) -> int:
-    """Return when an offset expires whose client asked for a retention time, `NO_TIMESTAMP` without one.
+    """Return when an offset expires whose client set a retention time, `NO_TIMESTAMP` without one.
 
-    Kafka's own sum overflows for a very long time, and the offset then goes at once.
+    Kafka's own sum overflows for a very long time, and the offset then expires at once.
     """
     return NO_TIMESTAMP if retention_ms == NO_RETENTION else min(now_ms + retention_ms, END_OF_TIME_MS)

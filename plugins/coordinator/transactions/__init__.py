@@ -1,1 +1,1 @@
-"""Transactions: a machine of tables and pure functions, and the driver round it."""
+"""Transactions: a state machine of tables and pure functions, and the service that drives it."""

@@ -112,7 +112,7 @@ class TransactionChange(DurableChange[TransactionsById]):
 
     @classmethod
     def from_messages(cls, key: TransactionLogKey, value: TransactionLogValue | None) -> Self:
-        """Return the change that the messages of a record stand for.
+        """Return the change of the messages of a record.
 
         Raises:
             ValueError: the state is none that exists.

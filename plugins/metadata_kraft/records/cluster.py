@@ -32,7 +32,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 @struct(VersionSpan(0, 0, flexible=0))
 class FeatureLevelRecord:
-    """A feature's level in this cluster; 0 takes the feature away."""
+    """The finalized level of a feature; 0 removes the feature."""
 
     name: str = string()
     feature_level: int = int16()
@@ -40,7 +40,7 @@ class FeatureLevelRecord:
 
 @struct()
 class Endpoint:
-    """Where a listener of a broker or controller is reached; protocols count as in Kafka, 0 is plaintext."""
+    """Address of a listener of a broker or controller; `security_protocol` 0 is PLAINTEXT."""
 
     name: str = string()
     host: str = string()
@@ -50,7 +50,7 @@ class Endpoint:
 
 @struct()
 class SupportedFeature:
-    """The levels of a feature that a node can work with."""
+    """The levels of a feature that a node supports."""
 
     name: str = string()
     min_supported_version: int = int16()
@@ -59,7 +59,7 @@ class SupportedFeature:
 
 @struct(VersionSpan(0, 4, flexible=0))
 class RegisterBrokerRecord:
-    """A broker made itself known; its epoch is the offset of this record's batch."""
+    """A broker registered; its epoch is the offset of this record's batch."""
 
     broker_id: int = int32()
     is_migrating_zk_broker: bool = boolean(versions="2+", default=False, ignorable=True)
@@ -78,7 +78,7 @@ class RegisterBrokerRecord:
 
 @struct(VersionSpan(0, 3, flexible=0))
 class BrokerRegistrationChangeRecord:
-    """What changed in a broker's registration; whatever has its default stays as it was."""
+    """Change of a broker's registration; fields with their default keep their value."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
@@ -90,7 +90,7 @@ class BrokerRegistrationChangeRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class UnregisterBrokerRecord:
-    """A broker is gone for good."""
+    """A broker was unregistered."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
@@ -98,7 +98,7 @@ class UnregisterBrokerRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class FenceBrokerRecord:
-    """A broker may lead nothing; how it was said before registration changes."""
+    """A broker is fenced; written before `BrokerRegistrationChangeRecord` existed."""
 
     id: int = int32()
     epoch: int = int64()
@@ -106,7 +106,7 @@ class FenceBrokerRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class UnfenceBrokerRecord:
-    """A broker may lead again; how it was said before registration changes."""
+    """A broker is unfenced; written before `BrokerRegistrationChangeRecord` existed."""
 
     id: int = int32()
     epoch: int = int64()
@@ -114,7 +114,7 @@ class UnfenceBrokerRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class RegisterControllerRecord:
-    """A controller made itself known."""
+    """A controller registered."""
 
     controller_id: int = int32()
     incarnation_id: Uuid = uuid()
@@ -125,7 +125,7 @@ class RegisterControllerRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class ProducerIdsRecord:
-    """Producer ids below `next_producer_id` were given out in blocks."""
+    """Producer ids below `next_producer_id` were allocated, in blocks."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

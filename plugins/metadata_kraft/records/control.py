@@ -1,4 +1,4 @@
-"""Records that bracket others: control records of the log and its snapshots, metadata transactions, no-ops.
+"""Control records of the metadata log and its snapshots, metadata transactions and no-ops.
 
 A control record's key is its version (int16, 0) and its type (int16); its value is one of the messages in
 `CONTROL_TYPES`. The others are metadata records.
@@ -50,7 +50,7 @@ class LeaderChangeMessage:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class SnapshotHeaderRecord:
-    """A snapshot begins; the timestamp (milliseconds) is that of the last batch it stands for."""
+    """Start of a snapshot; the timestamp (milliseconds) is that of the last batch that it covers."""
 
     version: int = int16(default=0)
     last_contained_log_timestamp: int = int64()
@@ -58,14 +58,14 @@ class SnapshotHeaderRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class SnapshotFooterRecord:
-    """A snapshot is complete."""
+    """End of a snapshot, which is complete."""
 
     version: int = int16(default=0)
 
 
 @struct(VersionSpan(0, 0, flexible=0))
 class KRaftVersionRecord:
-    """0: the voters are configured; 1: they stand in the log."""
+    """`kraft.version`: with 0 the voters are configured, with 1 they are in the log."""
 
     version: int = int16(default=0)
     kraft_version: int = int16()
@@ -73,7 +73,7 @@ class KRaftVersionRecord:
 
 @struct()
 class VoterEndpoint:
-    """Where a voter listens."""
+    """Address of a voter."""
 
     name: str = string()
     host: str = string()
@@ -82,7 +82,7 @@ class VoterEndpoint:
 
 @struct(frozen=True)
 class SupportedKRaftVersions:
-    """What a voter can work with."""
+    """Versions of `kraft.version` that a voter supports."""
 
     min_supported_version: int = int16(default=0)
     max_supported_version: int = int16(default=1)
@@ -90,7 +90,7 @@ class SupportedKRaftVersions:
 
 @struct()
 class Voter:
-    """A node that votes, by its id and the id of its directory."""
+    """Voter, by its node id and the id of its directory."""
 
     voter_id: int = int32()
     voter_directory_id: Uuid = uuid()
@@ -102,7 +102,7 @@ class Voter:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class VotersRecord:
-    """All voters from here on."""
+    """All voters from this record on."""
 
     version: int = int16(default=0)
     voters: list[Voter] = array(Voter)
@@ -119,19 +119,19 @@ CONTROL_TYPES: Final[dict[type[Any], int]] = {
 
 @struct(VersionSpan(0, 0, flexible=0))
 class BeginTransactionRecord:
-    """What follows counts only once the transaction has ended."""
+    """Begin of a transaction: the following records are applied at its end."""
 
     name: str | None = string(nullable="0+", tag=0, default=None)
 
 
 @struct(VersionSpan(0, 0, flexible=0))
 class EndTransactionRecord:
-    """Everything since the transaction's begin counts from now on."""
+    """End of a transaction: its records are applied."""
 
 
 @struct(VersionSpan(0, 0, flexible=0))
 class AbortTransactionRecord:
-    """Nothing since the transaction's begin ever counts."""
+    """Abort of a transaction: its records are ignored."""
 
     reason: str | None = string(nullable="0+", tag=0, default=None)
 
@@ -143,6 +143,6 @@ class NoOpRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class ZkMigrationStateRecord:
-    """How far the cluster got on its way from ZooKeeper, if it came from there."""
+    """State of a migration from ZooKeeper."""
 
     zk_migration_state: int = int8()

@@ -41,7 +41,7 @@ class ConfigRecord:
 
 @struct()
 class QuotaEntity:
-    """One part of what a quota is for, such as a user; a name of null is the default."""
+    """Part of a quota's entity, such as a user; a name of null is the default."""
 
     entity_type: str = string()
     entity_name: str | None = string(nullable="0+")
@@ -73,7 +73,7 @@ class AccessControlEntryRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class RemoveAccessControlEntryRecord:
-    """An access control entry is gone."""
+    """An access control entry was removed."""
 
     id: Uuid = uuid()
 
@@ -92,7 +92,7 @@ class UserScramCredentialRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class RemoveUserScramCredentialRecord:
-    """A user's salted password is gone."""
+    """A user's salted password was removed."""
 
     name: str = string()
     mechanism: int = int8()
@@ -113,6 +113,6 @@ class DelegationTokenRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class RemoveDelegationTokenRecord:
-    """A delegation token is gone."""
+    """A delegation token was removed."""
 
     token_id: str = string()

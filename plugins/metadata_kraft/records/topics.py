@@ -29,7 +29,7 @@ RECOVERY_STATE_UNCHANGED = -1
 
 @struct(VersionSpan(0, 0, flexible=0))
 class TopicRecord:
-    """A topic came to be."""
+    """A topic was created."""
 
     name: str = string()
     topic_id: Uuid = uuid()
@@ -37,7 +37,7 @@ class TopicRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class RemoveTopicRecord:
-    """A topic, its partitions and its configuration are gone."""
+    """A topic was deleted, with its partitions and its configuration."""
 
     topic_id: Uuid = uuid()
 
@@ -67,7 +67,7 @@ class PartitionRecord:
 
 @struct(VersionSpan(0, 2, flexible=0))
 class PartitionChangeRecord:
-    """What changed in a partition; whatever has its default stays as it was."""
+    """Change of a partition; fields with their default keep their value."""
 
     partition_id: int = int32(default=-1)
     topic_id: Uuid = uuid()
@@ -90,6 +90,6 @@ class PartitionChangeRecord:
 
 @struct(VersionSpan(0, 0, flexible=0))
 class ClearElrRecord:
-    """The eligible leader replicas of a topic, or of all if the name is empty, count no more."""
+    """Clear the eligible leader replicas of a topic, or of all if the name is empty."""
 
     topic_name: str = string()

@@ -22,7 +22,7 @@ An empty structure takes two bytes on the wire and some fifty in memory, so the 
 """
 
 FEW_ELEMENTS: Final = 1000
-"""What is decoded, or encoded, without letting others have their turn: a millisecond.
+"""Most elements that are decoded or encoded in one step, which takes a millisecond.
 
 Handlers go by it too: a request with so few elements is served at once.
 """
@@ -35,7 +35,7 @@ time: 50,000 were seen to hold up everybody for 100 ms, and there is no step in 
 """
 
 NUMBERS_PER_ELEMENT: Final = 8
-"""So many numbers in an array take about as much memory as a small structure, and count as one."""
+"""Numbers of an array that count as one element: they take as much memory as a small structure."""
 
 
 class Field(NamedTuple):

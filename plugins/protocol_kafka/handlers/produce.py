@@ -89,7 +89,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append batches; they are in the log when this returns, so acks 1 and -1 are the same on one broker.
 
-    Only where `flush.messages` asks for it the answer waits for the disk. A large compressed batch is
+    The response waits for the disk only where `flush.messages` requires it. A large compressed batch is
     appended once its records were checked; what the client sent behind it waits until then. A transactional
     request has its `verification` when all partitions were added to the transaction that can be.
     """

@@ -43,7 +43,7 @@ class OffsetFetchRequestTopics:
 
 @struct()
 class OffsetFetchRequestGroup:
-    """Request for one group; None for topics asks for everything."""
+    """Request for one group; null topics means all of them."""
 
     group_id: str = string(versions="8+")
     member_id: str | None = string(versions="9+", nullable="9+", default=None, ignorable=True)
@@ -55,7 +55,7 @@ class OffsetFetchRequestGroup:
 
 @struct(OFFSET_FETCH.versions)
 class OffsetFetchRequest:
-    """Request offsets; `require_stable` does not want those that a transaction may still move."""
+    """Request offsets; `require_stable` excludes those with a pending commit of a transaction (KIP-447)."""
 
     group_id: str = string(versions="0-7", default="")
     topics: list[OffsetFetchRequestTopic] | None = array(

@@ -42,7 +42,7 @@ class CorruptTransactionIndex(StorageError):
 class TransactionIndex:
     """`.txnindex` of one segment. One thread adds entries, any thread looks them up.
 
-    `durable`: all entries are on disk for good.
+    `durable`: all entries are durable.
     """
 
     __slots__ = ("_entries", "durable", "last_offset", "place")

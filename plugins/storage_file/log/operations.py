@@ -48,7 +48,7 @@ class Rule(enum.Enum):
     REFUSED = "refused"
     """The one that begins is refused with `LogBusy`."""
     ABORTS = "aborts it"
-    """The one under way is aborted: nothing of it will count."""
+    """The one under way is aborted and has no effect."""
     INFORMS = "informs it"
     """The one under way is notified of what the other has done, and follows."""
 

@@ -45,7 +45,7 @@ class SideFiles:
             self._names.add(name)
 
     def delete(self, name: str, *, durable: bool) -> None:
-        """Blocking: remove, for good with `durable`; no error when it is not there."""
+        """Blocking: remove a file, durably with `durable`; no error when it is missing."""
         if name in self._names:
             disk.remove_if_there(f"{self.directory}/{name}")
             self._names.discard(name)

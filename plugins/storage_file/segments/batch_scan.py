@@ -95,5 +95,5 @@ def _short_header(log: LogFile, position: int, end: int, wait: bool) -> None:
 
 
 def not_a_batch(log: LogFile, position: int) -> CorruptBatch:
-    """Return the error for bytes that should be a batch."""
+    """Return the error for bytes that are no batch where one should start."""
     return CorruptBatch(f"{log.path} holds no record batch at byte {position}")

@@ -114,7 +114,7 @@ class LogSegments:
         self.active.byte_limit = ALWAYS
 
     def sleep(self) -> None:
-        """Release all descriptors and mappings; the next use brings them back."""
+        """Release all descriptors and mappings; the next use opens them again."""
         for segment in self.all:
             segment.sleep()
 
