@@ -79,7 +79,7 @@ def error_code(error: errors.BrokerError) -> ErrorCode:
 
 
 def code_for_producer(error: errors.BrokerError, *, fenced: bool) -> ErrorCode:
-    """Return the error code for a producer; `fenced`: the client's version has PRODUCER_FENCED (KIP-588)."""
+    """Return the error code for a producer; `fenced`: the client's version has PRODUCER_FENCED."""
     if isinstance(error, errors.ProducerFenced) and not fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error_code(error)
