@@ -29,14 +29,14 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/log/topic_log.py",
         "relocator = Relocator(self._relocation, topic, self._clock) if self._relocation else None",
         "relocator = None",
-        f"{_COORDINATOR}/test_relocation.py::test_everything_is_moved_once_and_logged",
+        f"{_COORDINATOR}/log/test_relocation.py::test_everything_is_moved_once_and_logged",
     ),
     Removal(
         "State in the wrong partition is moved at the start; copies are flushed before anything is",
         f"{_COORDINATOR}/log/relocation.py",
         "        await self._partitions[target].flush()\n",
         "",
-        f"{_COORDINATOR}/test_relocation.py::test_a_power_cut_loses_nothing",
+        f"{_COORDINATOR}/log/test_relocation.py::test_a_power_cut_loses_nothing",
     ),
     Removal(
         "The cache of hashes is bounded by the memory that its names take",

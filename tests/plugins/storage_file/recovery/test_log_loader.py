@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Place
 from tests.crash.core import Core
 from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, kafka_on
 from tests.plugins.storage_file.files import log_directories_of
-from tests.plugins.storage_file.moving.test_moves import moved
+from tests.plugins.storage_file.moving.test_replica_moves import moved
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.partition.snapshots import snapshot_offsets

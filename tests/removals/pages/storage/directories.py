@@ -10,8 +10,8 @@ _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
 _DIRECTORIES = f"{_FILE}/directories"
-_TESTS = f"{_FILE}/test_log_directories.py"
-_FAILURES = f"{_FILE}/test_directory_failures.py"
+_TESTS = f"{_FILE}/directories/test_log_directories.py"
+_FAILURES = f"{_FILE}/directories/test_failed_directories.py"
 _SEVERAL = "Several; missing ones are created, duplicates are refused; a new partition goes to the one with"
 _PARALLEL = "Logs are opened in parallel, by threads for each directory; remaining logs and segments are"
 _CHECKPOINTS = "Checkpoints in Kafka's text form, replaced atomically; one that is corrupt is not used"
@@ -52,14 +52,14 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/lock.py",
         "fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
-        f"{_FILE}/test_lock.py::test_a_record_lock_of_another_process_is_respected",
+        f"{_FILE}/directories/test_lock.py::test_a_record_lock_of_another_process_is_respected",
     ),
     Removal(
         "`.lock` as Java takes it",
         f"{_DIRECTORIES}/lock.py",
         "if self._directory in _locked_here:",
         "if not self._directory:",
-        f"{_FILE}/test_lock.py::test_a_second_broker_in_the_same_process_gets_it_too",
+        f"{_FILE}/directories/test_lock.py::test_a_second_broker_in_the_same_process_gets_it_too",
     ),
     Removal(
         "`meta.properties` with the directory's id",
@@ -115,28 +115,28 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/checkpoints.py",
         "if int(count) != len(lines):",
         "if int(count) < 0:",
-        f"{_FILE}/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+        f"{_FILE}/directories/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
     ),
     Removal(
         _CHECKPOINTS,
         f"{_DIRECTORIES}/checkpoints.py",
         "lines = [_VERSION, str(len(offsets))]",
         "lines = [_VERSION]",
-        f"{_FILE}/test_checkpoints.py::test_a_checkpoint_is_text_in_apache_kafkas_format",
+        f"{_FILE}/directories/test_checkpoints.py::test_a_checkpoint_is_text_in_apache_kafkas_format",
     ),
     Removal(
         _DELETED,
         f"{_DIRECTORIES}/deletion.py",
         "due = [path for when, path in self._waiting if when <= now and concerns(path)]",
         "due = [path for when, path in self._waiting if concerns(path)]",
-        f"{_FILE}/test_deletion.py::test_segments_are_renamed_at_once_and_removed_later",
+        f"{_FILE}/directories/test_deletion.py::test_segments_are_renamed_at_once_and_removed_later",
     ),
     Removal(
         _DELETED,
         f"{_FILE}/storage.py",
         "directory.deletions.add(directory.leftovers, 0)",
         "pass",
-        f"{_FILE}/test_deletion.py::test_what_was_not_removed_in_time_goes_at_the_next_start",
+        f"{_FILE}/directories/test_deletion.py::test_what_was_not_removed_in_time_goes_at_the_next_start",
     ),
     Removal(
         _STRAY,
@@ -219,7 +219,7 @@ _MOVING: Final = (
         f"{_FILE}/moving/replica_move.py",
         "        self.store.copy_side_files_to(copy)\n",
         "",
-        f"{_FILE}/moving/test_moves.py::test_what_is_beside_the_log_comes_too",
+        f"{_FILE}/moving/test_replica_moves.py::test_what_is_beside_the_log_comes_too",
     ),
     Removal(
         _MOVES,
@@ -233,14 +233,14 @@ _MOVING: Final = (
         f"{_FILE}/moving/replica_moves.py",
         "await self._assign(move.partition, move.target.id_bytes)\n                swapped",
         "swapped",
-        f"{_FILE}/moving/test_moves.py",
+        f"{_FILE}/moving/test_replica_moves.py",
     ),
     Removal(
         _MOVES,
         f"{_FILE}/partition_store.py",
         "copy.append(batch, base_offset, last_offset, max_timestamp)",
         "None",
-        f"{_FILE}/moving/test_moves.py::test_it_is_written_and_read_all_the_while",
+        f"{_FILE}/moving/test_replica_moves.py::test_it_is_written_and_read_all_the_while",
     ),
     Removal(
         _MEETING,
@@ -296,7 +296,7 @@ _MOVING: Final = (
         f"{_FILE}/log_directory_admin.py",
         "max(move.offset_lag, 0)",
         "0",
-        f"{_FILE}/moving/test_moves.py",
+        f"{_FILE}/moving/test_replica_moves.py",
     ),
     Removal(
         _PROGRESS,

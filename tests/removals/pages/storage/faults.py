@@ -96,7 +96,7 @@ _CRASHES: Final = (
         f"{_FILE}/directories/checkpoints.py",
         "if offsets[TopicPartition(topic, int(partition))] < 0:",
         "if not topic:",
-        f"{_FILE}/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+        f"{_FILE}/directories/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
     ),
 )
 
@@ -141,7 +141,7 @@ _REFUSALS: Final = (
         f"{_FILE}/partition_store.py",
         "            log.report_disk_error(error)\n            raise\n\n    def _read_inactive",
         "            raise\n\n    def _read_inactive",
-        f"{_FILE}/test_directory_failures.py",
+        f"{_FILE}/directories/test_failed_directories.py",
     ),
     Removal(
         _EMFILE,
@@ -155,14 +155,14 @@ _REFUSALS: Final = (
         f"{_FILE}/directories/lock.py",
         "fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
-        f"{_FILE}/test_lock.py::test_a_second_process_on_the_directory_gets_a_clear_error",
+        f"{_FILE}/directories/test_lock.py::test_a_second_process_on_the_directory_gets_a_clear_error",
     ),
     Removal(
         _OTHERS,
         f"{_FILE}/disk_errors.py",
         "        errno.EMFILE,\n",
         "        errno.EROFS,\n",
-        f"{_FILE}/test_directory_failures.py",
+        f"{_FILE}/directories/test_failed_directories.py",
     ),
     Removal(
         "A flush that hangs blocks no other client, and is completed though the client has disconnected",

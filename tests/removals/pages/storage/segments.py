@@ -144,7 +144,7 @@ REMOVALS: Final = (
         f"{_FILE}/recovery/opening.py",
         "if found == placement.spec.topic_id:",
         "if found:",
-        f"{_TESTS}/test_log_directories.py::test_a_new_topic_does_not_take_over_foreign_data",
+        f"{_TESTS}/directories/test_log_directories.py::test_a_new_topic_does_not_take_over_foreign_data",
     ),
     Removal(
         "`partition.metadata` has the topic's id, and is durable before the first record",
