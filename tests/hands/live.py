@@ -15,6 +15,8 @@ STREAM = "stream"
 STREAM_PARTITIONS = 3
 PAUSE_S = 0.02
 POLL_S = 0.1
+COMMIT_S = 30
+"""How long a commit under way may take before it is abandoned."""
 QUIET = {"log_level": 0}
 
 
@@ -105,14 +107,18 @@ class LiveConsumer:
 
     def start(self) -> None:
         """Begin to read."""
-        self._thread = threading.Thread(target=self._run, name=f"{self.protocol} member of {self.group}")
+        name = f"{self.protocol} member of {self.group}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End, without leaving the group in order if nobody answers."""
+        """End, without leaving the group in order if nobody answers.
+
+        A commit that waits for a broker which is gone never returns (librdkafka), and is abandoned.
+        """
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(COMMIT_S)
 
     def wait_read(self, records: int) -> None:
         """Wait until all records of the stream were read and committed."""

@@ -81,9 +81,12 @@ class _Directory:
             for turn in range(turns + 1):
                 self._turn(turn, last=turn == turns)
         finally:
-            self._producer.stop()
-            each(self._consumers, LiveConsumer.stop)
+            self._stop_clients()
             self._hands.close()
+
+    def _stop_clients(self) -> None:
+        self._producer.stop()
+        each(self._consumers, LiveConsumer.stop)
 
     def _turn(self, turn: int, *, last: bool) -> None:
         began = time.monotonic()
@@ -94,6 +97,7 @@ class _Directory:
         self._compare()
         if last:
             self._report(f"  {server.name} had the last look")
+            self._stop_clients()
             server.stop()
             return
         self._end_transactions()
