@@ -1,9 +1,10 @@
-"""The broker: the composition root and its life from opening the storage to the last flush.
+"""The broker: the composition root, and its lifecycle from opening the storage to the last flush.
 
     storage open ⊃ topics loaded ⊃ background tasks ⊃ connections ⊃ accepting
 
-Stopping walks the same way back: no new connection, requests under way and then background tasks get until
-the deadline, then partitions are closed, the storage flushed, checkpointed and marked as cleanly stopped.
+Stopping takes the same steps in reverse: no new connections, requests in progress and then background tasks
+have until the deadline, then partitions are closed, and the storage is flushed, checkpointed and marked as
+cleanly stopped.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ HALT_PATIENCE_SECONDS = 10
 
 
 class Broker:
-    """A running broker; plugins are handed the part of it that the seams declare.
+    """A running broker; plugins see the parts of it that the seams declare.
 
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
     `producer_ids` gives out ids, `listeners` maps each listener's name to the `host:port` it is bound to.
@@ -56,7 +57,7 @@ class Broker:
     """
 
     def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
-        """Put the parts together; nothing is opened yet.
+        """Create the parts; nothing is opened yet.
 
         Raises:
             PluginError: the configuration names a storage, metadata store or codec that is not installed.
@@ -131,12 +132,12 @@ class Broker:
         self._stop_requested.set()
 
     def stop_at_once(self) -> None:
-        """Stop without waiting for requests under way; what is in the log is still closed properly."""
+        """Stop without waiting for requests in progress; partitions are still closed cleanly."""
         self._stop_requested.set()
         self._patience.cancel()
 
     def halt(self, reason: str) -> None:
-        """Stop at once, since nothing can be served any more; `running` then raises `StorageError`."""
+        """Stop at once, since nothing can be served any more; `running` raises `StorageError`."""
         if self._halted is None:
             self._halted = reason
             _log.critical("halting: %s", reason)
@@ -238,7 +239,7 @@ async def serve(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; `while_loading` runs until its logs are open, and is cancelled.
 
-    A second signal stops without waiting for requests under way; a third one ends the process where it is.
+    A second signal stops without waiting for requests in progress; a third one ends the process at once.
 
     Raises:
         ConfigError, PluginError: it cannot start; the message says why.

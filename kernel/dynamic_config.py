@@ -1,4 +1,4 @@
-"""Keys of the broker that are set while it runs, and outlive it in the metadata.
+"""Dynamic configuration of brokers, stored in the metadata.
 
 As in Kafka, a value for this broker counts more than one for all brokers, and both count more than what the
 broker was started with.
@@ -24,7 +24,7 @@ ALL_BROKERS = None
 
 
 class DynamicConfig:
-    """Changes `Config` while the broker runs; topics go by the new defaults at once."""
+    """Changes `Config` while the broker runs; topics use the new defaults at once."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class DynamicConfig:
         self._changing = trio.Lock()
 
     def load(self) -> None:
-        """Apply what is stored in the metadata; what cannot be used is logged and left out."""
+        """Apply the stored configuration; settings that cannot be used are logged and ignored."""
         of_broker, of_cluster = (
             self._usable(self._metadata.broker_config(node)) for node in (self._node_id, ALL_BROKERS)
         )

@@ -13,10 +13,10 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerEvents:
-    """The listeners, and the events that they have not had yet.
+    """The listeners, and the events that are not delivered yet.
 
-    Listeners are called before `publish` returns, unless a listener caused the event: then those after it get
-    the earlier event first.
+    Listeners are called before `publish` returns, unless a listener publishes the event: then the present
+    event is delivered to all listeners first.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class BrokerEvents:
         self._delivering = False
 
     def subscribe(self, listener: EventListener) -> None:
-        """Call `listener` with every event from now on, after those who subscribed before it."""
+        """Call `listener` with every event from now on, after the listeners that subscribed before."""
         self._listeners.append(listener)
 
     def publish(self, event: Event) -> None:
-        """Call the listeners, on the event loop. What one raises is logged, and the others are called."""
+        """Call the listeners, on the event loop; an error of one is logged, and the others are called."""
         if not self._listeners:
             return
         self._waiting.append(event)

@@ -1,4 +1,4 @@
-"""Long work in steps, on the event loop or in a thread, so that others have their turn in between."""
+"""Long work in steps, on the event loop or in a thread, so that other tasks run in between."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import trio
 T = TypeVar("T")
 
 STEP_SECONDS: Final = 0.004
-"""How long work continues before others have their turn: about as long as some dozen requests take."""
+"""How long work continues before other tasks run: about as long as some dozen requests take."""
 HOLD_SECONDS: Final = 200e-6
 """How long a thread holds the interpreter's lock: releasing it takes nearly as long."""
 
 
 class Pace:
-    """When work has to make way; it asks `turn` after each small piece."""
+    """The time limit of one step; work calls `turn` after each small piece."""
 
     __slots__ = ("_until",)
 
@@ -26,14 +26,14 @@ class Pace:
         self._until = perf_counter() + STEP_SECONDS
 
     async def turn(self) -> None:
-        """Let others have their turn, if they have waited for so long; a checkpoint only then."""
+        """Execute a checkpoint if the step has taken `STEP_SECONDS`."""
         if perf_counter() >= self._until:
             await trio.lowlevel.checkpoint()
             self._until = perf_counter() + STEP_SECONDS
 
 
 async def run_in_steps(steps: Generator[None, None, T]) -> T:
-    """Run a generator that yields after each small piece of its work; what it returns."""
+    """Run a generator that yields after each small piece of its work; return its result."""
     pace = Pace()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Warnings about what peers do wrong: each names the peer and the reason, and none can flood the log."""
+"""Rate-limited warnings about peers: each names the peer and the reason."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def advertised_listeners() -> ValueType[tuple[Listener, ...]]:
 
 
 def listener_names() -> ValueType[tuple[str, ...]]:
-    """Return the type of lists of listener names, which are made upper case."""
+    """Return the type of lists of listener names, which are converted to upper case."""
     return ValueType("list", "", lambda text: split_list(text.upper()), ",".join)
 
 

@@ -1,4 +1,4 @@
-"""What a topic sets for itself, over the broker's defaults: checked, typed and listed with its sources."""
+"""The configuration that is set for a topic, over the broker's defaults: checked, typed, with its sources."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def checked_topic_config(
 ) -> tuple[TopicConfig, list[str]]:
     """Return the configuration as far as `overrides` are valid, and a sentence about each that is not.
 
-    For topics that are there already: one that was created while some plugin was installed still opens
-    without it.
+    For existing topics: one that was created while some plugin was installed still opens without it.
     """
     if not overrides:
         return config.default_topic_config, []
@@ -68,7 +67,7 @@ def checked_topic_config(
 
 
 def postponed(config: Config, overrides: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each setting of a topic whose effect this broker has no part for yet."""
+    """Return a sentence for each setting of a topic whose effect is not implemented yet."""
     found = ((name, config.keys.find(name, "topic")) for name in overrides)
     return [f"{name} is kept, but {key.not_yet}" for name, key in found if key is not None and key.not_yet]
 
@@ -88,7 +87,7 @@ def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) ->
 
 MAX_SUGGESTIONS = 10
 LONG_NAME = 100
-"""To find the key that a name is nearest to takes long for many names, and for long ones."""
+"""Suggesting the most similar key takes long for many names, and for long ones."""
 
 
 class _UnknownKeyError(ValueError):
@@ -96,7 +95,7 @@ class _UnknownKeyError(ValueError):
 
 
 def _refuse_unknown(known: ConfigKeys, name: str, text: str | None, *, suggest: bool) -> None:
-    """Accept a setting of an unsupported key that asks for nothing here.
+    """Accept a setting of an unsupported key whose value has no effect here.
 
     Raises:
         ValueError: any other; the message is the reason.

@@ -1,4 +1,4 @@
-"""Keys of another broker that nothing here reads: which are accepted, which refused, and why."""
+"""Keys of other brokers that no part of this one reads: which are accepted or refused, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.kernel.config.types import Scope
 
 
 class Judgement(NamedTuple):
-    """What becomes of a setting that nothing here reads: `accepted` or refused, and the reason."""
+    """The decision about a setting of an unsupported key: `accepted` or refused, and the reason."""
 
     accepted: bool
     reason: str
@@ -31,7 +31,7 @@ class UnsupportedKey(NamedTuple):
     renamed: str = ""
 
     def judge(self, text: str) -> Judgement:
-        """Return what becomes of the value `text`."""
+        """Return the decision about the value `text`."""
         if self.renamed:
             return Judgement(False, f"is a key of older Kafkas; set {self.renamed} instead")
         if self.meaningless:
@@ -41,8 +41,8 @@ class UnsupportedKey(NamedTuple):
         return Judgement(False, f"is a Kafka key that this broker has no part for ({self.missing})")
 
     def fits(self, name: str) -> bool:
-        """Return whether its name, if that is a pattern, stands for `name`."""
-        # Not fnmatch: it compiles every pattern, which takes longer than all else that is done with them.
+        """Return whether its name is a pattern that matches `name`."""
+        # Not fnmatch: it compiles every pattern, which takes longer than all matching.
         pattern, core = self.name, self.name.strip("*")
         if pattern.startswith("*"):
             return core in name if pattern.endswith("*") else name.endswith(core)
@@ -50,14 +50,14 @@ class UnsupportedKey(NamedTuple):
 
 
 class UnsupportedKeys:
-    """All keys that plugins describe so, found by name: an exact name counts before a pattern."""
+    """All unsupported keys that plugins describe, by name: an exact name takes precedence over a pattern."""
 
     def __init__(self, keys: Iterable[UnsupportedKey]) -> None:
         self._all = tuple(keys)
         self._exact = {(key.scope, key.name): key for key in reversed(self._all)}
 
     def judge(self, name: str, text: str, scope: Scope) -> Judgement | None:
-        """Return what becomes of `name` = `text`, None for a name that no plugin knows."""
+        """Return the decision about `name` = `text`, None for a name that no plugin describes."""
         key = self._exact.get((scope, name))
         if key is None:
             fitting = (each for each in self._all if each.scope == scope and each.fits(name))

@@ -1,7 +1,7 @@
-"""Memory and threads for unpacking records, which all partitions of a broker share.
+"""Memory and threads for decompressing records, which all partitions of a broker share.
 
-A small batch can unpack to hundreds of megabytes, and the window of a zstd frame may have 128. So what is
-under way at the same time is bounded: what does not fit waits in line, what takes more than all runs alone.
+A small batch can decompress to hundreds of megabytes, and the window of a zstd frame may have 128. So the
+memory in use at the same time is bounded: requests beyond it wait in a queue, one larger than all runs alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 CHECKS = 2
 """How many batches of producers are checked at the same time, other than small ones."""
 READ_THREADS = 4
-"""How many read records for consumers: other work in threads does not wait for them."""
+"""Threads that read records for consumers: other work in threads does not wait for them."""
 
 
 class MemoryBudget:
@@ -30,7 +30,7 @@ class MemoryBudget:
     def __init__(self, total_bytes: int) -> None:
         self._total = total_bytes
         self._free = total_bytes
-        self._line: deque[object] = deque()
+        self._queue: deque[object] = deque()
         self._changed = threading.Condition()
 
     @property
@@ -40,31 +40,31 @@ class MemoryBudget:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait in line."""
-        return len(self._line)
+        """How many requests are in the queue."""
+        return len(self._queue)
 
     def try_hold(self, size: int) -> bool:
-        """Hold so many bytes if they are free and no request waits; return whether that was so."""
+        """Hold `size` bytes if they are free and no request waits; return whether they are held."""
         with self._changed:
-            if self._line or self._of_all(size) > self._free:
+            if self._queue or self._of_all(size) > self._free:
                 return False
             self._free -= self._of_all(size)
             return True
 
     def release(self, size: int) -> None:
-        """Free what is held."""
+        """Free `size` bytes that were held."""
         with self._changed:
             self._free += self._of_all(size)
             self._changed.notify_all()
 
     @contextmanager
     def hold(self, size: int) -> Generator[None]:
-        """Blocking, for a thread: wait in line for so many bytes, and hold them."""
+        """Blocking: wait in the queue for `size` bytes, and hold them until the block ends."""
         me = object()
         with self._changed:
-            self._line.append(me)
-            self._changed.wait_for(lambda: self._line[0] is me and self._of_all(size) <= self._free)
-            self._line.popleft()
+            self._queue.append(me)
+            self._changed.wait_for(lambda: self._queue[0] is me and self._of_all(size) <= self._free)
+            self._queue.popleft()
             self._free -= self._of_all(size)
             self._changed.notify_all()
         try:
@@ -73,17 +73,17 @@ class MemoryBudget:
             self.release(size)
 
     def _of_all(self, size: int) -> int:
-        """Return what is asked for, or all there is."""
+        """Return `size`, at most the total."""
         return min(size, self._total)
 
 
 class Unpacking:
-    """The budget, and the threads that may use it."""
+    """The limit on memory, and the threads that decompress."""
 
     def __init__(self, memory_bytes: int = keys.DECOMPRESSION_MEMORY_BYTES.default) -> None:
         self.memory = MemoryBudget(memory_bytes)
         self.checks = trio.CapacityLimiter(CHECKS)
-        """To be held while records are checked, so that those who hold memory never wait for a thread."""
+        """Held while records are checked, so that a task that holds memory never waits for a thread."""
         self._check_threads = trio.CapacityLimiter(CHECKS)
         self._read_threads = trio.CapacityLimiter(READ_THREADS)
 

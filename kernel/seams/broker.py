@@ -1,4 +1,4 @@
-"""The broker as every plugin may use it; some seams have more of it for their kind of plugin."""
+"""The broker as every plugin may use it; some seams extend this for their kind of plugin."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class PluginHooks(Protocol):
     """The hooks of all loaded plugins."""
 
     def ask(self, hook: str, **arguments: object) -> Iterator[tuple[str, list[object]]]:
-        """Call one hook of every plugin that implements it: the plugin's name and what it hands over.
+        """Call a hook of every plugin that implements it; yield (plugin name, what it returns).
 
         Raises:
-            PluginError: the hook raised or returned something that is no iterable; names plugin and hook.
+            PluginError: the hook failed or did not return an iterable; names plugin and hook.
         """
         ...
 
 
 class BrokerContext(Protocol):
-    """What every plugin may ask of its broker."""
+    """What every plugin may use of its broker."""
 
     @property
     def config(self) -> Config:
@@ -41,7 +41,7 @@ class BrokerContext(Protocol):
 
     @property
     def topics(self) -> Topics:
-        """The topics and their partitions; there are none before the broker has loaded them."""
+        """The topics and their partitions, empty until the broker has loaded them."""
         ...
 
     @property
@@ -51,12 +51,12 @@ class BrokerContext(Protocol):
 
     @property
     def events(self) -> Events:
-        """What happens to topics, partitions and configuration."""
+        """Events of topics, partitions and configuration."""
         ...
 
     @property
     def plugins(self) -> PluginHooks:
-        """The hooks of all plugins, to ask for those that a plugin declares itself."""
+        """The hooks of all plugins, for hooks that a plugin declares itself."""
         ...
 
     def request_stop(self) -> None:

@@ -1,8 +1,8 @@
-"""The event seam: what happened to topics, partitions and configuration.
+"""The event seam: notifications about topics, partitions and configuration.
 
-A listener is an ordinary function that gets each event once, in the order in which things happened, on the
-event loop. It must return soon: what takes longer is started as a job (`Tasks.once`, `Tasks.in_thread`).
-An error that it raises is logged and stops nothing: not what caused the event, and not the other listeners.
+A listener is a function that is called with each event once, in order, on the event loop. It must return
+soon: longer work is started as a job (`Tasks.once`, `Tasks.in_thread`). An error that it raises is logged; it
+affects neither the cause of the event nor the other listeners.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class TopicDeleted(NamedTuple):
 
 
 class PartitionsOpened(NamedTuple):
-    """Partitions of a topic serve from now on: at the start, in a new topic, or as further ones of an old."""
+    """Partitions of a topic are in service: at the start, of a new topic, or added to a topic."""
 
     topic: Topic
     partitions: Sequence[Partition]
 
 
 class PartitionMoved(NamedTuple):
-    """A partition lies in another log directory now."""
+    """A partition was moved to another log directory."""
 
     partition: Partition
     path: str
@@ -48,13 +48,13 @@ class PartitionsOffline(NamedTuple):
 
 
 class TopicConfigChanged(NamedTuple):
-    """Another configuration of a topic is in force, set for it or for the broker."""
+    """The configuration of a topic has changed, by its own settings or by the broker's defaults."""
 
     topic: Topic
 
 
 class BrokerConfigChanged(NamedTuple):
-    """Other values of the broker's dynamic keys are in force."""
+    """The values of the broker's dynamic keys have changed."""
 
 
 Event: TypeAlias = (

@@ -1,8 +1,8 @@
 """The metadata seam: the store of topics, broker configuration, registration and producer ids.
 
-A metadata store is chosen by the key `metadata`, apart from the storage that has the partitions. The storage
-opens and closes it, since a store may keep its files in the storage's directories, and since a storage needs
-to know which topics there are before it opens partitions:
+A metadata store is chosen by the key `metadata`, apart from the storage of the partitions. The storage opens
+and closes it, since a store may keep its files in the storage's directories, and since a storage needs the
+topics before it opens partitions:
 
     1. `is_stored_in`, `choose_directory`    only by a storage with directories, which has locked them
     2. `open`                                topics can be listed
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 class TopicRecord:
     """A stored topic: its id, its number of partitions and its configuration overrides.
 
-    `leader_epochs` are the partitions' current ones, as far as the store has them. `adopted`: the topic was
-    found as bare directories, without the configuration that says how long its data is to be kept; nothing of
-    it is deleted or compacted until its configuration is changed.
+    `leader_epochs` are those of the partitions, as far as the store has them. `adopted`: the topic was found
+    as directories without a configuration, so nothing of it is deleted or compacted until its configuration
+    is changed.
     """
 
     name: str
@@ -57,7 +57,7 @@ class BrokerRegistration(NamedTuple):
 class MetadataStore(StorageMetadata, Protocol):
     """The registry of a cluster's topics, configuration and producer ids.
 
-    What a storage asks of it, from opening it on, is in its base, `StorageMetadata`.
+    Its base `StorageMetadata` has the part that the storage uses, such as opening and closing it.
     """
 
     @property
@@ -123,7 +123,7 @@ class MetadataStoreBase:
 
     @property
     def deleted_topics(self) -> Mapping[UUID, str]:
-        """None: folders of unknown topics are quarantined as stray."""
+        """None: directories of unknown topics are quarantined as stray."""
         return {}
 
     def is_stored_in(self, directory: Path) -> bool:
@@ -146,7 +146,7 @@ class MetadataStoreBase:
         """Do nothing."""
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """Return None: the storage serves a partition from where its folder is."""
+        """Return None: the storage serves a partition from the directory where it finds it."""
         return None
 
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
@@ -164,7 +164,7 @@ class MetadataStoreBase:
 
 @attrs.frozen
 class MetadataContext:
-    """What the kernel lends a metadata store; `tasks` run from `activate` to `close`."""
+    """What a metadata store may use of its broker; `tasks` run from `activate` to `close`."""
 
     config: Config
     node_id: int

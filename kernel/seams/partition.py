@@ -1,4 +1,4 @@
-"""A partition as plugins use it: appending, reading, waiting for records, and what is known of its log.
+"""A partition as plugins use it: appending, reading, waiting for records, and the state of its log.
 
 log start ≤ last stable ≤ high watermark ≤ log end
 """
@@ -27,7 +27,7 @@ class Isolation(enum.IntEnum):
 
 
 class AppendOrigin(enum.Enum):
-    """Who writes a batch, which decides what is checked (Apache Kafka's class of that name)."""
+    """The origin of a batch, which decides what is checked (Apache Kafka's class of that name)."""
 
     CLIENT = enum.auto()
     COORDINATOR = enum.auto()
@@ -76,28 +76,28 @@ class AppendWaiter:
 
 
 class MemoryBudget(Protocol):
-    """Bytes that may be held at the same time by all who unpack records."""
+    """A limit on the memory that decompression uses at the same time."""
 
     def hold(self, size: int) -> AbstractContextManager[None]:
-        """Blocking, for a thread: wait for so many bytes, and hold them for as long as the block runs."""
+        """Blocking: wait for `size` bytes, and hold them until the block ends."""
         ...
 
 
 class Unpacking(Protocol):
-    """The memory and the threads for unpacking records, which all partitions of a broker share."""
+    """Memory and threads for decompression, which all partitions of a broker share."""
 
     @property
     def memory(self) -> MemoryBudget:
-        """The bytes that may be held at the same time."""
+        """The limit on memory."""
         ...
 
     async def read(self, job: Callable[[], T]) -> T:
-        """Run a job that unpacks records for a consumer in a thread."""
+        """Run a job that decompresses records for a consumer in a thread."""
         ...
 
 
 class ProducerView(Protocol):
-    """What a partition knows of one producer; offsets of -1 mean none."""
+    """The state of one producer in a partition; offsets of -1 mean none."""
 
     @property
     def epoch(self) -> int:
@@ -126,15 +126,15 @@ class ProducerView(Protocol):
 
 
 class Producers(Protocol):
-    """The producers that a partition knows."""
+    """The state of all producers in a partition."""
 
     @property
     def entries(self) -> Mapping[int, ProducerView]:
-        """Producer id → what is known of it."""
+        """Producer id → its state."""
         ...
 
     def expire(self, older_than_ms: int) -> int:
-        """Forget producers whose last batch is older, unless a transaction is open; return how many."""
+        """Remove producers whose last batch is older, unless a transaction is open; return how many."""
         ...
 
 
@@ -194,7 +194,7 @@ class Partition(Watermarks, Protocol):
 
     @property
     def store(self) -> PartitionStore:
-        """Its bytes. To append goes by `append` alone."""
+        """Its bytes; batches are appended by `append` alone."""
         ...
 
     @property
@@ -214,12 +214,12 @@ class Partition(Watermarks, Protocol):
 
     @property
     def unpacking(self) -> Unpacking:
-        """What unpacking its records goes by."""
+        """Memory and threads for decompressing its records."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that it is led in."""
+        """The present leader epoch."""
         ...
 
     @property
@@ -229,7 +229,7 @@ class Partition(Watermarks, Protocol):
 
     @property
     def offline(self) -> BrokerError | None:
-        """Why every append and read is refused; None if it serves."""
+        """The error of every append and read while it is offline, else None."""
         ...
 
     def append(
@@ -260,7 +260,7 @@ class Partition(Watermarks, Protocol):
         in_transaction: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append one batch at once as `append` does, however long its records take to check.
+        """Append one batch as `append` does, at once, however long its records take to check.
 
         `in_transaction`: the partition is part of the producer's transaction.
 
@@ -313,7 +313,7 @@ class Partition(Watermarks, Protocol):
         Raises:
             OffsetOutOfRange: below the log start offset or above the log end offset.
             BrokerError: the partition is offline; says why.
-            WouldBlock: the disk has to be waited for; repeat in a thread with `wait=True`.
+            WouldBlock: the read would wait for the disk; repeat it in a thread with `wait=True`.
         """
         ...
 
@@ -358,7 +358,7 @@ class Partition(Watermarks, Protocol):
         ...
 
     def add_waiter(self, waiter: AppendWaiter, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
-        """Have `waiter` count what readers of that isolation can see from now on."""
+        """Notify `waiter` of bytes that readers of that isolation can see from now on."""
         ...
 
     def remove_waiter(self, waiter: AppendWaiter) -> None:

@@ -15,7 +15,7 @@ from tidelog.kernel.seams.partition import Partition, Unpacking
 
 @attrs.frozen
 class NewTopic:
-    """What a topic is to be; counts of -1 mean the broker's defaults."""
+    """A topic to create; counts of -1 mean the broker's defaults."""
 
     name: str
     partitions: int = -1
@@ -53,7 +53,7 @@ class Topic(Protocol):
 
     @property
     def is_internal(self) -> bool:
-        """Whether the broker itself keeps its state in it."""
+        """Whether it holds the state of a coordinator."""
         ...
 
 
@@ -62,17 +62,17 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that goes up with every topic that is created or deleted or gets partitions."""
+        """A number that grows when a topic is created or deleted or gets partitions."""
         ...
 
     @property
     def closing(self) -> bool:
-        """Whether the broker stops, so that no request may wait for records any more."""
+        """Whether the broker stops: no request may wait for records any more."""
         ...
 
     @property
     def unpacking(self) -> Unpacking:
-        """What unpacking records goes by."""
+        """Memory and threads for decompressing records."""
         ...
 
     def __iter__(self) -> Iterator[Topic]: ...
@@ -108,7 +108,7 @@ class Topics(Protocol):
         ...
 
     def register_internal_topic(self, new: NewTopic) -> None:
-        """Declare what an internal topic is to be when it is first needed (`ensure`)."""
+        """Register the partitions and configuration that `ensure` creates an internal topic with."""
         ...
 
     async def create(self, new: NewTopic) -> Topic:
@@ -130,7 +130,7 @@ class Topics(Protocol):
         ...
 
     async def ensure(self, name: str) -> Topic:
-        """Return the topic of that name; create it if it is missing, with the defaults if none are declared.
+        """Return the topic of that name; create it if it is missing, as registered or with the defaults.
 
         Raises:
             BrokerError: as `create`.

@@ -1,4 +1,4 @@
-"""The wire seam: how a protocol plugin turns bytes into broker calls and answers into bytes.
+"""The wire seam: a protocol plugin turns bytes into calls of the broker, and results into bytes.
 
 A connection object is sans-IO: it never touches a socket. The server (`tidelog.kernel.server`) owns the
 stream and drives it:
@@ -7,7 +7,7 @@ stream and drives it:
     connection.bytes_received(n)
     while (step := connection.next_step()) is not None:
         a list of parts  → bytes and file regions to send, in order
-        an awaitable     → the answer has to wait (long poll); what is pending is sent first, then awaited
+        an awaitable     → the response has to wait (long poll); earlier ones are sent first
 
 Requests of one connection are answered in order, one at a time, as Kafka does (Kafka protocol guide,
 "Network").
@@ -30,11 +30,11 @@ Parts: TypeAlias = list[Region]
 
 
 class ProtocolViolation(Exception):
-    """The peer broke the protocol beyond an answer: the connection is closed, the message is logged."""
+    """The peer violated the protocol: the connection is closed, the message is logged."""
 
 
 class Peer(NamedTuple):
-    """The other end of a connection: its address, for logs, and the listener that it connected to."""
+    """The client of a connection: its address, for logs, and the listener that it connected to."""
 
     host: str
     port: int
@@ -59,10 +59,10 @@ class DynamicConfig(Protocol):
 
 
 class PeerWarnings(Protocol):
-    """The log of what peers do wrong, which none of them can flood."""
+    """Warnings about peers, rate-limited so that none can flood the log."""
 
     def warn(self, peer: Peer, what: str, reason: object, *, alike: str | None = None) -> None:
-        """Log `what` happened to the peer and why, unless the same was logged a moment ago.
+        """Log `what` happened to the peer and why, unless the same was logged recently.
 
         Reasons that differ only in their numbers are the same when they have the same `alike`.
         """
@@ -70,11 +70,11 @@ class PeerWarnings(Protocol):
 
 
 class WireContext(BrokerContext, Protocol):
-    """What a wire codec may ask of its broker. Connections come once everything of it is open."""
+    """What a wire codec may use of its broker; connections are accepted once all of it is open."""
 
     @property
     def cluster(self) -> Cluster:
-        """The brokers and what each of them is responsible for."""
+        """The brokers, leaders and coordinators of the cluster."""
         ...
 
     @property
@@ -98,14 +98,14 @@ class WireContext(BrokerContext, Protocol):
 
     @property
     def peer_warnings(self) -> PeerWarnings:
-        """Where to log what a peer does wrong."""
+        """The warnings about peers."""
         ...
 
     async def allocate_producer_id(self) -> int:
-        """Return a producer id that was never given out before.
+        """Return a producer id that was never returned before.
 
         Raises:
-            StorageError: the disk refused to note that it is given out.
+            StorageError: the disk refused to record the allocation.
         """
         ...
 
@@ -114,18 +114,18 @@ class WireConnection(Protocol):
     """One connection's protocol state."""
 
     def receive_buffer(self) -> memoryview:
-        """Writable room for the next bytes of the peer, at least one byte."""
+        """Return a writable buffer of at least one byte for the next bytes of the peer."""
         ...
 
     def bytes_received(self, count: int) -> None:
-        """`count` bytes were written to the start of the last receive buffer."""
+        """Process `count` bytes that were written to the start of the last receive buffer."""
         ...
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
-        """Serve the next whole request: its answer (empty when it gets none), or None when bytes are missing.
+        """Serve the next request; return its response (empty without one), None if bytes are missing.
 
         Raises:
-            ProtocolViolation: the connection must be closed; answers given before it are sent first.
+            ProtocolViolation: the connection must be closed; earlier responses are sent first.
         """
         ...
 
@@ -147,5 +147,5 @@ class WireCodec(Protocol):
         ...
 
     def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
-        """Protocol state for a new connection."""
+        """Return the protocol state of a new connection."""
         ...

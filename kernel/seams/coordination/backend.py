@@ -1,4 +1,4 @@
-"""What a coordinator plugin offers, and what the broker asks of the coordinator that it chose."""
+"""A kind of coordinator, as a plugin offers it, and its context."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Coordinator(Protocol):
 
     @property
     def groups(self) -> GroupService:
-        """Groups of the classic protocol, and what tools ask about all groups."""
+        """Groups of the classic protocol, and what tools need of all groups."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Coordinator(Protocol):
         ...
 
     def release_waiters(self) -> None:
-        """Answer all requests that wait, and let none wait any more: the broker stops."""
+        """Answer all waiting requests, and later ones at once: the broker stops."""
         ...
 
     async def close(self) -> None:
@@ -73,9 +73,9 @@ class Coordinator(Protocol):
         ...
 
     async def expire(self) -> None:
-        """Remove or abort what has expired, as the coordinator does from time to time.
+        """Remove expired offsets and transactional ids, and abort transactions beyond their timeout.
 
-        Offsets beyond their retention, open transactions beyond their timeout, transactional ids out of use.
+        The coordinator does this periodically itself.
         """
         ...
 
@@ -106,7 +106,7 @@ class Coordinator(Protocol):
 
 
 class CoordinatorContext(BrokerContext, Protocol):
-    """What a coordinator may ask of its broker, from `CoordinatorBackend.create` on.
+    """What a coordinator may use of its broker, from `CoordinatorBackend.create` on.
 
     Topics are loaded, and background work can be started, once the coordinator is opened.
     """
@@ -125,10 +125,10 @@ class CoordinatorContext(BrokerContext, Protocol):
         ...
 
     async def allocate_producer_id(self) -> int:
-        """Return a producer id that was never given out before.
+        """Return a producer id that was never returned before.
 
         Raises:
-            StorageError: the disk refused to note that it is given out.
+            StorageError: the disk refused to record the allocation.
         """
         ...
 

@@ -1,17 +1,17 @@
-"""The storage seam: what a storage backend hands over and what the kernel asks of it.
+"""The storage seam: what a storage backend implements and what it is given.
 
 Storage owns bytes: segments, rolling, indexes, flushing, recovery of torn tails, files beside the log. It
 knows nothing of producers, watermarks or requests. The kernel owns the semantics above it
 (`tidelog.kernel.partition`) and is the same for every backend.
 
 Threads: `PartitionStore.append` and `read` are called on the event loop and must not wait for a device; a
-read that would have to raises `WouldBlock` and is repeated with `wait=True` in a thread. Everything that is
-`async` may take its time. All other synchronous methods are cheap unless their docstring says "blocking",
-then the kernel calls them in a thread.
+read that would block raises `WouldBlock` and is repeated with `wait=True` in a thread. `async` methods may
+wait. All other synchronous methods are cheap unless their docstring begins with "Blocking"; those are called
+in a thread.
 
-From the whole to its parts: `backend` (a kind of storage, and what the kernel lends it),
-`storage` (one that is opened), `metadata` (what it asks of the metadata store),
-`partition_store` (the bytes of one partition), `segments`, `regions` (bytes that are handed over).
+From the whole to its parts: `backend` (a kind of storage and its context), `storage` (one that is opened),
+`metadata` (its view of the metadata store), `partition_store` (the bytes of one partition), `segments`,
+`regions` (bytes that a read returns).
 `forwarding` has base classes for a storage that wraps another.
 """
 

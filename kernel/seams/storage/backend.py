@@ -1,4 +1,4 @@
-"""A kind of storage, as a plugin offers it, and what the kernel lends it."""
+"""A kind of storage, as a plugin offers it, and its context."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _no_backend(name: str) -> StorageBackend:
 
 @attrs.frozen
 class StorageContext:
-    """What the kernel lends a backend; `tasks` are running when `open` is called.
+    """What a storage may use of its broker; `tasks` are running when `open` is called.
 
     `metadata` is the metadata store, which the storage opens and closes.
-    `index_formats` are those that plugins offer, by name. `progress` counts what is still to be opened.
+    `index_formats` are those that plugins offer, by name. `progress` counts the logs that are not open yet.
     On the event loop, a storage reports with `partitions_failed(partitions, reason)` that their log directory
     failed, with `partition_moved(partition, path)` that one lies in another log directory now, and with
     `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
@@ -76,7 +76,7 @@ class StorageBackend(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether what it keeps outlives the process."""
+        """Whether its content outlives the process."""
         ...
 
     def create(self, context: StorageContext) -> Storage:

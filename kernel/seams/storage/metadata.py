@@ -1,6 +1,6 @@
-"""What a storage asks of the metadata store, and which directories it shares with it.
+"""The part of a metadata store that a storage uses, and the directories that they share.
 
-The whole of a metadata store is in `tidelog.kernel.seams.metadata`, with the order of these calls.
+The whole metadata store is in `tidelog.kernel.seams.metadata`, with the order of these calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_BROKER_EPOCH = -1
 
 
 class KnownTopic(Protocol):
-    """A topic whose partitions the storage has, or is to have."""
+    """A topic as the storage sees it."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class KnownTopic(Protocol):
 
     @property
     def partitions(self) -> int:
-        """How many partitions it has."""
+        """The number of its partitions."""
         ...
 
 
@@ -52,15 +52,15 @@ class DataDirectory(Protocol):
 
     @property
     def folders(self) -> Collection[TopicPartition]:
-        """Partitions that have a folder here."""
+        """Partitions that have a directory here."""
         ...
 
     def partition_path(self, partition: TopicPartition) -> str:
-        """Return the folder of a partition."""
+        """Return the path of a partition's directory."""
         ...
 
     def topic_id_of(self, partition: TopicPartition) -> UUID | None:
-        """Blocking: return the topic id in a partition's folder, None when none is there.
+        """Blocking: return the topic id in a partition's directory, None without one.
 
         Raises:
             ValueError: it is malformed.
@@ -70,7 +70,7 @@ class DataDirectory(Protocol):
 
 
 class DataDirectories(Protocol):
-    """What a storage with directories shares with the metadata store; all directories are identified."""
+    """The directories that a storage shares with the metadata store; all have their ids."""
 
     @property
     def cluster_id(self) -> str:
@@ -89,29 +89,29 @@ class DataDirectories(Protocol):
 
     @property
     def offline(self) -> Mapping[Path, str]:
-        """Directories that cannot be used → why."""
+        """Path → why the directory is offline."""
         ...
 
     def open_metadata_log(
         self, partition: TopicPartition, topic_id: UUID, config: TopicConfig
     ) -> PartitionStore:
-        """Blocking: open a log of the metadata store's own in `metadata_directory`, whose folder is there.
+        """Blocking: open a log of the metadata store in `metadata_directory`, where its directory exists.
 
-        It is recovered from its start, however the last stop was.
+        It is recovered from its start, also after a clean stop.
 
         Raises:
-            StorageError: the folder belongs to another topic, or cannot be served.
+            StorageError: the directory belongs to another topic, or cannot be served.
             OSError: the disk refused.
         """
         ...
 
     def empty_metadata_log(self, partition: TopicPartition, start_offset: int) -> None:
-        """Blocking: remove the segments of such a log, which is closed; it starts at an offset then."""
+        """Blocking: remove the segments of such a log, which is closed; then it starts at `start_offset`."""
         ...
 
 
 class StorageMetadata(Protocol):
-    """A metadata store, as the storage sees it, which opens and closes it."""
+    """A metadata store as the storage sees it; the storage opens and closes it."""
 
     @property
     def broker_epoch(self) -> int:
@@ -120,7 +120,7 @@ class StorageMetadata(Protocol):
 
     @property
     def deleted_topics(self) -> Mapping[UUID, str]:
-        """Id → name of recently deleted topics, of which folders may be left."""
+        """Id → name of recently deleted topics, whose directories may still exist."""
         ...
 
     def is_stored_in(self, directory: Path) -> bool:
@@ -133,10 +133,10 @@ class StorageMetadata(Protocol):
         """Blocking: return the directory for the store's own files, None for a store that needs none.
 
         `candidates` are the storage's, `stored_in` those of them for which `is_stored_in` is true, `offline`
-        cannot be looked into, and why. It may be one that is not among them.
+        those that cannot be read, and why. The result need not be one of them.
 
         Raises:
-            ConfigError: it cannot be decided; the message says why and what to do.
+            ConfigError: no directory can be chosen; the message names the cause and the remedy.
         """
         ...
 
@@ -144,13 +144,13 @@ class StorageMetadata(Protocol):
         """Blocking: read what is stored; `directories` is None for a storage without any.
 
         Raises:
-            ConfigError: the store cannot be used; the message says why and what to do.
+            ConfigError: the store cannot be used; the message names the cause and the remedy.
             OSError: the disk refused.
         """
         ...
 
     async def activate(self) -> None:
-        """Begin to take changes; the folders of partitions are all listed by now.
+        """Begin to accept changes; the directories of all partitions are listed by now.
 
         Raises:
             OSError: the disk refused.
@@ -158,9 +158,9 @@ class StorageMetadata(Protocol):
         ...
 
     async def close(self, *, clean: bool) -> None:
-        """Release everything; with `clean` all partitions are durable, which may be recorded.
+        """Release everything, also after an error; with `clean` all partitions are durable.
 
-        It is released after an error as well. Does nothing when the store is not open.
+        Does nothing when the store is not open.
 
         Raises:
             OSError, StorageError: something could not be made durable.
@@ -168,11 +168,11 @@ class StorageMetadata(Protocol):
         ...
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
-        """Return the id of the directory that a partition was last assigned to, None if it is not known."""
+        """Return the id of the directory that a partition was last assigned to, None if unknown."""
         ...
 
     async def assign_directory(self, partition: TopicPartition, directory_id: bytes) -> None:
-        """Record that a partition is in another directory now; durable on return.
+        """Record the directory of a partition that was moved; durable on return.
 
         Raises:
             OSError: the disk refused.
@@ -180,7 +180,7 @@ class StorageMetadata(Protocol):
         ...
 
     def drop_directory(self, directory_id: bytes) -> None:
-        """Do not register a directory, which failed while its partitions were opened."""
+        """Exclude a directory from the registration, since it failed while its partitions were opened."""
         ...
 
     async def fail_directory(self, directory_id: bytes, partitions: Sequence[TopicPartition]) -> None:
@@ -192,7 +192,7 @@ class StorageMetadata(Protocol):
         ...
 
     async def fail_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Record that partitions, which were not found, have no leader; durable on return.
+        """Record that partitions that were not found have no leader; durable on return.
 
         Raises:
             OSError: the disk refused.

@@ -1,4 +1,4 @@
-"""Views of segments, and drafts: segments that are rewritten to replace others."""
+"""Views of segments, and drafts: rewritten segments that replace others."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tidelog.kernel.records.batch import Buffer
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted: its producer, its first offset and that of its marker.
+    """An aborted transaction: its producer, its first offset and that of its marker.
 
-    `last_stable_offset` is what it was when the marker had been written: no transaction that is decided later
-    has anything below it.
+    `last_stable_offset` is that after the marker was written: no transaction that ends later has records
+    below it.
     """
 
     producer_id: int
@@ -21,7 +21,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class SegmentView(NamedTuple):
-    """What policies and lookups may know of a segment; times are milliseconds since the epoch."""
+    """A segment as cleanup policies and lookups see it; times are milliseconds since the epoch."""
 
     base_offset: int
     next_offset: int
@@ -31,25 +31,25 @@ class SegmentView(NamedTuple):
 
 
 class StaleDraft(ValueError):
-    """A draft that cannot replace anything any more; the message says why. The log has lost nothing by it."""
+    """A draft that can no longer replace segments; the message says why. The log is unchanged."""
 
 
 class SegmentDraft(Protocol):
-    """A segment that is rewritten to replace others; it has no readers before it does.
+    """A rewritten segment that is to replace others; it has no readers before.
 
-    Its methods are blocking, and called in one thread at a time. A draft belongs to the store that began it,
-    as the log was then. It is stale, and only `discard` works, once the log was truncated, moved, closed or
-    deleted, once another draft was begun at the same base offset, and once `replace_segments` has used it.
+    Its methods are blocking, and called in one thread at a time. A draft belongs to its store. It is stale,
+    and only `discard` works, once the log was truncated, moved, closed or deleted, once another draft was
+    begun at the same base offset, and once `replace_segments` has used it.
     """
 
     @property
     def base_offset(self) -> int:
-        """Where it begins."""
+        """The base offset of the segment."""
         ...
 
     @property
     def next_offset(self) -> int:
-        """The offset behind its last batch, `base_offset` without one."""
+        """The offset after its last batch, `base_offset` without one."""
         ...
 
     @property
@@ -62,14 +62,14 @@ class SegmentDraft(Protocol):
 
         Raises:
             StaleDraft: the draft is stale.
-            ValueError: the offsets do not follow those that are there.
+            ValueError: the offsets do not follow those in the draft.
             InvalidRecord: they are too far from the segment's base offset.
-            OSError: the disk refused; only `discard` makes sense now.
+            OSError: the disk refused; the draft can only be discarded.
         """
         ...
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """As `PartitionStore.add_aborted`, for markers in this segment.
+        """Add an aborted transaction whose marker is in this segment, as `PartitionStore.add_aborted` does.
 
         Raises:
             StaleDraft: the draft is stale.

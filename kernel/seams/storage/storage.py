@@ -21,7 +21,7 @@ class PartitionSpec(NamedTuple):
 
 
 class StoredPartition(NamedTuple):
-    """A partition in a log directory; `offset_lag` is how far a copy that is to replace it is behind it."""
+    """A partition in a log directory; `offset_lag` is the lag of its future replica (KIP-113)."""
 
     topic_partition: TopicPartition
     size_bytes: int
@@ -32,7 +32,7 @@ class StoredPartition(NamedTuple):
 class LogDirectoryView(NamedTuple):
     """A log directory; sizes are those of its file system, in bytes, -1 when unknown.
 
-    `failure` says why it is offline, None: it is not.
+    `failure` is why it is offline, None if it is not.
     """
 
     path: str
@@ -43,16 +43,16 @@ class LogDirectoryView(NamedTuple):
 
 
 class LogDirectoryAdmin(Protocol):
-    """What a storage with several log directories offers to an administrator (KIP-113)."""
+    """Administration of log directories (KIP-113)."""
 
     async def describe(self) -> Sequence[LogDirectoryView]:
         """Return all log directories, offline ones too, sorted by path."""
         ...
 
     async def move(self, partition: TopicPartition, path: str) -> None:
-        """Begin to move an open partition to another log directory, while it is used.
+        """Start to move an open partition to another log directory, while it is used.
 
-        Asking again is no error. The move runs in the background; moving the partition back to where it is
+        A repeated request is no error. The move runs in the background; a move to the present directory
         cancels it.
 
         Raises:
@@ -76,14 +76,14 @@ class Storage(Protocol):
 
     @property
     def clean_start(self) -> bool:
-        """Whether the last user closed it properly (True for a new one), known after `open`."""
+        """Whether the last stop was clean (True for a new storage), known after `open`."""
         ...
 
     @property
     def failed_partitions(self) -> Mapping[TopicPartition, str]:
-        """Partitions that cannot be served since the place of their data failed, and why.
+        """Partitions that cannot be served since their log directory failed, and why.
 
-        `open_partitions` gives stores for them, which are empty and refuse everything.
+        `open_partitions` returns empty stores for them, which refuse everything.
         """
         ...
 
@@ -91,44 +91,44 @@ class Storage(Protocol):
         """Lock it, and open and activate the metadata store of its context.
 
         Raises:
-            ConfigError: its place cannot be used; the message says why and what to do.
+            ConfigError: it cannot be used; the message names the cause and the remedy.
         """
         ...
 
     def check_topic(self, config: TopicConfig) -> None:
-        """Make sure that a topic can be kept as `config` asks for, before it is created or changed.
+        """Check that the storage supports the configuration of a topic that is to be created or changed.
 
         For a change, `config` has the settings that are new, over the broker's defaults.
 
         Raises:
-            InvalidTopicConfig: it cannot.
+            InvalidTopicConfig: it does not.
         """
         ...
 
     async def open_partitions(
         self, specs: Sequence[PartitionSpec], progress: Callable[[int], None] | None = None
     ) -> Sequence[PartitionStore]:
-        """Open partitions, creating those that are not there, recovering those that need it.
+        """Open partitions, create those that do not exist, and recover those that need it.
 
         `progress` is called on the event loop with the number of partitions that are done. When one fails,
         none is open, and none was created.
 
         Raises:
-            StorageError: a partition is open already, or its place belongs to something else.
+            StorageError: a partition is open already, or its directory belongs to another one.
             OSError: the disk refused.
         """
         ...
 
     async def quarantine_stray_partitions(self) -> None:
-        """Move aside, and keep, partitions of no topic: all partitions of all topics are open by now."""
+        """Rename partitions of no topic to `-stray`; all partitions of all topics are open by now."""
         ...
 
     async def delete_partitions(self, partitions: Sequence[tuple[TopicPartition, PartitionStore]]) -> None:
-        """Take open partitions away for good; readers that hold regions are not disturbed."""
+        """Delete open partitions; regions that were returned stay readable."""
         ...
 
     async def close_partitions(self, jobs: Sequence[tuple[TopicPartition, Callable[[], None]]]) -> None:
-        """Run the blocking jobs that close open partitions, as many at once as is good for their places.
+        """Run the blocking jobs that close open partitions, as many at once as suits their directories.
 
         No job raises. All are done on return.
         """

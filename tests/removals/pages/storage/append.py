@@ -132,8 +132,8 @@ REMOVALS: Final = (
     Removal(
         "Concurrent decompression shares one memory budget; what does not fit waits in order",
         f"{_PARTITION}/unpacking.py",
-        "if self._line or self._of_all(size) > self._free:",
-        "if self._line:",
+        "if self._queue or self._of_all(size) > self._free:",
+        "if self._queue:",
         f"{_PARTITION}/test_unpacking.py::test_what_is_held_is_not_there_for_others",
     ),
     Removal(
