@@ -10,13 +10,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import BrokerError, StorageError
-from tidelog.kernel.partition.producers import ProducerStates
+from tidelog.kernel.partition.producers import NO_OFFSET, ProducerStates
 from tidelog.kernel.partition.snapshots import (
-    MAX_OFFSET,
     decode_snapshot,
     encode_snapshot,
-    remove_snapshots,
-    remove_stray_snapshots,
     snapshot_name,
     snapshot_offsets,
 )
@@ -29,6 +26,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import PartitionStore
 
 _log = logging.getLogger(__name__)
+
+MAX_OFFSET = 2**63 - 1
 
 
 class ProducerStateManager(ProducerStates):
@@ -73,21 +72,34 @@ class ProducerStateManager(ProducerStates):
             )
 
     def remove_snapshots(self, *, below: int = 0, above: int = MAX_OFFSET) -> None:
-        """Blocking: remove snapshots below one offset (but for the newest of them) and above another."""
-        remove_snapshots(self._store, below=below, above=above)
+        """Blocking: remove the snapshots that were taken below one offset and above another.
+
+        Below, the newest stays unless there is one at that offset: producers whose batches are deleted are
+        known from it.
+        """
+        offsets = snapshot_offsets(self._store.side_files())
+        keep_from = max((offset for offset in offsets if offset <= below), default=below)
+        for offset in offsets:
+            if not keep_from <= offset <= above:
+                # One from above would be of another history as soon as the log has grown beyond it.
+                self._store.delete_side_file(snapshot_name(offset), durable=offset > above)
 
     def remove_snapshots_soon(self, *, below: int) -> None:
         """Remove snapshots below an offset (but for the newest of them), in the background."""
         self._side_writes.run_soon(f"snapshots {self._name}", lambda: self.remove_snapshots(below=below))
 
     def remove_stray_snapshots(self) -> None:
-        """Blocking: remove snapshots at which no segment begins, but for the newest one.
+        """Blocking: remove snapshots at which no segment begins, except the newest one.
 
-        A log of several segments that has none gets one of the producers of now at its end: rolls and clean
-        stops leave snapshots, and a log that lost them is not to be read a second time.
+        Clean stops leave them; each later one makes those before it useless. A log of several segments
+        without any snapshot gets one at its end, so that it is not read a second time.
         """
         store = self._store
-        remove_stray_snapshots(store)
+        *older, _ = snapshot_offsets(store.side_files()) or [NO_OFFSET]
+        bases = {segment.base_offset for segment in store.segments()} if older else set[int]()
+        for offset in older:
+            if offset not in bases:
+                store.delete_side_file(snapshot_name(offset))
         end = store.log_end_offset
         if end and not snapshot_offsets(store.side_files()) and len(store.segments()) > 1:
             self.write_snapshot(end)

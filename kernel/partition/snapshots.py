@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
@@ -24,13 +23,9 @@ from tidelog.kernel.errors import StorageError
 from tidelog.kernel.partition.producers import NO_OFFSET, ProducerEntry, SentBatch
 from tidelog.kernel.records.batch import NO_SEQUENCE
 
-if TYPE_CHECKING:
-    from tidelog.kernel.seams.storage import PartitionStore
-
 SUFFIX = ".snapshot"
 VERSION = 1
 MAX_SEQUENCE = 0x7FFFFFFF
-MAX_OFFSET = 2**63 - 1
 
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
@@ -50,33 +45,6 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
     """Return the offsets of all snapshots among those file names, ascending."""
     stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
     return sorted(int(stem) for stem in stems if stem.isdecimal())
-
-
-def remove_snapshots(store: PartitionStore, *, below: int = 0, above: int = MAX_OFFSET) -> None:
-    """Blocking: remove the snapshots that were taken below one offset and above another.
-
-    Below, the newest stays unless there is one at that offset: producers whose batches are gone are still
-    known from it.
-    """
-    offsets = snapshot_offsets(store.side_files())
-    keep_from = max((offset for offset in offsets if offset <= below), default=below)
-    for offset in offsets:
-        if not keep_from <= offset <= above:
-            # One from above would be of another history as soon as the log has grown beyond it.
-            store.delete_side_file(snapshot_name(offset), durable=offset > above)
-
-
-def remove_stray_snapshots(store: PartitionStore) -> None:
-    """Blocking: remove snapshots at which no segment begins, but keep the newest of all.
-
-    They are left by clean stops; each later one makes those before it useless.
-    """
-    *older, _ = snapshot_offsets(store.side_files()) or [NO_OFFSET]
-    if older:
-        bases = {segment.base_offset for segment in store.segments()}
-        for offset in older:
-            if offset not in bases:
-                store.delete_side_file(snapshot_name(offset))
 
 
 def encode_snapshot(entries: dict[int, ProducerEntry]) -> bytes:

@@ -10,12 +10,13 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import ProducerEntry, SentBatch
+from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.snapshots import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
-    remove_snapshots,
     snapshot_name,
     snapshot_offsets,
 )
@@ -178,5 +179,6 @@ def test_removing_those_beyond_bounds(bounds: dict[str, int], left: list[int]) -
     store = new_store()
     for offset in (0, 1, 3, 7, 9, LARGEST):
         store.write_side_file(snapshot_name(offset), b"")
-    remove_snapshots(store, **bounds)
+    side_writes = SideWrites(store, lambda _, job: None, lambda: True)
+    ProducerStateManager("topic-0", store, side_writes).remove_snapshots(**bounds)
     assert snapshot_offsets(store.side_files()) == left
