@@ -44,13 +44,6 @@ NUM_PARTITIONS = ConfigKey(
     default=1,
     documentation="The number of partitions of a topic that is created without one.",
 )
-DEFAULT_REPLICATION_FACTOR = ConfigKey(
-    name="default.replication.factor",
-    type=integer(1, 1),
-    default=1,
-    documentation="The replication factor of a topic that is created without one. A single broker holds one "
-    "replica.",
-)
 PRODUCER_ID_EXPIRATION_MS = ConfigKey(
     name="producer.id.expiration.ms",
     type=integer(1),

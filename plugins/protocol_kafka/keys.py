@@ -27,6 +27,13 @@ AUTO_CREATE_TOPICS_ENABLE = ConfigKey(
     documentation="Whether a topic is created when a client asks for its metadata. The response says "
     "UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.",
 )
+DEFAULT_REPLICATION_FACTOR = ConfigKey(
+    name="default.replication.factor",
+    type=integer(1, 1),
+    default=1,
+    documentation="The replication factor of a topic that is created without one. A single broker holds one "
+    "replica.",
+)
 DELETE_TOPIC_ENABLE = ConfigKey(
     name="delete.topic.enable",
     type=boolean(),
