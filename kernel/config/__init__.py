@@ -19,12 +19,9 @@ from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
 from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.config.topic_overrides import (
-    TopicConfigEntry,
-    TopicConfigSource,
     checked_topic_config,
     postponed,
     topic_config,
-    topic_config_entries,
 )
 from tidelog.kernel.config.types import (
     Alter,
@@ -59,8 +56,6 @@ __all__ = [
     "ServedListener",
     "Sources",
     "TopicConfig",
-    "TopicConfigEntry",
-    "TopicConfigSource",
     "UnsupportedKey",
     "ValueType",
     "boolean",
@@ -84,5 +79,4 @@ __all__ = [
     "settings_from_mapping",
     "string",
     "topic_config",
-    "topic_config_entries",
 ]

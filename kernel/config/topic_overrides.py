@@ -1,29 +1,13 @@
-"""The configuration that is set for a topic, over the broker's defaults: checked, typed, with its sources."""
+"""The configuration that is set for a topic, over the broker's defaults: checked and typed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
 
 from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.registry import ConfigKeys
-from tidelog.kernel.config.topic_config import TopicConfig, TopicDefault
+from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
-
-TopicConfigSource = Literal["topic", "broker", "default"]
-
-
-class TopicConfigEntry(NamedTuple):
-    """A topic key's value in Kafka's notation, and where it comes from.
-
-    `broker_key` is the broker key that gives it when `source` is "broker". `value` is None for a secret.
-    """
-
-    name: str
-    value: str | None
-    source: TopicConfigSource
-    broker_key: str | None = None
-    secret: bool = False
 
 
 def topic_config(config: Config, overrides: Mapping[str, str | None]) -> TopicConfig:
@@ -72,19 +56,6 @@ def postponed(config: Config, overrides: Mapping[str, str]) -> list[str]:
     return [f"{name} is kept, but {key.not_yet}" for name, key in found if key is not None and key.not_yet]
 
 
-def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) -> list[TopicConfigEntry]:
-    """Return every topic key with its value for a topic that sets `overrides`, in the order of the keys.
-
-    Overrides of unsupported keys, accepted because they ask for nothing, come last.
-    """
-    given = {
-        key.name if (key := config.keys.find(name, "topic")) else name: text
-        for name, text in overrides.items()
-    }
-    entries = [_entry(default, given.pop(name, None)) for name, default in config.topic_defaults.items()]
-    return entries + [TopicConfigEntry(name, text, "topic") for name, text in given.items()]
-
-
 MAX_SUGGESTIONS = 10
 LONG_NAME = 100
 """Suggesting the most similar key takes long for many names, and for long ones."""
@@ -110,13 +81,3 @@ def _refuse_unknown(known: ConfigKeys, name: str, text: str | None, *, suggest: 
         )
     if not judgement.accepted:
         raise ValueError(judgement.reason)
-
-
-def _entry(default: TopicDefault, override: str | None) -> TopicConfigEntry:
-    key = default.key
-    if override is not None:
-        return TopicConfigEntry(key.name, None if key.secret else override, "topic", secret=key.secret)
-    value = None if key.secret else key.type.format(default.value)
-    if default.broker_key is None:
-        return TopicConfigEntry(key.name, value, "default", secret=key.secret)
-    return TopicConfigEntry(key.name, value, "broker", default.broker_key.name, key.secret)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import trio
 
-from tidelog.kernel.config import Config, TopicConfigEntry, keys, topic_config_entries
+from tidelog.kernel.config import Config, keys
 from tidelog.kernel.errors import (
     BrokerError,
     InvalidReplicaAssignment,
@@ -20,6 +20,7 @@ from tidelog.kernel.seams.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

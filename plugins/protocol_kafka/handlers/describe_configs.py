@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
-from tidelog.kernel.config import Config, ConfigKey, OriginKind, TopicConfigEntry, topic_config_entries
+from tidelog.kernel.config import Config, ConfigKey, OriginKind
+from tidelog.kernel.config.topic_config import TopicDefault
 from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
@@ -35,6 +37,22 @@ KEPT_RESOURCES = 16
 UNKNOWN_TYPE = 0
 TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7, "password": 9}
 """Kafka's numbers for the types of keys; a type that Kafka does not have is reported as unknown."""
+
+
+TopicConfigSource = Literal["topic", "broker", "default"]
+
+
+class TopicConfigEntry(NamedTuple):
+    """A topic key's value in Kafka's notation, and where it comes from.
+
+    `broker_key` is the broker key that gives it when `source` is "broker". `value` is None for a secret.
+    """
+
+    name: str
+    value: str | None
+    source: TopicConfigSource
+    broker_key: str | None = None
+    secret: bool = False
 
 
 async def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -188,3 +206,26 @@ def _broker_synonyms(
         default = None if key.secret else key.type.format(key.default)
         synonyms.append(DescribeConfigsSynonym(name=key.name, value=default, source=DEFAULT_SOURCE))
     return synonyms
+
+
+def topic_config_entries(config: Config, overrides: Mapping[str, str | None]) -> list[TopicConfigEntry]:
+    """Return every topic key with its value for a topic that sets `overrides`, in the order of the keys.
+
+    Overrides of unsupported keys, accepted because they ask for nothing, come last.
+    """
+    given = {
+        key.name if (key := config.keys.find(name, "topic")) else name: text
+        for name, text in overrides.items()
+    }
+    entries = [_entry(default, given.pop(name, None)) for name, default in config.topic_defaults.items()]
+    return entries + [TopicConfigEntry(name, text, "topic") for name, text in given.items()]
+
+
+def _entry(default: TopicDefault, override: str | None) -> TopicConfigEntry:
+    key = default.key
+    if override is not None:
+        return TopicConfigEntry(key.name, None if key.secret else override, "topic", secret=key.secret)
+    value = None if key.secret else key.type.format(default.value)
+    if default.broker_key is None:
+        return TopicConfigEntry(key.name, value, "default", secret=key.secret)
+    return TopicConfigEntry(key.name, value, "broker", default.broker_key.name, key.secret)

@@ -11,19 +11,17 @@ from tidelog.kernel.config import (
     Config,
     ConfigKey,
     TopicConfig,
-    TopicConfigEntry,
     checked_topic_config,
     comma_list,
     double,
     long,
     nullable,
-    password,
     postponed,
     topic_config,
-    topic_config_entries,
 )
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.seams.storage import keys as segment_keys
+from tidelog.plugins.protocol_kafka.handlers.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.storage_file import keys as storage_keys
 
 
@@ -102,21 +100,9 @@ def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
     assert told == ["retention.ms is kept, but nothing is deleted by age or size yet"]
 
 
-def test_entries_tell_where_each_value_comes_from() -> None:
-    config = bundle_config({"log.roll.hours": 1, "message.max.bytes": 77})
-    entries = {entry.name: entry for entry in topic_config_entries(config, {"preallocate": "true"})}
-    assert entries["preallocate"] == TopicConfigEntry("preallocate", "true", "topic")
-    assert entries["segment.ms"] == TopicConfigEntry("segment.ms", "3600000", "broker", "log.roll.hours")
-    assert entries["max.message.bytes"] == TopicConfigEntry(
-        "max.message.bytes", "77", "broker", "message.max.bytes"
-    )
-    assert entries["segment.bytes"] == TopicConfigEntry("segment.bytes", "1073741824", "default")
-
-
 RATIO = ConfigKey(name="dirty.ratio", type=double(0, 1), default=0.5, scope="topic", documentation="")
 POLICY = ConfigKey(name="policy", type=comma_list("a", "b"), default=("a",), scope="topic", documentation="")
 LIMIT = ConfigKey(name="limit", type=nullable(long()), default=None, scope="topic", documentation="")
-SECRET = ConfigKey(name="secret", type=nullable(password()), default=None, scope="topic", documentation="")
 
 
 def test_keys_of_plugins_are_typed_like_the_kernels() -> None:
@@ -128,14 +114,6 @@ def test_keys_of_plugins_are_typed_like_the_kernels() -> None:
     assert TopicConfig()[RATIO] == 0.5
     entries = {entry.name: entry.value for entry in topic_config_entries(config, {"policy": "b,a"})}
     assert (entries["dirty.ratio"], entries["policy"], entries["limit"]) == ("0.5", "b,a", "")
-
-
-def test_a_secret_of_a_topic_is_not_listed() -> None:
-    config = Config.from_mapping({}, [SECRET])
-    (entry,) = [
-        entry for entry in topic_config_entries(config, {"secret": "hunter2"}) if entry.name == "secret"
-    ]
-    assert entry == TopicConfigEntry("secret", None, "topic", secret=True)
 
 
 names = st.text() | st.sampled_from(

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.kernel.config.bundle import bundle_config
 from tidelog.kernel.broker import Broker
+from tidelog.kernel.config import Config, ConfigKey, nullable, password
 from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.handlers.describe_configs import TopicConfigEntry, topic_config_entries
 from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_CONFIGS
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
@@ -181,3 +184,25 @@ async def test_what_does_not_exist(
     assert (unknown.error_code, unknown.resource_name, unknown.configs) == (code, name, [])
     assert unknown.error_message
     assert known.error_code == 0
+
+
+def test_topic_config_entries_have_the_source_of_each_value() -> None:
+    config = bundle_config({"log.roll.hours": 1, "message.max.bytes": 77})
+    entries = {entry.name: entry for entry in topic_config_entries(config, {"preallocate": "true"})}
+    assert entries["preallocate"] == TopicConfigEntry("preallocate", "true", "topic")
+    assert entries["segment.ms"] == TopicConfigEntry("segment.ms", "3600000", "broker", "log.roll.hours")
+    assert entries["max.message.bytes"] == TopicConfigEntry(
+        "max.message.bytes", "77", "broker", "message.max.bytes"
+    )
+    assert entries["segment.bytes"] == TopicConfigEntry("segment.bytes", "1073741824", "default")
+
+
+SECRET = ConfigKey(name="secret", type=nullable(password()), default=None, scope="topic", documentation="")
+
+
+def test_topic_config_entries_have_no_secret() -> None:
+    config = Config.from_mapping({}, [SECRET])
+    (entry,) = [
+        entry for entry in topic_config_entries(config, {"secret": "hunter2"}) if entry.name == "secret"
+    ]
+    assert entry == TopicConfigEntry("secret", None, "topic", secret=True)
