@@ -32,7 +32,7 @@ from tidelog.plugins.client.requests import (
     Response,
     api_of,
     message_for,
-    version_to_ask_again,
+    version_to_retry,
     versions_request,
 )
 from tidelog.plugins.protocol_kafka.codecs import DecodeError, EncodeError, Part, decode
@@ -66,7 +66,7 @@ class _InFlight:
 
 @attrs.frozen
 class _Outgoing:
-    asked: _InFlight
+    expected: _InFlight
     parts: list[memoryview]
     answered: bool
 
@@ -91,7 +91,7 @@ class ClientConnection:
         self._reader = ResponseFrames(max_response_bytes)
         self._failure: ClientError | None = None
         self._versions: BrokerVersions | None = None
-        self._ask_versions(API_VERSIONS.newest_stable)
+        self._send_versions_request(API_VERSIONS.newest_stable)
 
     @property
     def ready(self) -> bool:
@@ -116,7 +116,7 @@ class ClientConnection:
             RuntimeError: they are not negotiated yet.
         """
         if self._versions is None:
-            raise RuntimeError(f"the versions of {self.peer} are not settled yet")
+            raise RuntimeError(f"the versions of {self.peer} are not negotiated yet")
         return self._versions
 
     @property
@@ -206,12 +206,12 @@ class ClientConnection:
             response = self._take(self._frames.popleft())
             if self._versions is not None:
                 return response
-            self._settle_versions(response.message, response.version)
+            self._negotiate_versions(response.message, response.version)
         if self._failure is not None:
             raise self._failure
         return None
 
-    def _ask_versions(self, version: int) -> None:
+    def _send_versions_request(self, version: int) -> None:
         self._queue(self._encode(API_VERSIONS, version, versions_request()))
 
     def _encode(self, api: Api, version: int, message: Any) -> _Outgoing:
@@ -228,45 +228,45 @@ class ClientConnection:
         self._outgoing.extend(request.parts)
         if not request.answered:
             return None
-        self._in_flight.append(request.asked)
-        return request.asked.correlation_id
+        self._in_flight.append(request.expected)
+        return request.expected.correlation_id
 
     def _take(self, frame: memoryview) -> Response:
         if not self._in_flight:
-            self._give_up(self._protocol_error(f"a response of {len(frame)} bytes", None))
-        asked = self._in_flight[0]
+            self._fail_and_raise(self._protocol_error(f"a response of {len(frame)} bytes", None))
+        expected = self._in_flight[0]
         try:
-            correlation_id, position = parse_response_header(asked.api.key, asked.version, frame)
-            if correlation_id != asked.correlation_id:
-                reason = f"its correlation id is {correlation_id}, not {asked.correlation_id}"
-                self._give_up(self._protocol_error(reason, asked))
-            message = _decode(asked, frame[position:])
+            correlation_id, position = parse_response_header(expected.api.key, expected.version, frame)
+            if correlation_id != expected.correlation_id:
+                reason = f"its correlation id is {correlation_id}, not {expected.correlation_id}"
+                self._fail_and_raise(self._protocol_error(reason, expected))
+            message = _decode(expected, frame[position:])
         except DecodeError as error:
-            self._give_up(self._protocol_error(str(error), asked))
+            self._fail_and_raise(self._protocol_error(str(error), expected))
         self._in_flight.popleft()
-        return Response(correlation_id, asked.api, asked.version, message)
+        return Response(correlation_id, expected.api, expected.version, message)
 
-    def _settle_versions(self, answer: ApiVersionsResponse, asked: int) -> None:
+    def _negotiate_versions(self, answer: ApiVersionsResponse, sent: int) -> None:
         try:
-            again = version_to_ask_again(self.peer, answer, asked)
+            again = version_to_retry(self.peer, answer, sent)
         except ClientError as error:
-            self._give_up(error)
+            self._fail_and_raise(error)
         if again is None:
             self._versions = BrokerVersions.from_response(self.peer, answer)
         else:
-            self._ask_versions(again)
+            self._send_versions_request(again)
 
     def _next_expected(self) -> _InFlight | None:
         """Return the request whose response comes after those that have arrived, None when there is none."""
         arrived = len(self._frames)
         return self._in_flight[arrived] if arrived < len(self._in_flight) else None
 
-    def _protocol_error(self, reason: str, asked: _InFlight | None) -> ProtocolError:
-        if asked is None:
+    def _protocol_error(self, reason: str, expected: _InFlight | None) -> ProtocolError:
+        if expected is None:
             return ProtocolError(self.peer, "", -1, reason)
-        return ProtocolError(self.peer, asked.api.name, asked.version, reason)
+        return ProtocolError(self.peer, expected.api.name, expected.version, reason)
 
-    def _give_up(self, error: ClientError) -> NoReturn:
+    def _fail_and_raise(self, error: ClientError) -> NoReturn:
         self._frames.clear()
         self._fail(error)
         raise error
@@ -277,11 +277,11 @@ class ClientConnection:
             self._outgoing.clear()
 
 
-def _decode(asked: _InFlight, body: memoryview) -> Any:
-    version = asked.version
-    if asked.api is API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
+def _decode(expected: _InFlight, body: memoryview) -> Any:
+    version = expected.version
+    if expected.api is API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
-    return decode(asked.api.response_class, version, body)
+    return decode(expected.api.response_class, version, body)
 
 
 def _bytes_of(part: Part) -> memoryview:

@@ -195,6 +195,6 @@ class ErrorResponse(ClientError):
         super().__init__(f"{subject}: {code.name}" + (f" ({detail})" if detail else ""))
 
     @classmethod
-    def of_silence(cls, subject: str) -> ErrorResponse:
+    def missing(cls, subject: str) -> ErrorResponse:
         """Return the error for a response that lacks an entry for `subject`."""
         return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")

@@ -99,10 +99,10 @@ def versions_request() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
 
 
-def version_to_ask_again(peer: str, answer: ApiVersionsResponse, asked: int) -> int | None:
+def version_to_retry(peer: str, answer: ApiVersionsResponse, sent: int) -> int | None:
     """Return the version of ApiVersions to retry with, None when `answer` has the ranges.
 
-    It is always lower than `asked`, so that the negotiation ends.
+    It is always lower than `sent`, so that the negotiation ends.
 
     Raises:
         ErrorResponse: the broker answers with another error.
@@ -110,10 +110,10 @@ def version_to_ask_again(peer: str, answer: ApiVersionsResponse, asked: int) -> 
     code = ErrorCode.of(answer.error_code)
     if code is ErrorCode.NONE:
         return None
-    if code is not ErrorCode.UNSUPPORTED_VERSION or asked == 0:
-        raise ErrorResponse(code, f"{API_VERSIONS.name} v{asked} of {peer}")
+    if code is not ErrorCode.UNSUPPORTED_VERSION or sent == 0:
+        raise ErrorResponse(code, f"{API_VERSIONS.name} v{sent} of {peer}")
     theirs = BrokerVersions.from_response(peer, answer).ranges.get(API_VERSIONS.key, (0, 0))
-    return max(0, min(theirs[1], asked - 1))
+    return max(0, min(theirs[1], sent - 1))
 
 
 @cache

@@ -1,12 +1,12 @@
 """Operations without I/O: generators that yield steps and are sent the results.
 
     def cluster_id(session: Session) -> Steps[str | None]:
-        answer: MetadataResponse = yield from ask(session, MetadataRequest(topics=[]))
+        answer: MetadataResponse = yield from send_request(session, MetadataRequest(topics=[]))
         return answer.cluster_id
 
-A driver performs each step: for an `Ask` it sends the requests and returns their responses, or throws the
-`ClientError` into the generator; for a `Pause` it waits. So an operation is written once, for every driver,
-and a test needs no network.
+A driver performs each step: for an `Exchange` it sends the requests and returns their responses, or throws
+the `ClientError` into the generator; for a `Pause` it waits. So an operation is written once, for every
+driver, and a test needs no network.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ T = TypeVar("T")
 
 
 @attrs.frozen
-class Ask:
+class Exchange:
     """Step: send pipelined requests to one broker and return a list of their responses, in order.
 
     Attributes:
         addresses: the broker's addresses; any of them is used, one with an open connection first
         requests: messages or `ByVersion`; the response to a Produce with acks 0 is None
         at_most: the highest version to use, None for the highest of both sides
-        patience_s: how long the broker may delay the response on purpose, beyond the request timeout, in
+        max_delay_s: how long the broker may delay the response on purpose, beyond the request timeout, in
             seconds
     """
 
     addresses: tuple[Address, ...]
     requests: tuple[object, ...]
     at_most: int | None = None
-    patience_s: float = 0.0
+    max_delay_s: float = 0.0
 
 
 @attrs.frozen
@@ -48,7 +48,7 @@ class Pause:
     seconds: float
 
 
-Step: TypeAlias = Ask | Pause
+Step: TypeAlias = Exchange | Pause
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
@@ -78,7 +78,7 @@ class Run(Generic[T]):
         return self._result[0]
 
     def succeeded(self, outcome: Any) -> None:
-        """Continue with the step's outcome, the responses to an `Ask`; raise what the operation raises."""
+        """Continue after the step; `outcome` is the responses to an `Exchange`. Raises as the operation does."""
         try:
             self.step = self._steps.send(outcome)
         except StopIteration as end:

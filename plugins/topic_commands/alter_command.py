@@ -88,7 +88,9 @@ def command(
     except (BrokerClosed, RequestTimedOut) as error:
         if validate_only:
             raise
-        raise in_doubt(f"topic {name!r} was changed", error, ask=f"tidelog topics describe {name}") from error
+        raise in_doubt(
+            f"topic {name!r} was changed", error, check=f"tidelog topics describe {name}"
+        ) from error
     if as_json:
         print_json({"name": name, "altered": not validate_only})
     else:

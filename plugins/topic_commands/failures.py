@@ -33,9 +33,9 @@ def creation_failed(name: str, error: ErrorResponse) -> CommandFailed:
     return CommandFailed(text)
 
 
-def in_doubt(what: str, error: ClientError, ask: str = "tidelog topics list") -> CommandFailed:
-    """Return the error for a change that may or may not have been made; the command `ask` shows which."""
-    return CommandFailed(f"Whether {what} is not known: {error}. Check with `{ask}`.")
+def in_doubt(what: str, error: ClientError, check: str = "tidelog topics list") -> CommandFailed:
+    """Return the error for a change that may or may not have been made; the command `check` shows which."""
+    return CommandFailed(f"Whether {what} is not known: {error}. Check with `{check}`.")
 
 
 def alteration_failed(name: str, error: ErrorResponse, existing: Iterable[str]) -> CommandFailed:

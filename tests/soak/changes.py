@@ -19,7 +19,7 @@ from tidelog.plugins.client import (
     TopicPartition,
     or_raise,
 )
-from tidelog.plugins.client.operations.asking import ask
+from tidelog.plugins.client.operations.sending import send_request
 from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -94,6 +94,6 @@ class Changes:
 
 def _move(session: Session, partition: TopicPartition, directory: str) -> Steps[None]:
     topic = AlterReplicaLogDirTopic(name=partition.topic, partitions=[partition.partition])
-    yield from ask(
+    yield from send_request(
         session, AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=directory, topics=[topic])])
     )

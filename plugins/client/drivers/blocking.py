@@ -72,8 +72,8 @@ class BlockingClient:
     init_producer = _method(operations.init_producer)
     produce = _method(operations.produce)
     fetch = _method(operations.fetch)
-    request = _method(operations.ask)
-    request_all = _method(operations.ask_all)
+    request = _method(operations.send_request)
+    request_all = _method(operations.send_requests)
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +152,7 @@ class BlockingClient:
         started = time.monotonic()
         connection = self._connected(step.addresses, remaining_s)
         remaining_s -= time.monotonic() - started
-        timeout_s = min(self._settings.request_timeout_s + step.patience_s, remaining_s)
+        timeout_s = min(self._settings.request_timeout_s + step.max_delay_s, remaining_s)
         return connection.exchange(step.requests, step.at_most, timeout_s)
 
     def _connected(self, addresses: Sequence[Address], remaining_s: float) -> BlockingConnection:

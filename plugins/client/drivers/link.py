@@ -68,7 +68,7 @@ class Link:
         try:
             waiting = self.socket.recv(1, socket.MSG_PEEK)
             self.wire.connection_lost(
-                "the broker sent more than was asked" if waiting else "the broker closed it"
+                "the broker sent an unexpected response" if waiting else "the broker closed it"
             )
         except BlockingIOError:
             pass

@@ -76,8 +76,8 @@ class TrioClient:
     init_producer = _method(operations.init_producer)
     produce = _method(operations.produce)
     fetch = _method(operations.fetch)
-    request = _method(operations.ask)
-    request_all = _method(operations.ask_all)
+    request = _method(operations.send_request)
+    request_all = _method(operations.send_requests)
 
     async def __aenter__(self) -> Self:
         return self
@@ -155,8 +155,8 @@ class TrioClient:
             await trio.sleep_until(min(trio.current_time() + step.seconds, deadline))
             return None
         connection = await self._connected(step.addresses, deadline)
-        patience_s = self._settings.request_timeout_s + step.patience_s
-        timeout_s = max(0.0, min(patience_s, deadline - trio.current_time()))
+        max_delay_s = self._settings.request_timeout_s + step.max_delay_s
+        timeout_s = max(0.0, min(max_delay_s, deadline - trio.current_time()))
         with trio.move_on_after(timeout_s):
             return await connection.exchange(step.requests, step.at_most)
         error = RequestTimedOut(f"{connection.waiting_for} by {connection.peer}", timeout_s)

@@ -1,6 +1,5 @@
 """Operations of a client, each written once and without I/O (see `tidelog.plugins.client.steps`)."""
 
-from tidelog.plugins.client.operations.asking import ask, ask_all, or_raise
 from tidelog.plugins.client.operations.configs import (
     ConfigChange,
     ConfigValue,
@@ -11,6 +10,7 @@ from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionRea
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
 from tidelog.plugins.client.operations.producing import IdempotentProducer, Produced, init_producer, produce
+from tidelog.plugins.client.operations.sending import or_raise, send_request, send_requests
 from tidelog.plugins.client.operations.topics import (
     CreatedTopic,
     NewTopic,
@@ -30,8 +30,6 @@ __all__ = [
     "PartitionReader",
     "Produced",
     "alter_configs",
-    "ask",
-    "ask_all",
     "create_partitions",
     "create_topics",
     "delete_topics",
@@ -42,4 +40,6 @@ __all__ = [
     "metadata",
     "or_raise",
     "produce",
+    "send_request",
+    "send_requests",
 ]

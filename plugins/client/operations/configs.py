@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from tidelog.plugins.client.errors import ErrorResponse
-from tidelog.plugins.client.operations.asking import Outcomes, ask, retrying
+from tidelog.plugins.client.operations.sending import Outcomes, retrying, send_request
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DYNAMIC_TOPIC_SOURCE,
     TOPIC_RESOURCE,
@@ -81,12 +81,14 @@ def alter_configs(
         ],
         validate_only=validate_only,
     )
-    answer: IncrementalAlterConfigsResponse = yield from retrying(session, lambda: ask(session, request))
+    answer: IncrementalAlterConfigsResponse = yield from retrying(
+        session, lambda: send_request(session, request)
+    )
     results: Outcomes[str, None] = {
         result.resource_name: _error(result.resource_name, result.error_code, result.error_message)
         for result in answer.responses
     }
-    return {name: results.get(name, ErrorResponse.of_silence(_subject(name))) for name in changes}
+    return {name: results.get(name, ErrorResponse.missing(_subject(name))) for name in changes}
 
 
 def _change(change: ConfigChange) -> IncrementalAlterableConfig:
@@ -114,9 +116,9 @@ def describe_configs(
             for name in topics
         ]
     )
-    answer: DescribeConfigsResponse = yield from retrying(session, lambda: ask(session, request))
+    answer: DescribeConfigsResponse = yield from retrying(session, lambda: send_request(session, request))
     results = {result.resource_name: _outcome(result) for result in answer.results}
-    return {name: results.get(name, ErrorResponse.of_silence(_subject(name))) for name in topics}
+    return {name: results.get(name, ErrorResponse.missing(_subject(name))) for name in topics}
 
 
 def _outcome(result: DescribeConfigsResult) -> tuple[ConfigValue, ...] | ErrorResponse:

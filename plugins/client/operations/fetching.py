@@ -10,8 +10,8 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.fetched import Fetched
-from tidelog.plugins.client.operations.asking import ask, retrying
 from tidelog.plugins.client.operations.metadata import forget_if_stale, leader_of
+from tidelog.plugins.client.operations.sending import retrying, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchPartition,
@@ -99,12 +99,12 @@ def _attempt(session: Session, partition: TopicPartition, offset: int, limits: F
     leader = yield from leader_of(session, partition)
     by_name = session.cluster.topic_id(partition.topic) == NO_TOPIC_ID
     try:
-        answer: FetchResponse = yield from ask(
+        answer: FetchResponse = yield from send_request(
             session,
             _request(session, partition, offset, limits),
             node=leader,
             at_most=LAST_VERSION_BY_NAME if by_name else None,
-            patience_s=limits.max_wait_ms / 1000,
+            max_delay_s=limits.max_wait_ms / 1000,
         )
         return _fetched(partition, offset, answer)
     except ClientError as error:
@@ -150,4 +150,4 @@ def _response_of(partition: TopicPartition, answer: FetchResponse) -> PartitionD
         for part in topic.partitions:
             if part.partition_index == partition.partition:
                 return part
-    raise ErrorResponse.of_silence(str(partition))
+    raise ErrorResponse.missing(str(partition))

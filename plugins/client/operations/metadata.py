@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.asking import refresh, retrying
+from tidelog.plugins.client.operations.sending import refresh, retrying
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def metadata(
     Raises:
         ClientError: no broker answered.
     """
-    return (yield from retrying(session, lambda: _settled(session, topics, create=create)))
+    return (yield from retrying(session, lambda: _metadata_once(session, topics, create=create)))
 
 
-def _settled(session: Session, topics: Sequence[str] | None, *, create: bool) -> Steps[ClusterMetadata]:
+def _metadata_once(session: Session, topics: Sequence[str] | None, *, create: bool) -> Steps[ClusterMetadata]:
     found = yield from refresh(session, topics, create=create)
     for name, code in found.errors.items():
         if code is ErrorCode.LEADER_NOT_AVAILABLE:  # the answer of brokers while they create a topic

@@ -9,8 +9,8 @@ import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.asking import Outcomes, ask, settle
 from tidelog.plugins.client.operations.metadata import forget_if_stale, leaders_of
+from tidelog.plugins.client.operations.sending import Outcomes, retry_each, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     LATEST_TIMESTAMP,
@@ -39,7 +39,7 @@ class FoundOffset:
 
 
 @attrs.frozen
-class _Question:
+class _Query:
     timestamp: int
     isolation_level: int
 
@@ -59,19 +59,19 @@ def list_offsets(
     Raises:
         ClientError: no broker answered.
     """
-    question = _Question(timestamp, int(read_committed))
+    query = _Query(timestamp, int(read_committed))
     return (
-        yield from settle(
+        yield from retry_each(
             session,
             partitions,
-            lambda pending: _attempt(session, pending, question),
+            lambda pending: _attempt(session, pending, query),
             lambda error: error.retriable,
         )
     )
 
 
 def _attempt(
-    session: Session, pending: Sequence[TopicPartition], question: _Question
+    session: Session, pending: Sequence[TopicPartition], query: _Query
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
     outcomes: Outcomes[TopicPartition, FoundOffset] = {}
     by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
@@ -81,18 +81,20 @@ def _attempt(
         else:
             by_leader[leader].append(partition)
     for leader, led in by_leader.items():
-        outcomes |= yield from _ask_leader(session, leader, led, question)
+        outcomes |= yield from _send_to_leader(session, leader, led, query)
     for partition, outcome in outcomes.items():
         if isinstance(outcome, ClientError):
             forget_if_stale(session, partition.topic, outcome)
     return outcomes
 
 
-def _ask_leader(
-    session: Session, leader: int, partitions: Sequence[TopicPartition], question: _Question
+def _send_to_leader(
+    session: Session, leader: int, partitions: Sequence[TopicPartition], query: _Query
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
     try:
-        answer: ListOffsetsResponse = yield from ask(session, _request(partitions, question), node=leader)
+        answer: ListOffsetsResponse = yield from send_request(
+            session, _request(partitions, query), node=leader
+        )
     except ClientError as error:
         return dict.fromkeys(partitions, error)
     results = {
@@ -103,15 +105,15 @@ def _ask_leader(
     return {partition: _outcome(partition, results.get(partition)) for partition in partitions}
 
 
-def _request(partitions: Sequence[TopicPartition], question: _Question) -> ListOffsetsRequest:
+def _request(partitions: Sequence[TopicPartition], query: _Query) -> ListOffsetsRequest:
     by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for partition in partitions:
-        asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=question.timestamp)
-        by_topic[partition.topic].append(asked)
+        requested = ListOffsetsPartition(partition_index=partition.partition, timestamp=query.timestamp)
+        by_topic[partition.topic].append(requested)
     return ListOffsetsRequest(
         replica_id=NO_REPLICA,
-        isolation_level=question.isolation_level,
-        topics=[ListOffsetsTopic(name=name, partitions=asked) for name, asked in by_topic.items()],
+        isolation_level=query.isolation_level,
+        topics=[ListOffsetsTopic(name=name, partitions=requested) for name, requested in by_topic.items()],
     )
 
 
@@ -119,7 +121,7 @@ def _outcome(
     partition: TopicPartition, response: ListOffsetsPartitionResponse | None
 ) -> FoundOffset | ErrorResponse:
     if response is None:
-        return ErrorResponse.of_silence(str(partition))
+        return ErrorResponse.missing(str(partition))
     if response.error_code:
         return ErrorResponse(ErrorCode.of(response.error_code), str(partition))
     if response.old_style_offsets:  # version 0 has a list of offsets and no timestamp

@@ -10,8 +10,8 @@ from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.batches import NewRecord, ProducerStamp, build_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerInDoubt
-from tidelog.plugins.client.operations.asking import ask, retrying
 from tidelog.plugins.client.operations.metadata import forget_if_stale, leader_of
+from tidelog.plugins.client.operations.sending import retrying, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -111,7 +111,7 @@ def init_producer(session: Session) -> Steps[IdempotentProducer]:
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
         )
-        answer: InitProducerIdResponse = yield from ask(session, request)
+        answer: InitProducerIdResponse = yield from send_request(session, request)
         if answer.error_code:
             raise ErrorResponse(ErrorCode.of(answer.error_code), "producer id")
         return IdempotentProducer(answer.producer_id, answer.producer_epoch)
@@ -158,7 +158,7 @@ def produce(
         return (yield from _once_only(session, producer, partition, len(records), attempt))
     return (
         yield from retrying(
-            session, attempt, may_retry=lambda error: error.retriable and _is_surely_not_appended(error)
+            session, attempt, may_retry=lambda error: error.retriable and _is_certainly_not_appended(error)
         )
     )
 
@@ -174,7 +174,7 @@ def _once_only(
     doubtful: list[ClientError] = []
 
     def may_retry(error: ClientError) -> bool:
-        if not _is_surely_not_appended(error):
+        if not _is_certainly_not_appended(error):
             doubtful.append(error)
         return error.retriable
 
@@ -182,7 +182,7 @@ def _once_only(
     try:
         produced = yield from retrying(session, attempt, may_retry=may_retry)
     except ClientError as error:
-        if not doubtful and _is_surely_not_appended(error):
+        if not doubtful and _is_certainly_not_appended(error):
             producer.refused(partition)
         raise
     producer.appended(partition, records)
@@ -205,7 +205,9 @@ def _attempt(session: Session, partition: TopicPartition, batch: bytearray, acks
     )
     at_most = LAST_VERSION_BY_NAME if topic_id == NO_TOPIC_ID else None
     try:
-        answer: ProduceResponse | None = yield from ask(session, request, node=leader, at_most=at_most)
+        answer: ProduceResponse | None = yield from send_request(
+            session, request, node=leader, at_most=at_most
+        )
         return Produced(partition) if answer is None else _produced(partition, answer)
     except ClientError as error:
         forget_if_stale(session, partition.topic, error)
@@ -228,10 +230,10 @@ def _response_of(partition: TopicPartition, answer: ProduceResponse) -> Partitio
         for part in topic.partition_responses:
             if part.index == partition.partition:
                 return part
-    raise ErrorResponse.of_silence(str(partition))
+    raise ErrorResponse.missing(str(partition))
 
 
-def _is_surely_not_appended(error: ClientError) -> bool:
+def _is_certainly_not_appended(error: ClientError) -> bool:
     if isinstance(error, ErrorResponse):
         return error.code not in _MAYBE_APPENDED
     return not error.reached_broker

@@ -9,7 +9,7 @@ import attrs
 
 from tidelog.plugins.client.cluster import NO_NODE
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.asking import Outcomes, ask, refresh, retrying, settle
+from tidelog.plugins.client.operations.sending import Outcomes, refresh, retry_each, retrying, send_request
 from tidelog.plugins.client.requests import ByVersion
 from tidelog.plugins.protocol_kafka.messages.api import DELETE_TOPICS
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BROKER_DEFAULT: Final = -1
 DELETE_BY_STATE_SINCE: Final = 6
 
-_REFUSED_FOR_NOW: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+_RETRIABLE_REFUSALS: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 @attrs.frozen
@@ -78,11 +78,11 @@ def create_topics(
             timeout_ms=_timeout_ms(session),
             validate_only=validate_only,
         )
-        answer = yield from _ask_controller(session, request)
+        answer = yield from _send_to_controller(session, request)
         results = {result.name: _created(result) for result in answer.topics}
         return _outcomes(session, names, results)
 
-    return (yield from settle(session, by_name, attempt, _is_refused_for_now))
+    return (yield from retry_each(session, by_name, attempt, _is_retriable_refusal))
 
 
 def create_partitions(
@@ -101,14 +101,14 @@ def create_partitions(
             timeout_ms=_timeout_ms(session),
             validate_only=validate_only,
         )
-        answer = yield from _ask_controller(session, request)
+        answer = yield from _send_to_controller(session, request)
         results: Outcomes[str, None] = {
             result.name: _error(result.error_code, result.name, result.error_message)
             for result in answer.results
         }
         return _outcomes(session, names, results)
 
-    return (yield from settle(session, counts, attempt, _is_refused_for_now))
+    return (yield from retry_each(session, counts, attempt, _is_retriable_refusal))
 
 
 def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str, None]]:
@@ -120,17 +120,17 @@ def delete_topics(session: Session, names: Sequence[str]) -> Steps[Outcomes[str,
     """
 
     def attempt(names: list[str]) -> Steps[Outcomes[str, None]]:
-        answer = yield from _ask_controller(session, ByVersion(DELETE_TOPICS, _deletion(session, names)))
+        answer = yield from _send_to_controller(session, ByVersion(DELETE_TOPICS, _deletion(session, names)))
         results: Outcomes[str, None] = {
             result.name or "": _error(result.error_code, result.name, result.error_message)
             for result in answer.responses
         }
         return _outcomes(session, names, results)
 
-    return (yield from settle(session, names, attempt, _is_refused_for_now))
+    return (yield from retry_each(session, names, attempt, _is_retriable_refusal))
 
 
-def _ask_controller(session: Session, request: object) -> Steps[Any]:
+def _send_to_controller(session: Session, request: object) -> Steps[Any]:
     """Send a request to the controller; retry only if it certainly did not reach the broker.
 
     Otherwise a retry could fail because of what the first attempt created.
@@ -139,29 +139,29 @@ def _ask_controller(session: Session, request: object) -> Steps[Any]:
     def may_retry(error: ClientError) -> bool:
         return error.retriable and not error.reached_broker
 
-    return (yield from retrying(session, lambda: _ask_once(session, request), may_retry=may_retry))
+    return (yield from retrying(session, lambda: _send_once(session, request), may_retry=may_retry))
 
 
-def _ask_once(session: Session, request: object) -> Steps[Any]:
+def _send_once(session: Session, request: object) -> Steps[Any]:
     if session.cluster.controller == NO_NODE:
         yield from refresh(session)
     controller = session.cluster.controller
     try:
-        return (yield from ask(session, request, node=None if controller == NO_NODE else controller))
+        return (yield from send_request(session, request, node=None if controller == NO_NODE else controller))
     except ClientError:
         session.cluster.forget_controller()
         raise
 
 
 def _outcomes(session: Session, names: Sequence[str], results: Outcomes[str, Any]) -> Outcomes[str, Any]:
-    outcomes = {name: results.get(name, ErrorResponse.of_silence(f"topic {name!r}")) for name in names}
-    if any(_is_refused_for_now(outcome) for outcome in outcomes.values()):
+    outcomes = {name: results.get(name, ErrorResponse.missing(f"topic {name!r}")) for name in names}
+    if any(_is_retriable_refusal(outcome) for outcome in outcomes.values()):
         session.cluster.forget_controller()
     return outcomes
 
 
-def _is_refused_for_now(outcome: object) -> bool:
-    return isinstance(outcome, ErrorResponse) and outcome.code in _REFUSED_FOR_NOW
+def _is_retriable_refusal(outcome: object) -> bool:
+    return isinstance(outcome, ErrorResponse) and outcome.code in _RETRIABLE_REFUSALS
 
 
 def _error(code: int, name: str | None, message: str | None) -> ErrorResponse | None:

@@ -12,7 +12,7 @@ from tidelog.plugins.client import ClientSettings, RetryPolicy
 from tidelog.plugins.client.cluster import Address, Cluster
 from tidelog.plugins.client.connection import ClientConnection
 from tidelog.plugins.client.errors import BrokerUnreachable, ClientError
-from tidelog.plugins.client.steps import Ask, Run, Session, Steps
+from tidelog.plugins.client.steps import Exchange, Run, Session, Steps
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -142,14 +142,14 @@ class MemoryDriver:
         """Run an operation to its end."""
         run = Run(operation(self.session, *args, **kwargs))
         while run.step is not None:
-            if isinstance(run.step, Ask):
-                self._ask(run, run.step)
+            if isinstance(run.step, Exchange):
+                self._exchange(run, run.step)
             else:
                 self.pauses.append(run.step.seconds)
                 run.succeeded(None)
         return run.result
 
-    def _ask(self, run: Run[Any], step: Ask) -> None:
+    def _exchange(self, run: Run[Any], step: Exchange) -> None:
         try:
             answers = self._answers(step)
         except ClientError as error:
@@ -157,7 +157,7 @@ class MemoryDriver:
         else:
             run.succeeded(answers)
 
-    def _answers(self, step: Ask) -> list[Any]:
+    def _answers(self, step: Exchange) -> list[Any]:
         address = next((address for address in step.addresses if address in self.brokers), None)
         if address is None:
             raise BrokerUnreachable([(address, "not there") for address in step.addresses])

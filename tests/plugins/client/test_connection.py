@@ -194,7 +194,7 @@ def test_no_answer_is_expected_to_a_produce_without_acks() -> None:
 
 
 def test_requests_need_settled_versions() -> None:
-    with pytest.raises(RuntimeError, match="not settled"):
+    with pytest.raises(RuntimeError, match="not negotiated"):
         ClientConnection("b:1").send(FETCH_REQUEST)
 
 

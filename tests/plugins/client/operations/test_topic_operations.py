@@ -17,7 +17,13 @@ from tests.plugins.client.fakes import (
 from tidelog.plugins.client import CreatedTopic, NewTopic, RetryPolicy, or_raise
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import BrokerClosed, BrokerUnreachable, ErrorResponse, UnknownNode
-from tidelog.plugins.client.operations import ask, create_topics, delete_topics, describe_configs, metadata
+from tidelog.plugins.client.operations import (
+    create_topics,
+    delete_topics,
+    describe_configs,
+    metadata,
+    send_request,
+)
 from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -234,10 +240,10 @@ def test_a_broker_by_its_node_id_is_found_through_metadata() -> None:
     told = metadata_message({}, brokers=BOTH)
     second = FakeBroker({"Metadata": told})
     memory = MemoryDriver({ADDRESS: FakeBroker({"Metadata": told}), OTHER: second})
-    memory.run(ask, MetadataRequest(topics=[]), node=2)
+    memory.run(send_request, MetadataRequest(topics=[]), node=2)
     assert len(second.asked) == 1
     with pytest.raises(UnknownNode, match="no broker 7"):
-        memory.run(ask, MetadataRequest(topics=[]), node=7)
+        memory.run(send_request, MetadataRequest(topics=[]), node=7)
 
 
 def test_pauses_double_up_to_their_limit_and_are_not_all_alike() -> None:

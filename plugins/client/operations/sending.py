@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tidelog.plugins.client.cluster import ClusterMetadata
 from tidelog.plugins.client.errors import ClientError, ErrorResponse, UnknownNode
-from tidelog.plugins.client.steps import Ask, Pause
+from tidelog.plugins.client.steps import Exchange, Pause
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
@@ -29,13 +29,13 @@ T = TypeVar("T")
 Outcomes: TypeAlias = "dict[K, T | ClientError]"
 
 
-def ask(
+def send_request(
     session: Session,
     request: object,
     *,
     node: int | None = None,
     at_most: int | None = None,
-    patience_s: float = 0.0,
+    max_delay_s: float = 0.0,
 ) -> Steps[Any]:
     """Return the response to one request, of the API's response class.
 
@@ -44,27 +44,29 @@ def ask(
         request: a message or a `ByVersion`
         node: the broker's node id, None for any broker
         at_most: the highest version to use
-        patience_s: how long the broker may delay the response on purpose, in seconds
+        max_delay_s: how long the broker may delay the response on purpose, in seconds
 
     Raises:
         UnknownNode: the cluster has no such broker.
         ClientError: see `tidelog.plugins.client.errors`.
     """
-    answers = yield from ask_all(session, [request], node=node, at_most=at_most, patience_s=patience_s)
+    answers = yield from send_requests(
+        session, [request], node=node, at_most=at_most, max_delay_s=max_delay_s
+    )
     return answers[0]
 
 
-def ask_all(
+def send_requests(
     session: Session,
     requests: Sequence[object],
     *,
     node: int | None = None,
     at_most: int | None = None,
-    patience_s: float = 0.0,
+    max_delay_s: float = 0.0,
 ) -> Steps[list[Any]]:
-    """Return the responses to pipelined requests; see `ask`."""
+    """Return the responses to pipelined requests; see `send_request`."""
     addresses = yield from _addresses(session, node)
-    answers: list[Any] = yield Ask(addresses, tuple(requests), at_most, patience_s)
+    answers: list[Any] = yield Exchange(addresses, tuple(requests), at_most, max_delay_s)
     return answers
 
 
@@ -74,7 +76,7 @@ def refresh(
     """Request metadata from any broker (by default of no topic, None: of all) and cache it."""
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
-    answer: MetadataResponse = yield from ask(session, request)
+    answer: MetadataResponse = yield from send_request(session, request)
     if answer.error_code:
         raise ErrorResponse(ErrorCode.of(answer.error_code), "metadata")
     metadata = ClusterMetadata.from_response(answer)
@@ -124,7 +126,7 @@ def or_raise(outcomes: Mapping[K, T | ClientError]) -> dict[K, T]:
     return results
 
 
-def settle(
+def retry_each(
     session: Session,
     keys: Iterable[K],
     attempt: Callable[[list[K]], Steps[Outcomes[K, T]]],
@@ -134,7 +136,7 @@ def settle(
     pending = list(dict.fromkeys(keys))
     outcomes = yield from attempt(pending)
     for pause in session.settings.retry.pauses():
-        pending = [key for key in pending if _is_hopeful(outcomes[key], may_retry)]
+        pending = [key for key in pending if _is_retriable(outcomes[key], may_retry)]
         if not pending:
             break
         yield Pause(pause)
@@ -142,5 +144,5 @@ def settle(
     return outcomes
 
 
-def _is_hopeful(outcome: object, may_retry: Callable[[ClientError], bool]) -> bool:
+def _is_retriable(outcome: object, may_retry: Callable[[ClientError], bool]) -> bool:
     return isinstance(outcome, ClientError) and may_retry(outcome)
