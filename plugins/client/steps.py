@@ -78,7 +78,7 @@ class Run(Generic[T]):
         return self._result[0]
 
     def succeeded(self, outcome: Any) -> None:
-        """Continue after the step; `outcome` is the responses to an `Exchange`. Raises as the operation does."""
+        """Continue with `outcome`, the responses to an `Exchange`; raise what the operation raises."""
         try:
             self.step = self._steps.send(outcome)
         except StopIteration as end:
