@@ -23,8 +23,9 @@ COMMON = {
     "log.initial.task.delay.ms": "200",
 }
 KAFKA = {
-    # After a kill Kafka waits that long before the same broker may come back.
-    "broker.session.timeout.ms": "3000",
+    # After a kill Kafka waits that long before the same broker may come back; on a busy machine, less than
+    # this ends the session of one that lives.
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
 }
 START_TIMEOUT_S = 240.0

@@ -56,6 +56,8 @@ async def main() -> None:
         for partition, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
             for record in records:
                 conversation.read(partition.partition, record.offset)
+    # It reads no more from here on, and aiokafka leaves the group without calling the listener.
+    conversation.gave_up(each.partition for each in consumer.assignment())
     await consumer.stop()
 
 
