@@ -52,7 +52,7 @@ class Broker:
     """A running broker; plugins see the parts of it that the seams declare.
 
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
-    `producer_ids` gives out ids, `listeners` maps each listener's name to the `host:port` it is bound to.
+    `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
     `load_progress` counts the logs that are still to be opened.
     """
 
@@ -270,7 +270,7 @@ async def _watch(
 
 
 async def _end_when_halted(broker: Broker) -> None:
-    """End the process when a halted broker does not: a disk that hangs may hold its threads up for good."""
+    """End the process if a halted broker does not: its threads may wait forever for a disk."""
     await broker.wait_stop_requested()
     if broker.halted:
         await trio.sleep(HALT_PATIENCE_SECONDS)

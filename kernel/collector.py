@@ -1,6 +1,6 @@
 """The garbage collector of a process that is a broker.
 
-A full collection visits every object that lives, in one step that holds up all requests: tens of milliseconds
+A full collection visits every object that lives, in one step that delays all requests: tens of milliseconds
 with a thousand topics. A broker's objects live long, and nearly all garbage is freed at once by its reference
 counts. So what survives a full collection is frozen: the next one visits only what came since.
 """

@@ -2,7 +2,7 @@
 
 A plugin is a module that implements some of these functions, marked with `tidelog.kernel.hookimpl`, and is
 named in the entry-point group `tidelog` or in the configuration key `plugins`. Hooks are called once, at
-start-up; they hand over objects, and the broker calls those objects directly ever after.
+start-up; they return objects, which the broker then calls directly.
 """
 
 from __future__ import annotations

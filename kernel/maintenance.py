@@ -70,7 +70,7 @@ class ProducerExpiry:
 
 
 def producer_expiry_task(config: Config, topics: Topics, clock: Clock) -> PeriodicTask:
-    """Return the background task that forgets producers."""
+    """Return the background task that expires producers."""
     interval = config[keys.PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS]
     expiry = ProducerExpiry(config, topics, clock)
     return PeriodicTask("producer-id-expiration", expiry.run, interval, interval)

@@ -32,4 +32,4 @@ class ProducerIds:
         try:
             return await self._store.allocate_producer_ids(BLOCK_SIZE)
         except OSError as error:
-            raise StorageError(f"no producer ids can be given out: {error}") from error
+            raise StorageError(f"no producer ids can be allocated: {error}") from error

@@ -65,7 +65,7 @@ def render(
 def _by_first_owner(
     by_owner: Iterable[tuple[str, Iterable[ConfigKey[object]]]],
 ) -> list[tuple[str, list[ConfigKey[object]]]]:
-    """Leave a key that several plugins hand over to the first of them."""
+    """List a key that several plugins return only with the first of them."""
     seen: set[tuple[Scope, str]] = set()
     found: list[tuple[str, list[ConfigKey[object]]]] = []
     for owner, keys in by_owner:

@@ -13,7 +13,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def problems(values: Mapping[str, object]) -> list[str]:
-    """Return sentences about broker keys that contradict one another; `values` are valid each by itself."""
+    """Return the contradictions between broker keys; each of `values` is valid by itself."""
     served = served_listeners(values)
     if not served:
         return ["listeners: all of them are in controller.listener.names, so none is left for clients."]
@@ -40,7 +40,7 @@ def problems(values: Mapping[str, object]) -> list[str]:
 
 
 def warnings(values: Mapping[str, object]) -> list[str]:
-    """Return sentences about settings that do nothing because of others."""
+    """Return warnings of settings that have no effect because of others."""
     served = served_listeners(values)
     return [
         f"listeners: {listener} is not opened, since controller.listener.names reserves it for Kafka's "

@@ -32,7 +32,7 @@ class Config:
 
     Only `set_dynamic` changes it, and only keys that are `dynamic`: the value of any other may be kept.
 
-    `warnings` are sentences for the user about settings that were accepted but do nothing.
+    `warnings` report settings to the user that were accepted but have no effect.
     """
 
     def __init__(self, sources: Sources, known: ConfigKeys) -> None:

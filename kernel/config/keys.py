@@ -1,7 +1,7 @@
 """Every configuration key that the kernel reads, by constant: `config[keys.NUM_PARTITIONS]`.
 
 A key is declared here and named nowhere else but where it is read. Plugins declare theirs in modules of their
-own, seams those that several plugins share; all are handed over with `tidelog_config_keys`.
+own, seams those that several plugins share; all are returned by `tidelog_config_keys`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From settings to values: which source wins, what is unknown, what is out of range. All problems at once."""
+"""Resolution of settings to values: precedence of sources, unknown keys and invalid values, all reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelog.kernel.errors import ConfigError
 
 
 class Resolved(NamedTuple):
-    """A value and an origin for every broker key, by name; sentences about what is wrong or does nothing."""
+    """A value and an origin for every broker key, by name; problems, and settings without effect."""
 
     values: dict[str, object]
     origins: dict[str, Origin]
@@ -114,8 +114,8 @@ def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | N
 def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:
     judgement = keys.unsupported.judge(name, setting.text, "broker")
     if judgement is not None:
-        sentences = found.warnings if judgement.accepted else found.problems
-        sentences.append(f"{name} ({setting.origin}) {judgement.reason}.")
+        messages = found.warnings if judgement.accepted else found.problems
+        messages.append(f"{name} ({setting.origin}) {judgement.reason}.")
         return
     topic_key = keys.find(name, "topic")
     if topic_key is not None:

@@ -1,6 +1,6 @@
 """Types of configuration values: how text becomes a value, back again, and the allowed range in words.
 
-Every source (command line, environment, file, a client's CreateTopics) hands over text in Kafka's own
+Every source (command line, environment, file, a client's CreateTopics) provides text in Kafka's own
 notation, so a type has one parser.
 """
 
@@ -27,7 +27,7 @@ Alter: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
 class ValueType(Generic[T_co]):
     """What a key's value may be: Kafka's name of the type, and the range in words (empty: any value will do).
 
-    `parse` gives the value that a text stands for; it raises ValueError with the reason alone, since its
+    `parse` returns the value of a text; it raises ValueError with the reason alone, since its
     caller knows key and source. `format` gives the text that `parse` reads as that value, or `[hidden]` for a
     secret.
     """

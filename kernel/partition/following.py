@@ -57,7 +57,7 @@ class Follower:
             partition.leader_epoch = max(partition.leader_epoch, epoch)
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Let readers see what lies below `offset`, which the leader calls committed; it never goes back."""
+        """Raise the high watermark to that of the leader; it never falls."""
         watermarks = self._partition.watermarks
         if offset < watermarks.log_end_offset:
             watermarks.advance_partly(offset)

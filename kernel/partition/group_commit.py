@@ -98,7 +98,7 @@ class GroupCommit:
         self._truncated_to = min(self._truncated_to, log_end)
 
     def begin(self) -> None:
-        """Have everything flushed that is appended until the event loop gets its turn, unless a flush runs.
+        """Flush everything that is appended before the event loop's next turn, unless a flush runs.
 
         Whether another flush has to follow one that was under way already is decided at its end.
         """

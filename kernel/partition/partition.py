@@ -118,7 +118,7 @@ class Partition:
         self.offline: BrokerError | None = None
         self._clock = clock
         name = str(topic_partition)
-        # A topic that was deleted meanwhile may already have a successor of its name.
+        # The topic may be deleted by then, and created again under the same name.
         self.side_writes = SideWrites(store, in_thread, lambda: self.offline is None)
         self.epochs = LeaderEpochFileCache(name, store, self.side_writes)
         self.producers = ProducerStateManager(name, store, self.side_writes)
@@ -360,8 +360,8 @@ class Partition:
     def truncate_to(self, offset: int) -> None:
         """Blocking, for a thread: drop every batch that holds `offset` or a later one, and what it caused.
 
-        Producers come back from the newest snapshot that is left and the log above it; open transactions,
-        epochs and watermarks are those of the shorter log. Nothing is appended meanwhile.
+        Producers are restored from the newest remaining snapshot and the log above it; open transactions,
+        epochs and watermarks are those of the truncated log. Nothing is appended meanwhile.
 
         Raises:
             OSError: the disk refused.

@@ -65,7 +65,7 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """All producers that a partition remembers, and their transactions."""
+    """The state of all producers of a partition, and their transactions."""
 
     __slots__ = ("entries", "transactions")
 

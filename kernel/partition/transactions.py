@@ -1,7 +1,7 @@
-"""The transactions of a partition that keep committed readers back.
+"""The transactions of a partition that bound its last stable offset.
 
-A transaction counts as open from its first batch to its marker, and as undecided for readers until the marker
-lies below the high watermark. Source: Apache Kafka's `ProducerStateManager` (`ongoingTxns`,
+A transaction is open from its first batch to its marker, and undecided for readers until the marker is below
+the high watermark. Source: Apache Kafka's `ProducerStateManager` (`ongoingTxns`,
 `unreplicatedTxns`).
 """
 
@@ -35,7 +35,7 @@ class Transactions:
         self.ended: deque[EndedTransaction] = deque()
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """Add a transaction whose first batch is in the log, behind those of all others."""
+        """Add a transaction whose first batch is in the log, after those of all others."""
         self.open[first_offset] = producer_id
 
     def end(self, first_offset: int, last_offset: int) -> None:

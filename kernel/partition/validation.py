@@ -44,11 +44,11 @@ NEWEST_CODEC = 4
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 QUICK_RECORDS = 160
-"""So many records are checked in a tenth of a millisecond, about what going to a thread takes."""
+"""Records that are checked in a tenth of a millisecond, about as long as starting a job in a thread takes."""
 QUICK_BYTES = 64 * 1024
-"""What a batch may unpack to on the event loop."""
+"""Limit of the decompressed size of a batch on the event loop."""
 QUICK_STEPS = 16
-"""Steps on the event loop: one or two do, unless the records or what packs them are unusual."""
+"""Steps on the event loop: one or two, unless the records or their compression are unusual."""
 
 
 @attrs.frozen
@@ -124,7 +124,7 @@ def validate_batch(batch: Buffer, config: PartitionConfig, *, sequenced: bool = 
 
 
 def _append_time_of_client(header: BatchHeader) -> InvalidTimestamp:
-    # Apache Kafka accepts it in a topic of CreateTime, where the flag is taken away.
+    # Apache Kafka accepts it in a topic of CreateTime, and clears the flag.
     message = "the topic's timestamps are LogAppendTime, which a client cannot claim to know"
     indexes = range(min(header.record_count, MAX_RECORD_ERRORS))
     return InvalidTimestamp(message, [RecordError(index, message) for index in indexes])

@@ -87,7 +87,7 @@ class Watermarks:
     def hold_back(self, high_watermark: int) -> None:
         """Show nothing from `high_watermark` on, and committed readers nothing at all, until `reset`.
 
-        Transactions whose marker is about to be truncated were forgotten when they ended.
+        Transactions whose marker is about to be truncated were dropped when they ended.
         """
         self.high_watermark = high_watermark
         self.last_stable_offset = min(self.log_start_offset, high_watermark)

@@ -45,7 +45,7 @@ class LifespanTask:
     """Work that runs for as long as the broker does: a name and an async function.
 
     `run(lifespan)` calls `lifespan.ready()` once it can be relied on, and returns soon after
-    `lifespan.wait_stopping()` does: what is left of `shutdown.timeout.ms` is all it gets, then it is
+    `lifespan.wait_stopping()` does: it has the rest of `shutdown.timeout.ms`, then it is
     cancelled. An error before it is ready stops the broker's start; a later one is logged, and the broker
     keeps running.
     """

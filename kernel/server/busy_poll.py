@@ -28,7 +28,7 @@ CLOSED_LOOP_REQUESTS: Final = 4
 """Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late
 now and then, as on every virtual machine, would mostly be slept on."""
 FULL_TURNS: Final = 4
-"""Turns in a row without an idle processor that end a poll, but not the closed loop: a client that hands over
+"""Turns in a row without an idle processor that end a poll, but not the closed loop: a client that switches
 between its threads has two of them runnable for a moment."""
 _LOADAVG: Final = Path("/proc/loadavg")
 _LOADAVG_BYTES: Final = 64
@@ -109,7 +109,7 @@ class ClosedLoop:
             self._prompt = 0
 
     def answered(self, requests: int) -> None:
-        """Note that all that arrived is answered: so many requests, exactly one in a closed loop."""
+        """Note that all received requests are answered; in a closed loop it is exactly one."""
         if requests != 1:
             self.stop()
         self._answered_at = self._shared.now()
@@ -145,7 +145,7 @@ class ClosedLoop:
 
 
 async def let_others_run() -> None:
-    """Let the other tasks have their turn, and then other processes the processor, the client perhaps."""
+    """Let the other tasks run, and then yield the processor to other processes, such as the client."""
     await trio.lowlevel.checkpoint()
     _yield_processor()
 

@@ -27,7 +27,7 @@ from tidelog.kernel.server.sending import is_long, send_at_once, send_parts
 _log = logging.getLogger(__name__)
 
 ROUNDS_BEFORE_YIELD = 8
-"""Rounds of receive and answer without waiting, after which other connections get their turn."""
+"""Rounds of receive and send without waiting, after which other connections are served."""
 PARTS_BEFORE_SEND = 64
 """Answers to pipelined requests are sent together, up to about this many parts."""
 UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN})
@@ -35,7 +35,7 @@ TCP_STATE: Final[int | None] = getattr(socket, "TCP_INFO", None)
 """The socket option whose first byte is the connection's state (Linux: tcp(7), `tcpi_state`)."""
 TCP_ESTABLISHED: Final = b"\x01"
 REQUESTS_BEFORE_YIELD = 64
-"""Requests of one client that are served in a row: a buffer full of small ones holds up no one else."""
+"""Requests of one client that are served in a row, before other clients are."""
 
 
 class Connection:
@@ -156,14 +156,14 @@ class Connection:
                 self._wait_scope = None
         if self._aborted:
             raise BrokenPipeError("the connection was ended while a request of it waited")
-        # The peer is gone and has sent more requests before: as in Kafka they are still carried out.
+        # The peer has left and has sent more requests before: as in Kafka they are still executed.
         return []
 
     def sweep(self) -> bool:
         """Report whether the connection did anything since the last call, about a second ago.
 
         A request that waits is no activity: as in Kafka a connection is idle if nothing moves on it. The wait
-        is cancelled when the peer is gone.
+        is cancelled when the peer has left.
         """
         # While it finishes, its own end of the socket is shut, which may look as if the peer had left.
         if self._wait_scope is not None and not self._finishing and has_left(self._socket):
@@ -197,7 +197,7 @@ def _is_about_the_peer(error: OSError) -> bool:
 def has_left(sock: socket.socket) -> bool:
     """Return whether the peer closed its end, or reset the connection, however much of it is still unread.
 
-    Where the system does not report the state of a TCP connection, unread bytes hide the end behind them.
+    Where the system does not report the state of a TCP connection, unread bytes hide that the peer has left.
     """
     try:
         if TCP_STATE is not None:

@@ -1,4 +1,4 @@
-"""A listening socket: binds, accepts within the limits, hands connections over."""
+"""A listening socket: binds, and accepts connections within the limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE_WHEN_OUT_OF_RESOURCES_SECONDS = 0.1
 COMPLAINT_INTERVAL_SECONDS = 10.0
 IPV4_IN_IPV6 = "::ffff:"
 ACCEPTED_BEFORE_YIELD = 64
-"""Connections taken in a row before others have their turn, however many there are."""
+"""Connections accepted in a row before other tasks run."""
 SYSTEM_DEFAULT = -1
 CLOSED = -1
 
@@ -44,7 +44,7 @@ class BoundListener:
     ) -> None:
         """Hand every accepted socket, non-blocking, and its address to `handle`, one after each `room`.
 
-        A lack of descriptors or memory is waited out.
+        Without descriptors or memory it waits and tries again.
         """
         accepted = 0
         while True:
@@ -65,7 +65,7 @@ class BoundListener:
                     await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Stop listening; connections that were accepted live on.
+        """Stop listening; accepted connections stay open.
 
         A task in `accept_forever` gets `trio.ClosedResourceError`.
         """
@@ -73,7 +73,7 @@ class BoundListener:
         self._socket.close()
 
     async def _recover_from(self, error: OSError) -> None:
-        """After a failed accept: a peer that left meanwhile is nothing, a lack of resources is waited out."""
+        """Wait after a failed accept if resources are exhausted; a peer that has left is ignored."""
         if error.errno in OUT_OF_RESOURCES:
             if self._complaints.admit("accept") is not None:
                 _log.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)

@@ -1,4 +1,4 @@
-"""Sending answers: bytes by `send`, file regions by `sendfile`, never waiting for a device or a slow peer."""
+"""Sending responses: bytes by `send`, file regions by `sendfile`; never blocks on a device or a peer."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tidelog.kernel.seams.storage import FileRegion
 from tidelog.kernel.seams.wire import Parts
 
 SENDFILE_CHUNK_BYTES = 1024 * 1024
-"""What one `sendfile` may take at most; also how far ahead a cold file is read."""
+"""Limit of one `sendfile`; also how far ahead of it a file is read into memory."""
 LONG_BYTES = 64 * 1024
-"""An answer with more of a file than this keeps the peer busy for a while."""
+"""A response with a larger file region takes the peer a while to process."""
 
 
 class Progress(Protocol):
-    """A connection, marked active when the peer takes bytes, so that only a stuck peer counts as idle."""
+    """A connection, marked active when the peer receives bytes, so that only a stuck peer counts as idle."""
 
     active_since_sweep: bool
 
 
 def send_at_once(sock: socket.socket, parts: Parts) -> Parts:
-    """Send what the socket takes without a wait; what is left for `send_parts`, all if a file is among it.
+    """Send what the socket takes at once; return the rest for `send_parts`, all of it if it has file regions.
 
     Raises:
-        OSError: the peer went away.
+        OSError: the peer has closed the connection.
     """
     if FileRegion in map(type, parts):
         return parts
@@ -45,10 +45,10 @@ def is_long(parts: Parts) -> bool:
 
 
 async def send_parts(sock: socket.socket, parts: Parts, progress: Progress) -> None:
-    """Send all parts in order, neighbouring bytes together.
+    """Send all parts in order, consecutive bytes in one call.
 
     Raises:
-        OSError: the peer went away, or a file is shorter than promised.
+        OSError: the peer has closed the connection, or a file is shorter than its region.
     """
     pending: list[bytes | memoryview] = []
     for part in parts:

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 SWEPT_BEFORE_YIELD = 1000
-"""Connections swept in a row before others have their turn: about 2 ms."""
+"""Connections swept in a row before other tasks run: about 2 ms."""
 RELEASE_MEMORY_AFTER_SECONDS = 10
 
 
@@ -76,7 +76,7 @@ class Server:
             task_status.started()
 
     async def finish(self) -> None:
-        """Accept no new connection, and wait until every request under way is answered."""
+        """Accept no new connection, and wait until every request in progress is answered."""
         self._stopping = True
         self.close_listeners()
         for connection in tuple(self._idle_sweeps):

@@ -342,8 +342,8 @@ class Topics:
         return topic
 
     def _warn_of_postponed(self, name: str, overrides: Mapping[str, str]) -> None:
-        for sentence in postponed(self._config, overrides):
-            _log.warning("topic %s: %s", name, sentence)
+        for warning in postponed(self._config, overrides):
+            _log.warning("topic %s: %s", name, warning)
 
     def _config_of(self, record: TopicRecord) -> TopicConfig:
         """Return a stored topic's configuration; settings that this broker does not know are logged."""

@@ -17,7 +17,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 class ConsumerGroupHeartbeat:
     """A member's heartbeat; a field of None has not changed since the last one.
 
-    `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will come back. `owned` are the
+    `member_epoch` is 0 to join, -1 to leave, -2 for a static member that will rejoin. `owned` are the
     partitions that the member has. `brings_member_id`: the client generates its member id (KIP-1082).
     """
 

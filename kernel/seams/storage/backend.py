@@ -47,7 +47,7 @@ class StorageContext:
     `metadata` is the metadata store, which the storage opens and closes.
     `index_formats` are those that plugins offer, by name. `progress` counts the logs that are not open yet.
     On the event loop, a storage reports with `partitions_failed(partitions, reason)` that their log directory
-    failed, with `partition_moved(partition, path)` that one lies in another log directory now, and with
+    failed, with `partition_moved(partition, path)` that one was moved to another log directory, and with
     `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
     after they were closed. `backend(name)` is another kind of storage, for one that wraps it (`forwarding`).
     """

@@ -88,7 +88,7 @@ class PartitionStore(Protocol):
 
         The first batch comes whole even if it is larger than `max_bytes`; no batch whose base offset is at or
         above `limit_offset` is in the slice. `offset == limit_offset` gives an empty slice. The caller has
-        checked `log_start_offset <= offset <= limit_offset <= log_end_offset`. When `offset` lies in a gap
+        checked `log_start_offset <= offset <= limit_offset <= log_end_offset`. When `offset` is in a gap
         (compaction), the slice starts at the next batch.
 
         Raises:
