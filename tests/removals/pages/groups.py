@@ -199,7 +199,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/offsets/service.py",
         "wait = partial(self._log.committed, partition, result) if result.flush_due else None",
         "wait = None",
-        f"{_HANDLERS}/test_offset_commit.py::test_a_commit_that_has_to_be_flushed_is_answered_afterwards",
+        f"{_HANDLERS}/test_offset_commit.py::test_offset_commit_is_acknowledged_after_the_flush",
     ),
     Removal(
         "The metadata of an offset, and the size of all offsets of a request, are limited",
@@ -213,7 +213,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/offsets/service.py",
         'raise InvalidCommitOffsetSize(f"too much is committed at once: {error}") from error',
         "raise",
-        f"{_HANDLERS}/test_offset_commit.py::test_too_much_at_once",
+        f"{_HANDLERS}/test_offset_commit.py::test_offset_commit_refuses_more_than_a_batch",
     ),
     Removal(
         "Offsets expire as in the table above",

@@ -36,7 +36,7 @@ REMOVALS: Final = (
         f"{_HANDLERS}/transaction_verification.py",
         "            if transactions.includes_partition(*producer, partition):\n                return True",
         "            if transactions:\n                return True",
-        f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
+        f"{_HANDLERS}/test_transactions.py::test_produce_refuses_batches_outside_of_the_transaction",
     ),
     Removal(
         "The outcome is in the log before any marker is written, and completion continues after a crash",
@@ -190,6 +190,6 @@ REMOVALS: Final = (
         f"{_HANDLERS}/transaction_verification.py",
         "if self._version < IMPLICIT_SINCE:\n            return {}",
         "if self._version:\n            return {}",
-        f"{_HANDLERS}/test_transactions.py::test_batches_outside_of_the_transaction",
+        f"{_HANDLERS}/test_transactions.py::test_produce_refuses_batches_outside_of_the_transaction",
     ),
 )

@@ -87,7 +87,7 @@ async def told(
 
 
 @pytest.mark.parametrize("version", versions_of(INCREMENTAL_ALTER_CONFIGS))
-async def test_every_incremental_version_sets_and_deletes(
+async def test_incremental_alter_configs_sets_and_deletes_keys_in_every_version(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker, config={"flush.ms": "5"})
@@ -101,7 +101,7 @@ async def test_every_incremental_version_sets_and_deletes(
 
 
 @pytest.mark.parametrize("version", versions_of(ALTER_CONFIGS))
-async def test_every_replacing_version_drops_what_is_not_named(
+async def test_alter_configs_removes_the_keys_that_are_not_named_in_every_version(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker, config={"flush.ms": "5"})
@@ -121,7 +121,7 @@ async def test_every_replacing_version_drops_what_is_not_named(
         (("max.message.bytes", 9, "5"), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_a_refused_change_leaves_all_as_it_was(
+async def test_incremental_alter_configs_changes_nothing_when_it_is_refused(
     client: Client, broker: Broker, change: Change, code: ErrorCode
 ) -> None:
     topic = await new_topic(broker, config={"flush.ms": "5"})
@@ -133,7 +133,9 @@ async def test_a_refused_change_leaves_all_as_it_was(
     assert topic.config is before
 
 
-async def test_validation_alone_changes_nothing(client: Client, broker: Broker) -> None:
+async def test_incremental_alter_configs_with_validate_only_changes_nothing(
+    client: Client, broker: Broker
+) -> None:
     topic = await new_topic(broker)
     good = await increment(client, ("flush.ms", SET, "7"), validate_only=True)
     bad = await increment(client, ("flush.ms", SET, "-7"), validate_only=True)
@@ -141,13 +143,13 @@ async def test_validation_alone_changes_nothing(client: Client, broker: Broker) 
     assert topic.overrides == {}
 
 
-async def test_topics_that_are_not_there(client: Client) -> None:
+async def test_incremental_alter_configs_of_an_unknown_topic(client: Client) -> None:
     assert (await increment(client)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await increment(client, name="a/b")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert (await increment(client, kind=99)).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_resource_that_is_there_twice(client: Client, broker: Broker) -> None:
+async def test_alter_configs_refuses_a_duplicate_resource(client: Client, broker: Broker) -> None:
     await new_topic(broker)
     resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="flights", configs=[])
     request = AlterConfigsRequest(resources=[resource, resource], validate_only=False)
@@ -158,7 +160,7 @@ async def test_a_resource_that_is_there_twice(client: Client, broker: Broker) ->
 @pytest.mark.parametrize(
     ("name", "source"), [("1", THIS_BROKER_SOURCE), ("", ALL_BROKERS_SOURCE)], ids=["this broker", "all"]
 )
-async def test_topics_go_by_what_is_set_for_brokers(
+async def test_incremental_alter_configs_of_all_brokers_sets_the_defaults_of_topics(
     client: Client, broker: Broker, name: str, source: int
 ) -> None:
     topic, own = await new_topic(broker), await new_topic(broker, "own", config={"max.message.bytes": "777"})
@@ -175,7 +177,9 @@ async def test_topics_go_by_what_is_set_for_brokers(
     assert topic.partitions[0].config.max_message_bytes == 1048588
 
 
-async def test_this_brokers_value_counts_more_than_that_for_all(client: Client, broker: Broker) -> None:
+async def test_incremental_alter_configs_of_this_broker_overrides_that_of_all_brokers(
+    client: Client, broker: Broker
+) -> None:
     await new_topic(broker)
     for name, value in (("1", "1000"), ("", "2000")):
         await increment(client, ("message.max.bytes", SET, value), kind=BROKER_RESOURCE, name=name)
@@ -193,7 +197,7 @@ async def test_this_brokers_value_counts_more_than_that_for_all(client: Client, 
         (("message.max.bytes", SET, "many"), ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_what_a_running_broker_cannot_change(
+async def test_incremental_alter_configs_refuses_read_only_keys_of_the_broker(
     client: Client, broker: Broker, change: Change, code: ErrorCode
 ) -> None:
     result = await increment(client, change, kind=BROKER_RESOURCE, name="1")
@@ -202,12 +206,12 @@ async def test_what_a_running_broker_cannot_change(
     assert broker.metadata.broker_config(1) == {}
 
 
-async def test_another_broker(client: Client) -> None:
+async def test_incremental_alter_configs_refuses_another_broker(client: Client) -> None:
     result = await increment(client, kind=BROKER_RESOURCE, name="2")
     assert result.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_what_the_broker_was_started_with_comes_back() -> None:
+async def test_incremental_alter_configs_restores_the_static_value_of_a_deleted_key() -> None:
     async with running_broker({"message.max.bytes": 5000}) as broker:
         client = Client(broker)
         await new_topic(broker)
@@ -216,7 +220,7 @@ async def test_what_the_broker_was_started_with_comes_back() -> None:
         assert await told(client, "max.message.bytes") == ("5000", STATIC_SOURCE)
 
 
-async def test_limits_on_connections_count_at_once() -> None:
+async def test_incremental_alter_configs_of_connection_limits_takes_effect_immediately() -> None:
     async with running_broker({"max.connections.per.ip": 1}) as broker:
         client = Client(broker)
         host, port = broker.listeners["PLAINTEXT"].rsplit(":", 1)

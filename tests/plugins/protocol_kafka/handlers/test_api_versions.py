@@ -33,7 +33,7 @@ def told(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", versions_of(API_VERSIONS))
-async def test_every_version_tells_what_is_served(client: Client, version: int) -> None:
+async def test_api_versions_lists_the_served_versions_in_every_version(client: Client, version: int) -> None:
     request = named() if version >= 3 else ApiVersionsRequest()
     response = await client.ask(API_VERSIONS, version, request)
     assert response.error_code == 0
@@ -42,7 +42,9 @@ async def test_every_version_tells_what_is_served(client: Client, version: int) 
 
 @pytest.mark.parametrize("version", [-1, 6, 99, 2**15 - 1, -(2**15)])
 @pytest.mark.parametrize("body", [b"", b"\0", b"anything at all"])
-async def test_an_unknown_version_is_answered_in_version_0(client: Client, version: int, body: bytes) -> None:
+async def test_api_versions_responds_in_version_0_to_an_unknown_version(
+    client: Client, version: int, body: bytes
+) -> None:
     tags = b"\0" if version >= 3 else b""
     header = struct.pack(">hhih", 18, version, 77, 5) + b"tests" + tags
     client.receive(struct.pack(">i", len(header) + len(body)) + header + body)
@@ -57,7 +59,9 @@ async def test_an_unknown_version_is_answered_in_version_0(client: Client, versi
     ("name", "version"),
     [("librdkafka", "2.3.0"), ("a", "1"), ("apache-kafka-java", "3.9.0"), ("x.y-z", "v1.0-rc.1"), ("0", "0")],
 )
-async def test_well_named_clients(client: Client, name: str, version: str) -> None:
+async def test_api_versions_accepts_valid_names_of_client_software(
+    client: Client, name: str, version: str
+) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     assert (await client.ask(API_VERSIONS, 3, request)).error_code == 0
 
@@ -74,7 +78,9 @@ async def test_well_named_clients(client: Client, name: str, version: str) -> No
         ("\u00e4", "1"),
     ],
 )
-async def test_badly_named_clients_are_refused_by_code(client: Client, name: str, version: str) -> None:
+async def test_api_versions_refuses_invalid_names_of_client_software(
+    client: Client, name: str, version: str
+) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     response = await client.ask(API_VERSIONS, 3, request)
     assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -93,7 +99,7 @@ async def test_badly_named_clients_are_refused_by_code(client: Client, name: str
         (None, 2, ErrorCode.REBOOTSTRAP_REQUIRED),
     ],
 )
-async def test_a_client_that_means_another_broker(
+async def test_api_versions_of_a_client_that_expects_another_broker(
     client: Client, broker: Broker, cluster: str | None, node: int, code: ErrorCode
 ) -> None:
     cluster_id = broker.cluster.cluster_id if cluster == "mine" else cluster

@@ -58,7 +58,9 @@ async def heartbeat(client: Client, version: int = 1, **rest: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", versions_of(CONSUMER_GROUP_HEARTBEAT))
-async def test_a_member_joins_stays_and_leaves(version: int, client: Client, topic_id: bytes) -> None:
+async def test_consumer_group_heartbeat_joins_keeps_and_leaves(
+    version: int, client: Client, topic_id: bytes
+) -> None:
     joined = await heartbeat(client, version)
     assert (joined.error_code, joined.member_id, joined.member_epoch) == (0, "m", 1)
     assert joined.heartbeat_interval_ms == 5_000
@@ -69,7 +71,9 @@ async def test_a_member_joins_stays_and_leaves(version: int, client: Client, top
     assert (left.error_code, left.member_epoch, left.heartbeat_interval_ms) == (0, -1, 0)
 
 
-async def test_only_version_0_makes_member_ids(client: Client, topic_id: bytes) -> None:
+async def test_consumer_group_heartbeat_generates_member_ids_in_version_0_only(
+    client: Client, topic_id: bytes
+) -> None:
     assert (await heartbeat(client, 0, member_id="")).member_id
     assert (await heartbeat(client, 1, member_id="")).error_code == ErrorCode.INVALID_REQUEST
 
@@ -87,7 +91,9 @@ ERRORS: list[tuple[ErrorCode, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("code", "asked"), ERRORS, ids=lambda value: getattr(value, "name", ""))
-async def test_errors(code: ErrorCode, asked: dict[str, Any], client: Client, topic_id: bytes) -> None:
+async def test_consumer_group_heartbeat_error_codes(
+    code: ErrorCode, asked: dict[str, Any], client: Client, topic_id: bytes
+) -> None:
     await heartbeat(client)
     await heartbeat(client, member_id="static", instance_id="i")
     group_id = asked.get("group_id", GROUP)
@@ -100,7 +106,9 @@ async def test_errors(code: ErrorCode, asked: dict[str, Any], client: Client, to
 
 
 @pytest.mark.parametrize("version", versions_of(CONSUMER_GROUP_DESCRIBE))
-async def test_describe(version: int, client: Client, topic_id: bytes) -> None:
+async def test_consumer_group_describe_in_every_version(
+    version: int, client: Client, topic_id: bytes
+) -> None:
     await heartbeat(client, rack_id="r")
     asked = ConsumerGroupDescribeRequest(group_ids=[GROUP, "n"], include_authorized_operations=False)
     group, missing = (await client.ask(CONSUMER_GROUP_DESCRIBE, version, asked)).groups
@@ -116,7 +124,7 @@ async def test_describe(version: int, client: Client, topic_id: bytes) -> None:
     assert (missing.error_code, missing.group_id) == (ErrorCode.GROUP_ID_NOT_FOUND, "n")
 
 
-async def test_tools_for_all_groups_tell_the_kind(client: Client, topic_id: bytes) -> None:
+async def test_list_groups_and_describe_groups_of_a_consumer_group(client: Client, topic_id: bytes) -> None:
     await heartbeat(client)
     (listed,) = (await client.ask(LIST_GROUPS, 5, ListGroupsRequest())).groups
     assert (listed.group_id, listed.protocol_type, listed.group_type) == (GROUP, "consumer", "consumer")
@@ -125,7 +133,7 @@ async def test_tools_for_all_groups_tell_the_kind(client: Client, topic_id: byte
     assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-async def test_clients_are_told_that_the_protocol_is_in_use(client: Client) -> None:
+async def test_api_versions_announces_the_feature_group_version(client: Client) -> None:
     answer = await client.ask(
         API_VERSIONS, 4, ApiVersionsRequest(client_software_name="tests", client_software_version="1")
     )

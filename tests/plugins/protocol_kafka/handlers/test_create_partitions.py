@@ -47,7 +47,9 @@ def codes(answer: Any) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("version", versions_of(CREATE_PARTITIONS))
-async def test_every_version_adds_partitions(client: Client, broker: Broker, version: int) -> None:
+async def test_create_partitions_adds_partitions_in_every_version(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await new_topic(broker, partitions=2)
     fill(topic, 0, [3])
     answer = await client.ask(CREATE_PARTITIONS, version, request(("flights", 4, None), ("own", 2, None)))
@@ -58,7 +60,7 @@ async def test_every_version_adds_partitions(client: Client, broker: Broker, ver
 
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
-async def test_internal_topics_keep_their_partitions(
+async def test_create_partitions_refuses_internal_topics(
     client: Client, broker: Broker, name: str, validate_only: bool
 ) -> None:
     """The state of a group or of a transactional id is in a partition that depends on how many there are."""
@@ -91,7 +93,7 @@ async def test_internal_topics_keep_their_partitions(
         (3, [[1]], 0),
     ],
 )
-async def test_what_a_topic_cannot_become(
+async def test_create_partitions_refuses_invalid_counts_and_assignments(
     client: Client, broker: Broker, count: int, brokers: Brokers, code: int
 ) -> None:
     topic = await new_topic(broker, partitions=2)
@@ -100,14 +102,14 @@ async def test_what_a_topic_cannot_become(
     assert len(topic.partitions) == (2 if code else count)
 
 
-async def test_validation_alone_adds_nothing(client: Client, broker: Broker) -> None:
+async def test_create_partitions_with_validate_only_adds_nothing(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 2, None), validate_only=True))
     assert codes(answer) == [("flights", 0)]
     assert len(topic.partitions) == 1
 
 
-async def test_a_topic_that_is_there_twice(client: Client, broker: Broker) -> None:
+async def test_create_partitions_refuses_a_duplicate_topic(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 2, None), ("flights", 3, None)))
     assert codes(answer) == [("flights", ErrorCode.INVALID_REQUEST)]

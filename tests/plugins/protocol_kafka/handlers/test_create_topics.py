@@ -62,7 +62,9 @@ def only(response: Any) -> CreatableTopicResult:
 
 
 @pytest.mark.parametrize("version", versions_of(CREATE_TOPICS))
-async def test_every_version_creates(client: Client, broker: Broker, version: int) -> None:
+async def test_create_topics_creates_a_topic_in_every_version(
+    client: Client, broker: Broker, version: int
+) -> None:
     result = only(await client.ask(CREATE_TOPICS, version, request(wanted(partitions=3))))
     assert (result.name, result.error_code, result.error_message) == ("flights", 0, None)
     topic = broker.topics.get("flights")
@@ -77,14 +79,18 @@ async def test_every_version_creates(client: Client, broker: Broker, version: in
 
 
 @pytest.mark.parametrize("version", versions_of(CREATE_TOPICS))
-async def test_minus_one_means_the_brokers_default(client: Client, broker: Broker, version: int) -> None:
+async def test_create_topics_uses_the_brokers_defaults_for_minus_one(
+    client: Client, broker: Broker, version: int
+) -> None:
     result = only(await client.ask(CREATE_TOPICS, version, request(wanted(partitions=-1, factor=-1))))
     assert result.error_code == 0
     assert len(broker.topics.get("flights").partitions) == 1
 
 
 @pytest.mark.parametrize("version", versions_of(CREATE_TOPICS, 1))
-async def test_only_checked(client: Client, broker: Broker, version: int) -> None:
+async def test_create_topics_with_validate_only_creates_nothing(
+    client: Client, broker: Broker, version: int
+) -> None:
     await new_topic(broker, "there")
     asked = request(wanted("new", 5), wanted("there"), wanted("a/b"), validate_only=True)
     response = await client.ask(CREATE_TOPICS, version, asked)
@@ -96,7 +102,7 @@ async def test_only_checked(client: Client, broker: Broker, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", versions_of(CREATE_TOPICS, DETAILS_SINCE))
-async def test_the_configuration_is_told_with_its_source(
+async def test_create_topics_returns_the_configuration_with_its_sources(
     client: Client, broker: Broker, version: int
 ) -> None:
     asked = request(wanted(max_message_bytes="2000", message_timestamp_type="LogAppendTime"))
@@ -109,7 +115,7 @@ async def test_the_configuration_is_told_with_its_source(
     assert broker.topics.get("flights").config[keys.MAX_MESSAGE_BYTES] == 2000
 
 
-async def test_a_partition_for_each_assignment(client: Client, broker: Broker) -> None:
+async def test_create_topics_with_an_assignment_of_each_partition(client: Client, broker: Broker) -> None:
     asked = request(wanted(partitions=-1, factor=-1, assignments={1: [1], 0: [1], 2: [1]}))
     result = only(await client.ask(CREATE_TOPICS, 5, asked))
     assert (result.error_code, result.num_partitions) == (0, 3)
@@ -161,7 +167,7 @@ REFUSED: dict[str, tuple[CreatableTopic, ErrorCode]] = {
 
 @pytest.mark.parametrize("version", [0, 1, 4, 7])
 @pytest.mark.parametrize(("topic", "code"), REFUSED.values(), ids=REFUSED)
-async def test_refused(
+async def test_create_topics_refuses_invalid_topics(
     client: Client, broker: Broker, version: int, topic: CreatableTopic, code: ErrorCode
 ) -> None:
     await new_topic(broker, "there.is")
@@ -171,12 +177,12 @@ async def test_refused(
     assert [there.name for there in broker.topics] == ["there.is"]
 
 
-async def test_no_partitions_are_told_as_what_they_are(client: Client) -> None:
+async def test_create_topics_refuses_zero_partitions(client: Client) -> None:
     result = only(await client.ask(CREATE_TOPICS, 5, request(wanted(partitions=0))))
     assert (result.error_message or "").startswith("0 partitions")
 
 
-async def test_two_assignments_of_a_partition(client: Client, broker: Broker) -> None:
+async def test_create_topics_refuses_duplicate_assignments(client: Client, broker: Broker) -> None:
     topic = wanted(partitions=-1, factor=-1, assignments={0: [1]})
     topic.assignments *= 2
     result = only(await client.ask(CREATE_TOPICS, 5, request(topic)))
@@ -184,7 +190,7 @@ async def test_two_assignments_of_a_partition(client: Client, broker: Broker) ->
     assert len(broker.topics) == 0
 
 
-async def test_a_key_that_is_set_twice(client: Client, broker: Broker) -> None:
+async def test_create_topics_refuses_a_duplicate_key(client: Client, broker: Broker) -> None:
     topic = wanted(max_message_bytes="2000")
     topic.configs.append(CreatableTopicConfig(name="max.message.bytes", value="3000"))
     result = only(await client.ask(CREATE_TOPICS, 5, request(topic)))
@@ -192,7 +198,7 @@ async def test_a_key_that_is_set_twice(client: Client, broker: Broker) -> None:
     assert len(broker.topics) == 0
 
 
-async def test_a_topic_asked_for_twice_is_not_created(client: Client, broker: Broker) -> None:
+async def test_create_topics_refuses_a_duplicate_topic(client: Client, broker: Broker) -> None:
     response = await client.ask(CREATE_TOPICS, 5, request(wanted("a"), wanted("b"), wanted("a", 3)))
     codes = {topic.name: topic.error_code for topic in response.topics}
     assert codes == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
@@ -200,7 +206,7 @@ async def test_a_topic_asked_for_twice_is_not_created(client: Client, broker: Br
     assert [topic.name for topic in broker.topics] == ["b"]
 
 
-async def test_one_that_is_refused_hinders_no_other(client: Client, broker: Broker) -> None:
+async def test_create_topics_creates_the_others_when_one_is_refused(client: Client, broker: Broker) -> None:
     response = await client.ask(CREATE_TOPICS, 7, request(wanted("a"), wanted("b/c"), wanted("d", factor=9)))
     codes = [topic.error_code for topic in response.topics]
     assert codes == [0, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR]
@@ -208,7 +214,7 @@ async def test_one_that_is_refused_hinders_no_other(client: Client, broker: Brok
 
 
 @pytest.mark.parametrize("partitions", [(10_001,), (5_000, 5_001), (2**31 - 1, 2**31 - 1)])
-async def test_no_request_creates_files_without_end(
+async def test_create_topics_limits_the_partitions_of_a_request(
     client: Client, broker: Broker, partitions: tuple[int, ...]
 ) -> None:
     asked = request(*(wanted(f"topic{index}", count) for index, count in enumerate(partitions)))
@@ -217,5 +223,5 @@ async def test_no_request_creates_files_without_end(
     assert len(broker.topics) == 0
 
 
-async def test_nothing_to_create(client: Client) -> None:
+async def test_create_topics_without_topics(client: Client) -> None:
     assert (await client.ask(CREATE_TOPICS, 7, request())).topics == []

@@ -32,7 +32,9 @@ async def delete(
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_RECORDS))
-async def test_every_version_deletes(client: Client, broker: Broker, version: int) -> None:
+async def test_delete_records_raises_the_log_start_offset_in_every_version(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await new_topic(broker, partitions=3)
     for index in range(3):
         fill(topic, index, [2, 2, 2])
@@ -53,7 +55,7 @@ async def test_every_version_deletes(client: Client, broker: Broker, version: in
         (-1, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_offsets_and_partitions_that_are_not_there(
+async def test_delete_records_of_unknown_partitions_and_offsets_out_of_range(
     client: Client, broker: Broker, partition: int, offset: int, code: ErrorCode
 ) -> None:
     topic = await new_topic(broker)
@@ -62,7 +64,7 @@ async def test_offsets_and_partitions_that_are_not_there(
     assert topic.partitions[0].log_start_offset == 0
 
 
-async def test_topics_that_are_not_there_or_the_brokers_own(client: Client, broker: Broker) -> None:
+async def test_delete_records_of_unknown_and_internal_topics(client: Client, broker: Broker) -> None:
     await new_topic(broker, "__consumer_offsets")
     assert await delete(client, 2, "nope", (0, 0)) == [(0, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     found = await delete(client, 2, "__consumer_offsets", (0, 0))

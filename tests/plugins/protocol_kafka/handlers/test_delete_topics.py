@@ -42,7 +42,7 @@ def codes(response: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_TOPICS))
-async def test_every_version_deletes(client: Client, broker: Broker, version: int) -> None:
+async def test_delete_topics_deletes_in_every_version(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker, partitions=3)
     fill(topic, 1, [5])
     await new_topic(broker, "kept")
@@ -55,7 +55,7 @@ async def test_every_version_deletes(client: Client, broker: Broker, version: in
     assert [topic.name for topic in broker.topics] == ["kept"]
 
 
-async def test_by_id(client: Client, broker: Broker) -> None:
+async def test_delete_topics_by_topic_id(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     unknown = b"unknown" + bytes(9)
     response = await client.ask(DELETE_TOPICS, 6, by_id(topic.topic_id.bytes, unknown))
@@ -66,7 +66,9 @@ async def test_by_id(client: Client, broker: Broker) -> None:
     assert len(broker.topics) == 0
 
 
-async def test_a_name_that_is_used_again_is_another_topic(client: Client, broker: Broker) -> None:
+async def test_delete_topics_by_topic_id_keeps_a_new_topic_of_the_same_name(
+    client: Client, broker: Broker
+) -> None:
     old = await new_topic(broker)
     await client.ask(DELETE_TOPICS, 6, by_name(6, "flights"))
     new = await new_topic(broker)
@@ -77,7 +79,7 @@ async def test_a_name_that_is_used_again_is_another_topic(client: Client, broker
     assert new.partitions[0].log_end_offset == 0
 
 
-async def test_neither_name_nor_id_or_both(client: Client, broker: Broker) -> None:
+async def test_delete_topics_refuses_neither_name_nor_id_or_both(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     both = DeleteTopicState(name="flights", topic_id=topic.topic_id.bytes)
     for state in (DeleteTopicState(name=None, topic_id=NO_ID), both):
@@ -87,7 +89,7 @@ async def test_neither_name_nor_id_or_both(client: Client, broker: Broker) -> No
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_TOPICS))
-async def test_a_topic_named_twice_stays(client: Client, broker: Broker, version: int) -> None:
+async def test_delete_topics_refuses_a_duplicate_name(client: Client, broker: Broker, version: int) -> None:
     await new_topic(broker)
     await new_topic(broker, "other")
     response = await client.ask(DELETE_TOPICS, version, by_name(version, "flights", "other", "flights"))
@@ -96,7 +98,7 @@ async def test_a_topic_named_twice_stays(client: Client, broker: Broker, version
     assert [topic.name for topic in broker.topics] == ["flights"]
 
 
-async def test_a_topic_named_by_name_and_by_id_stays(client: Client, broker: Broker) -> None:
+async def test_delete_topics_refuses_a_topic_named_by_name_and_by_id(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     asked = by_id(topic.topic_id.bytes)
     asked.topics.append(DeleteTopicState(name="flights"))
@@ -105,7 +107,7 @@ async def test_a_topic_named_by_name_and_by_id_stays(client: Client, broker: Bro
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_TOPICS))
-async def test_where_deletion_is_disabled(version: int) -> None:
+async def test_delete_topics_where_deletion_is_disabled(version: int) -> None:
     async with running_broker({"delete.topic.enable": False}) as broker:
         await new_topic(broker)
         code = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
@@ -114,5 +116,5 @@ async def test_where_deletion_is_disabled(version: int) -> None:
         assert len(broker.topics) == 1
 
 
-async def test_nothing_to_delete(client: Client) -> None:
+async def test_delete_topics_without_topics(client: Client) -> None:
     assert codes(await client.ask(DELETE_TOPICS, 6, by_name(6))) == []

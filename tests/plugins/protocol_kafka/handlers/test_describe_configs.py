@@ -61,7 +61,7 @@ def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceR
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
-async def test_a_topic(client: Client, version: int) -> None:
+async def test_describe_configs_of_a_topic(client: Client, version: int) -> None:
     result = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights")))
     assert (result.error_code, result.error_message) == (0, None)
     assert (result.resource_type, result.resource_name) == (TOPIC_RESOURCE, "flights")
@@ -86,7 +86,7 @@ async def test_a_topic(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 1))
-async def test_what_the_broker_sets_for_its_topics(client: Client, version: int) -> None:
+async def test_describe_configs_of_a_topic_with_defaults_of_the_broker(client: Client, version: int) -> None:
     result = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "plain")))
     config = by_name(result)["max.message.bytes"]
     assert (config.value, config.config_source) == ("5000", OF_BROKER)
@@ -94,7 +94,7 @@ async def test_what_the_broker_sets_for_its_topics(client: Client, version: int)
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
 @pytest.mark.parametrize("name", ["1", ""])
-async def test_the_broker(client: Client, version: int, name: str) -> None:
+async def test_describe_configs_of_the_broker(client: Client, version: int, name: str) -> None:
     result = only(await client.ask(DESCRIBE_CONFIGS, version, request(BROKER_RESOURCE, name)))
     assert result.error_code == 0
     configs = by_name(result)
@@ -114,14 +114,16 @@ async def test_the_broker(client: Client, version: int, name: str) -> None:
         (["no.such.key"], set[str]()),
     ],
 )
-async def test_only_some_keys(client: Client, version: int, names: list[str], found: set[str]) -> None:
+async def test_describe_configs_of_some_keys(
+    client: Client, version: int, names: list[str], found: set[str]
+) -> None:
     asked = request(TOPIC_RESOURCE, "flights", names)
     result = only(await client.ask(DESCRIBE_CONFIGS, version, asked))
     assert (result.error_code, set(by_name(result))) == (0, found)
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
-async def test_no_keys_mean_all_of_them(client: Client, version: int) -> None:
+async def test_describe_configs_without_keys_returns_all(client: Client, version: int) -> None:
     """So it is in Kafka, whether the list is null or empty."""
     null = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights")))
     empty = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights", [])))
@@ -129,7 +131,7 @@ async def test_no_keys_mean_all_of_them(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 1))
-async def test_synonyms_are_told_when_asked_for(client: Client, version: int) -> None:
+async def test_describe_configs_returns_synonyms_on_request(client: Client, version: int) -> None:
     for include in (False, True):
         asked = request(TOPIC_RESOURCE, "flights", ["max.message.bytes"], include_synonyms=include)
         (config,) = only(await client.ask(DESCRIBE_CONFIGS, version, asked)).configs
@@ -145,7 +147,7 @@ async def test_synonyms_are_told_when_asked_for(client: Client, version: int) ->
         )
 
 
-async def test_a_default_that_there_is_not_is_no_synonym(client: Client) -> None:
+async def test_describe_configs_omits_a_missing_default_from_the_synonyms(client: Client) -> None:
     """As Apache Kafka 4.3.1 answers for its keys whose default is null."""
     asked = request(BROKER_RESOURCE, "1", ["log.retention.ms", "listeners"], include_synonyms=True)
     configs = by_name(only(await client.ask(DESCRIBE_CONFIGS, 4, asked)))
@@ -154,7 +156,7 @@ async def test_a_default_that_there_is_not_is_no_synonym(client: Client) -> None
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS, 3))
-async def test_documentation_is_told_when_asked_for(client: Client, version: int) -> None:
+async def test_describe_configs_returns_documentation_on_request(client: Client, version: int) -> None:
     for include in (False, True):
         asked = request(TOPIC_RESOURCE, "flights", ["segment.bytes"], include_documentation=include)
         (config,) = only(await client.ask(DESCRIBE_CONFIGS, version, asked)).configs
@@ -174,7 +176,7 @@ UNKNOWN: dict[str, tuple[int, str, ErrorCode]] = {
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
 @pytest.mark.parametrize(("kind", "name", "code"), UNKNOWN.values(), ids=UNKNOWN)
-async def test_what_does_not_exist(
+async def test_describe_configs_of_unknown_resources(
     client: Client, version: int, kind: int, name: str, code: ErrorCode
 ) -> None:
     asked = request(kind, name)

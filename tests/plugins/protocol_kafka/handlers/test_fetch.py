@@ -91,7 +91,7 @@ def offsets_of(part: PartitionData) -> list[int]:
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
-async def test_every_version_reads(client: Client, broker: Broker, version: int) -> None:
+async def test_fetch_reads_in_every_version(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [3, 2])
     response = await client.ask(FETCH, version, fetch(topic, {0: 0}))
@@ -113,7 +113,7 @@ async def test_every_version_reads(client: Client, broker: Broker, version: int)
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
-async def test_an_offset_in_the_middle_of_a_batch(client: Client, broker: Broker, version: int) -> None:
+async def test_fetch_at_an_offset_within_a_batch(client: Client, broker: Broker, version: int) -> None:
     """Batches come whole and clients skip; message sets begin with the message."""
     topic = await new_topic(broker)
     fill(topic, 0, [3, 3])
@@ -122,7 +122,9 @@ async def test_an_offset_in_the_middle_of_a_batch(client: Client, broker: Broker
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
-async def test_what_does_not_exist(client: Client, broker: Broker, version: int) -> None:
+async def test_fetch_of_unknown_topics_partitions_and_offsets(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1])
     for index in (1, -1):
@@ -140,7 +142,7 @@ async def test_what_does_not_exist(client: Client, broker: Broker, version: int)
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH, 9))
-async def test_leader_epochs(client: Client, broker: Broker, version: int) -> None:
+async def test_fetch_checks_the_leader_epoch(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1])
     topic.partitions[0].leader_epoch = 5
@@ -156,7 +158,7 @@ async def test_leader_epochs(client: Client, broker: Broker, version: int) -> No
     [(0, -1, True), (0, 0, True), (99, 0, True), (99, -1, True), (99, 1, False), (0, 1, False)],
 )
 @pytest.mark.parametrize("version", [7, 12, 13, 18])
-async def test_sessions_are_never_opened(
+async def test_fetch_creates_no_sessions(
     client: Client, broker: Broker, version: int, session_id: int, epoch: int, served: bool
 ) -> None:
     topic = await new_topic(broker)
@@ -173,7 +175,7 @@ async def test_sessions_are_never_opened(
 
 
 @pytest.mark.parametrize("level", [2, -1, 127])
-async def test_an_isolation_that_does_not_exist_ends_the_connection(
+async def test_fetch_with_an_unknown_isolation_level_closes_the_connection(
     client: Client, broker: Broker, level: int
 ) -> None:
     topic = await new_topic(broker)
@@ -182,7 +184,7 @@ async def test_an_isolation_that_does_not_exist_ends_the_connection(
 
 
 @pytest.mark.parametrize(("level", "found"), [(0, [0, 1, 2]), (1, [0])])
-async def test_isolation(client: Client, broker: Broker, level: int, found: list[int]) -> None:
+async def test_fetch_by_isolation_level(client: Client, broker: Broker, level: int, found: list[int]) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1, 1, 1])
     topic.partitions[0].watermarks.last_stable_offset = 1
@@ -209,7 +211,9 @@ async def sizes(
 
 @pytest.mark.parametrize("limit", [-1, 0, 1, BATCH - 1, BATCH])
 @pytest.mark.parametrize("which", ["max_bytes", "partition_max_bytes"])
-async def test_the_first_batch_comes_whole(client: Client, broker: Broker, which: str, limit: int) -> None:
+async def test_fetch_returns_the_first_batch_whole(
+    client: Client, broker: Broker, which: str, limit: int
+) -> None:
     topic = await new_topic(broker, partitions=3)
     for index in (1, 2):
         fill(topic, index, [1, 1, 1])
@@ -218,7 +222,7 @@ async def test_the_first_batch_comes_whole(client: Client, broker: Broker, which
     assert found[2] in (0, BATCH if which == "partition_max_bytes" and limit == BATCH else 0)
 
 
-async def test_a_partitions_limit_is_its_own(client: Client, broker: Broker) -> None:
+async def test_fetch_limits_each_partition_by_its_partition_max_bytes(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=2)
     for index in (0, 1):
         fill(topic, index, [1] * 5)
@@ -227,7 +231,9 @@ async def test_a_partitions_limit_is_its_own(client: Client, broker: Broker) -> 
 
 
 @pytest.mark.parametrize("limit", [BATCH, BATCH + 1, 2 * BATCH - 1, 2 * BATCH, 3 * BATCH, 4 * BATCH])
-async def test_further_partitions_get_only_what_fits(client: Client, broker: Broker, limit: int) -> None:
+async def test_fetch_of_further_partitions_returns_what_fits(
+    client: Client, broker: Broker, limit: int
+) -> None:
     topic = await new_topic(broker, partitions=4)
     for index in range(4):
         fill(topic, index, [1])
@@ -237,7 +243,9 @@ async def test_further_partitions_get_only_what_fits(client: Client, broker: Bro
     assert [size for size in found if size >= BATCH] == [BATCH] * (limit // BATCH)
 
 
-async def test_a_large_batch_behind_a_small_one_waits_for_its_turn(client: Client, broker: Broker) -> None:
+async def test_fetch_leaves_a_large_batch_after_a_small_one_to_the_next_request(
+    client: Client, broker: Broker
+) -> None:
     topic = await new_topic(broker, partitions=2)
     fill(topic, 0, [1])
     fill(topic, 1, [1], value=b"x" * 10_000)
@@ -252,7 +260,7 @@ async def small_answers() -> AsyncGenerator[Broker]:
         yield broker
 
 
-async def test_the_brokers_own_limit(small_answers: Broker) -> None:
+async def test_fetch_limits_the_response_by_fetch_max_bytes(small_answers: Broker) -> None:
     topic = await new_topic(small_answers, partitions=2)
     for index in (0, 1):
         fill(topic, index, [1] * 100)
@@ -262,7 +270,9 @@ async def test_the_brokers_own_limit(small_answers: Broker) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-async def test_old_clients_get_at_least_one_message(client: Client, broker: Broker, version: int) -> None:
+async def test_fetch_in_old_versions_returns_at_least_one_message(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [3], value=b"x" * 500)
     (part,) = parts_of(await client.ask(FETCH, version, fetch(topic, {0: 1}, partition_max_bytes=10)))
@@ -271,7 +281,7 @@ async def test_old_clients_get_at_least_one_message(client: Client, broker: Brok
     assert offsets_of(part) == [0, 1]
 
 
-async def test_nothing_asked_for_is_nothing(client: Client) -> None:
+async def test_fetch_without_partitions(client: Client) -> None:
     request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[])
     assert (await client.ask(FETCH, 12, request)).responses == []
 
@@ -297,7 +307,7 @@ def be_patient_with_threads(clock: MockClock, version: int = 0) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
-async def test_an_empty_partition_is_waited_at(
+async def test_fetch_waits_at_an_empty_partition(
     autojump_clock: MockClock, client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -321,7 +331,7 @@ async def test_an_empty_partition_is_waited_at(
         (2000, 2**31 - 1, 2000),
     ],
 )
-async def test_waiting_for_enough(
+async def test_fetch_waits_for_min_bytes(
     autojump_clock: MockClock,
     client: Client,
     broker: Broker,
@@ -339,7 +349,7 @@ async def test_waiting_for_enough(
 
 
 @pytest.mark.parametrize(("idle_ms", "waited"), [(5000, 5000), (-1, 60_000), (90_000, 60_000)])
-async def test_no_fetch_waits_longer_than_a_connection_may_idle(
+async def test_fetch_waits_no_longer_than_connections_max_idle_ms(
     autojump_clock: MockClock, idle_ms: int, waited: int
 ) -> None:
     async with running_broker({"connections.max.idle.ms": idle_ms}) as broker:
@@ -350,7 +360,7 @@ async def test_no_fetch_waits_longer_than_a_connection_may_idle(
         assert (watch.ms(), offsets_of(part)) == (waited, [])
 
 
-async def test_one_partition_with_an_error_is_told_at_once(
+async def test_fetch_returns_immediately_with_an_error_of_one_partition(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker)
@@ -368,7 +378,7 @@ async def produced_after(topic: Topic, delays_ms: Sequence[int], partition: int 
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 11, 12, 13, 18])
-async def test_an_append_ends_the_wait(
+async def test_fetch_is_woken_by_an_append(
     autojump_clock: MockClock, client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -382,7 +392,7 @@ async def test_an_append_ends_the_wait(
     assert part.high_watermark == 1
 
 
-async def test_the_wait_ends_with_the_append_that_makes_it_enough(
+async def test_fetch_is_woken_by_the_append_that_reaches_min_bytes(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker, partitions=2)
@@ -396,7 +406,7 @@ async def test_the_wait_ends_with_the_append_that_makes_it_enough(
     assert [offsets_of(part) for part in parts] == [[0], [0, 1]]
 
 
-async def test_an_append_elsewhere_does_not_end_the_wait(
+async def test_fetch_is_not_woken_by_an_append_to_another_partition(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker, partitions=2)
@@ -407,7 +417,7 @@ async def test_an_append_elsewhere_does_not_end_the_wait(
     assert watch.ms() == 1000
 
 
-async def test_what_came_between_reading_and_waiting_is_not_overlooked(
+async def test_fetch_sees_an_append_between_reading_and_waiting(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     """The server sends earlier answers before it awaits this one, and that may take a while."""
@@ -420,7 +430,7 @@ async def test_what_came_between_reading_and_waiting_is_not_overlooked(
     assert offsets_of(part) == [0]
 
 
-async def test_what_came_between_is_counted(
+async def test_fetch_counts_an_append_between_reading_and_waiting(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker)
@@ -435,7 +445,7 @@ async def test_what_came_between_is_counted(
     assert offsets_of(part) == [0, 1, 2]
 
 
-async def test_a_topic_deleted_between_reading_and_waiting(
+async def test_fetch_of_a_topic_that_is_deleted_between_reading_and_waiting(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker)
@@ -448,7 +458,7 @@ async def test_a_topic_deleted_between_reading_and_waiting(
 
 
 @pytest.mark.parametrize("version", [4, 12, 13])
-async def test_deleting_the_topic_ends_the_wait(
+async def test_fetch_is_woken_by_the_deletion_of_the_topic(
     autojump_clock: MockClock, client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -466,7 +476,7 @@ async def test_deleting_the_topic_ends_the_wait(
     assert part.error_code == unknown
 
 
-async def test_a_stopping_broker_lets_nobody_wait(
+async def test_fetch_does_not_wait_while_the_broker_stops(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     """Neither those who wait already nor those whose request was still on its way."""
@@ -486,7 +496,7 @@ async def test_a_stopping_broker_lets_nobody_wait(
     assert part.error_code == 0
 
 
-async def test_a_client_that_leaves_is_forgotten(
+async def test_fetch_ends_its_wait_when_the_client_disconnects(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker)
@@ -516,7 +526,7 @@ def make_slow(topic: Topic) -> list[bool]:
     return waited
 
 
-async def test_a_cold_read_goes_to_a_thread(client: Client, broker: Broker) -> None:
+async def test_fetch_reads_in_a_thread_what_is_not_in_memory(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [2])
     waited = make_slow(topic)
@@ -525,7 +535,7 @@ async def test_a_cold_read_goes_to_a_thread(client: Client, broker: Broker) -> N
     assert waited == [False, True]
 
 
-async def test_a_cold_read_that_is_not_enough_waits_as_well(client: Client, broker: Broker) -> None:
+async def test_fetch_waits_after_a_read_in_a_thread_below_min_bytes(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [1])
     make_slow(topic)
@@ -536,7 +546,7 @@ async def test_a_cold_read_that_is_not_enough_waits_as_well(client: Client, brok
     assert offsets_of(part) == [0, 1]
 
 
-async def test_what_comes_during_a_cold_read_is_not_overlooked(
+async def test_fetch_sees_an_append_during_a_read_in_a_thread(
     autojump_clock: MockClock, client: Client, broker: Broker
 ) -> None:
     """The thread has found the log's end when the loop appends behind it."""
@@ -562,7 +572,7 @@ async def test_what_comes_during_a_cold_read_is_not_overlooked(
     assert watch.ms() == 0
 
 
-async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Broker) -> None:
+async def test_fetch_returns_kafka_storage_error_when_the_disk_fails(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=2)
     for index in (0, 1):
         fill(topic, index, [1])
@@ -576,7 +586,7 @@ async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Bro
     assert offsets_of(parts[1]) == [0]
 
 
-async def test_batches_come_as_they_lie_in_the_log(client: Client, broker: Broker) -> None:
+async def test_fetch_returns_the_bytes_of_the_log(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     batch = make_batch([b"one", b"two"])
     topic.partitions[0].append_nowait(batch)

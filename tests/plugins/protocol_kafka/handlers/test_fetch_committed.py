@@ -56,7 +56,7 @@ async def ask(
 
 
 @pytest.mark.parametrize("version", [v for v in versions_of(FETCH) if v >= ISOLATION_SINCE])
-async def test_what_is_undecided_is_held_back_and_what_was_aborted_is_told(
+async def test_fetch_committed_ends_at_open_transactions_and_lists_aborted_ones(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await with_transactions(broker)
@@ -71,7 +71,7 @@ async def test_what_is_undecided_is_held_back_and_what_was_aborted_is_told(
 
 
 @pytest.mark.parametrize("version", versions_of(FETCH))
-async def test_others_see_everything_and_are_told_nothing(
+async def test_fetch_uncommitted_reads_everything_and_lists_no_aborted_transactions(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await with_transactions(broker)
@@ -82,7 +82,7 @@ async def test_others_see_everything_and_are_told_nothing(
         assert offsets_of(part)[-1] == 7
 
 
-async def test_a_waiting_reader_is_woken_by_the_marker_and_not_before(client: Client, broker: Broker) -> None:
+async def test_fetch_committed_is_woken_by_the_marker_and_not_before(client: Client, broker: Broker) -> None:
     topic = await with_transactions(broker)
     answers: list[PartitionData] = []
 
@@ -104,7 +104,7 @@ async def test_a_waiting_reader_is_woken_by_the_marker_and_not_before(client: Cl
 
 @pytest.mark.parametrize("version", [v for v in versions_of(LIST_OFFSETS) if v >= 2])
 @pytest.mark.parametrize(("isolation", "offset"), [(0, 8), (1, 7)])
-async def test_the_latest_offset_is_that_of_the_isolation(
+async def test_list_offsets_returns_the_latest_offset_by_isolation_level(
     client: Client, broker: Broker, version: int, isolation: int, offset: int
 ) -> None:
     topic = await with_transactions(broker)

@@ -37,14 +37,14 @@ def this_broker(broker: Broker) -> tuple[int, str, int]:
 
 
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR, last=MANY_SINCE - 1))
-async def test_one_key(client: Client, broker: Broker, version: int) -> None:
+async def test_find_coordinator_of_one_key(client: Client, broker: Broker, version: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "group"))
     assert (response.error_code, response.error_message) == (0, None)
     assert (response.node_id, response.host, response.port) == this_broker(broker)
 
 
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR, MANY_SINCE))
-async def test_many_keys(client: Client, broker: Broker, version: int) -> None:
+async def test_find_coordinator_of_many_keys(client: Client, broker: Broker, version: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "one", "two"))
     assert [coordinator.key for coordinator in response.coordinators] == ["one", "two"]
     for coordinator in response.coordinators:
@@ -73,7 +73,7 @@ async def test_many_keys(client: Client, broker: Broker, version: int) -> None:
         ),
     ],
 )
-async def test_the_first_to_ask_makes_the_topic_of_the_coordinator(
+async def test_find_coordinator_creates_the_internal_topic_at_the_first_request(
     client: Client, broker: Broker, key_type: int, name: str, config: Mapping[str, str]
 ) -> None:
     assert len(broker.topics) == 0
@@ -84,7 +84,7 @@ async def test_the_first_to_ask_makes_the_topic_of_the_coordinator(
     assert topic.is_internal
 
 
-async def test_an_internal_topic_has_as_many_partitions_as_it_is_told() -> None:
+async def test_find_coordinator_creates_the_internal_topic_with_the_configured_partitions() -> None:
     async with running_broker({"offsets.topic.num.partitions": 3}) as broker:
         await Client(broker).ask(FIND_COORDINATOR, 3, request(3, "group"))
         assert len(broker.topics.get("__consumer_offsets").partitions) == 3
@@ -95,7 +95,7 @@ async def test_an_internal_topic_has_as_many_partitions_as_it_is_told() -> None:
     ("key_type", "since"),
     [(GROUP_KEY, 0), (TRANSACTION_KEY, 1), (SHARE_KEY, 6), (3, 99), (-1, 99), (127, 99)],
 )
-async def test_types_of_keys(client: Client, version: int, key_type: int, since: int) -> None:
+async def test_find_coordinator_by_key_type(client: Client, version: int, key_type: int, since: int) -> None:
     response = await client.ask(FIND_COORDINATOR, version, request(version, "key", key_type=key_type))
     found = response.coordinators[0] if version >= MANY_SINCE else response
     if version < since:
@@ -107,12 +107,12 @@ async def test_types_of_keys(client: Client, version: int, key_type: int, since:
     assert bool(found.error_code) == ((found.node_id, found.host, found.port) == NOBODY)
 
 
-async def test_no_keys(client: Client) -> None:
+async def test_find_coordinator_without_keys(client: Client) -> None:
     assert (await client.ask(FIND_COORDINATOR, 4, request(4))).coordinators == []
 
 
 @pytest.mark.parametrize("version", versions_of(FIND_COORDINATOR))
-async def test_without_a_coordinator(version: int) -> None:
+async def test_find_coordinator_without_a_coordinator(version: int) -> None:
     async with running_broker({"plugins.blocked": "coordinator"}) as broker:
         response = await Client(broker).ask(FIND_COORDINATOR, version, request(version, "group"))
         found = response.coordinators[0] if version >= MANY_SINCE else response

@@ -40,7 +40,7 @@ async def broker() -> AsyncGenerator[Broker]:
 
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))
-async def test_join(client: Client, version: int) -> None:
+async def test_join_group_in_every_version(client: Client, version: int) -> None:
     joined = await join(client, version, join_request(instance="i" if version >= 5 else None))
     assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
     assert joined.leader == joined.member_id
@@ -52,7 +52,9 @@ async def test_join(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(JOIN_GROUP))
-async def test_new_members_are_sent_back_for_an_id_since_version_4(client: Client, version: int) -> None:
+async def test_join_group_returns_a_member_id_to_new_members_since_version_4(
+    client: Client, version: int
+) -> None:
     first = await client.ask(JOIN_GROUP, version, join_request())
     if version < 4:
         assert first.error_code == 0
@@ -72,7 +74,7 @@ async def test_new_members_are_sent_back_for_an_id_since_version_4(client: Clien
         ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-async def test_joins_that_are_refused(
+async def test_join_group_refuses_invalid_members(
     client: Client, version: int, change: dict[str, str], code: ErrorCode
 ) -> None:
     refused = await client.ask(JOIN_GROUP, version, join_request(**change))  # type: ignore[arg-type]
@@ -81,7 +83,9 @@ async def test_joins_that_are_refused(
     assert refused.protocol_name == (None if version >= 7 else "")
 
 
-async def test_version_0_has_one_timeout_for_both(client: Client, broker: Broker) -> None:
+async def test_join_group_in_version_0_has_one_timeout_for_session_and_rebalance(
+    client: Client, broker: Broker
+) -> None:
     request = join_request(session_ms=12_000)
     request.rebalance_timeout_ms = -1
     joined = await join(client, 0, request)
@@ -90,7 +94,7 @@ async def test_version_0_has_one_timeout_for_both(client: Client, broker: Broker
 
 
 @pytest.mark.parametrize("version", versions_of(SYNC_GROUP))
-async def test_sync(client: Client, version: int) -> None:
+async def test_sync_group_in_every_version(client: Client, version: int) -> None:
     joined = await join(client, 9, join_request())
     synced = await sync(client, version, joined)
     assert (synced.error_code, synced.assignment) == (0, b"share")
@@ -100,14 +104,14 @@ async def test_sync(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(SYNC_GROUP))
-async def test_a_sync_of_a_stranger(client: Client, version: int) -> None:
+async def test_sync_group_of_an_unknown_member(client: Client, version: int) -> None:
     joined = await stable(client)
     joined.member_id = "stranger"
     refused = await sync(client, version, joined)
     assert (refused.error_code, refused.assignment) == (ErrorCode.UNKNOWN_MEMBER_ID, b"")
 
 
-async def test_since_version_5_a_sync_names_its_protocol(client: Client) -> None:
+async def test_sync_group_checks_the_protocol_since_version_5(client: Client) -> None:
     joined = await stable(client)
     request = SyncGroupRequest(
         group_id="g", generation_id=1, member_id=joined.member_id, protocol_type="consumer", assignments=[]
@@ -117,7 +121,7 @@ async def test_since_version_5_a_sync_names_its_protocol(client: Client) -> None
 
 
 @pytest.mark.parametrize("version", versions_of(HEARTBEAT))
-async def test_heartbeat(client: Client, version: int) -> None:
+async def test_heartbeat_in_every_version(client: Client, version: int) -> None:
     joined = await stable(client)
     assert await beat(client, version, joined.member_id, 1) == 0
     assert await beat(client, version, joined.member_id, 7) == ErrorCode.ILLEGAL_GENERATION
@@ -127,14 +131,14 @@ async def test_heartbeat(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(HEARTBEAT, 3))
-async def test_heartbeats_of_fenced_instances(client: Client, version: int) -> None:
+async def test_heartbeat_of_a_fenced_instance(client: Client, version: int) -> None:
     await join(client, 9, join_request(instance="i"))
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="other", group_instance_id="i")
     assert (await client.ask(HEARTBEAT, version, request)).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
 @pytest.mark.parametrize("version", versions_of(LEAVE_GROUP))
-async def test_leave(client: Client, version: int) -> None:
+async def test_leave_group_in_every_version(client: Client, version: int) -> None:
     joined = await stable(client)
     left = await leave(client, version, joined.member_id)
     assert left.error_code == 0
@@ -147,7 +151,7 @@ async def test_leave(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(LEAVE_GROUP, 3))
-async def test_several_leave_at_once(client: Client, version: int) -> None:
+async def test_leave_group_of_several_members(client: Client, version: int) -> None:
     await join(client, 9, join_request(instance="i"))
     request = LeaveGroupRequest(
         group_id="g",
@@ -166,7 +170,9 @@ async def test_several_leave_at_once(client: Client, version: int) -> None:
     ]
 
 
-async def test_a_stop_answers_those_who_wait(client: Client, broker: Broker) -> None:
+async def test_join_group_and_sync_group_are_answered_when_the_broker_stops(
+    client: Client, broker: Broker
+) -> None:
     joined = await stable(client)
     other = Client(broker)
     async with trio.open_nursery() as nursery:
@@ -183,7 +189,7 @@ async def test_a_stop_answers_those_who_wait(client: Client, broker: Broker) -> 
     assert await beat(client, 4, joined.member_id, 1) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_without_a_coordinator_there_are_no_groups() -> None:
+async def test_join_group_heartbeat_and_leave_group_without_a_coordinator() -> None:
     async with running_broker({"plugins.blocked": "coordinator"}) as broker:
         client = Client(broker)
         assert (await join(client, 9, join_request())).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

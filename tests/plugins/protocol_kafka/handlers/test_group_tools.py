@@ -26,7 +26,7 @@ async def broker() -> AsyncGenerator[Broker]:
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_GROUPS))
-async def test_describe(client: Client, version: int) -> None:
+async def test_describe_groups_in_every_version(client: Client, version: int) -> None:
     joined = await stable(client)
     request = DescribeGroupsRequest(groups=["g", "none"], include_authorized_operations=version >= 3)
     group, missing = (await client.ask(DESCRIBE_GROUPS, version, request)).groups
@@ -47,7 +47,7 @@ async def test_describe(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_GROUPS))
-async def test_list(client: Client, version: int) -> None:
+async def test_list_groups_in_every_version(client: Client, version: int) -> None:
     joined = await stable(client, "empty")
     await leave(client, 5, joined.member_id, group_id="empty")
     await stable(client, "full")
@@ -65,7 +65,7 @@ async def test_list(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_GROUPS, 4))
-async def test_filters(client: Client, version: int) -> None:
+async def test_list_groups_filters_by_state_and_type(client: Client, version: int) -> None:
     await stable(client)
     for states, found in ((["stable"], ["g"]), (["Empty", "Dead"], [])):
         listed = await client.ask(LIST_GROUPS, version, ListGroupsRequest(states_filter=states))
@@ -77,7 +77,7 @@ async def test_filters(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(DELETE_GROUPS))
-async def test_delete(client: Client, version: int) -> None:
+async def test_delete_groups_in_every_version(client: Client, version: int) -> None:
     joined = await stable(client, "empty")
     await leave(client, 5, joined.member_id, group_id="empty")
     await stable(client, "full")
@@ -93,7 +93,7 @@ async def test_delete(client: Client, version: int) -> None:
     assert [group.group_id for group in listed.groups] == ["full"]
 
 
-async def test_without_a_coordinator_there_are_no_groups() -> None:
+async def test_describe_groups_list_groups_and_delete_groups_without_a_coordinator() -> None:
     async with running_broker({"plugins.blocked": "coordinator"}) as broker:
         client = Client(broker)
         (described,) = (await client.ask(DESCRIBE_GROUPS, 6, DescribeGroupsRequest(groups=["g"]))).groups

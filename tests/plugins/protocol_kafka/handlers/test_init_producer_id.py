@@ -28,7 +28,9 @@ def request(
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
-async def test_every_version_gets_ids_of_its_own(client: Client, broker: Broker, version: int) -> None:
+async def test_init_producer_id_returns_new_ids_in_every_version(
+    client: Client, broker: Broker, version: int
+) -> None:
     other = Client(broker)
     responses = [
         await asker.ask(INIT_PRODUCER_ID, version, request()) for asker in (client, other, client, other)
@@ -37,13 +39,15 @@ async def test_every_version_gets_ids_of_its_own(client: Client, broker: Broker,
     assert len({response.producer_id for response in responses}) == 4
 
 
-async def test_ids_go_on_over_the_end_of_a_block(client: Client) -> None:
+async def test_init_producer_id_continues_after_the_end_of_a_block(client: Client) -> None:
     ids = [(await client.ask(INIT_PRODUCER_ID, 4, request())).producer_id for _ in range(2 * BLOCK_SIZE + 5)]
     assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID, 3))
-async def test_a_producer_that_starts_anew_gets_another_id(client: Client, version: int) -> None:
+async def test_init_producer_id_returns_another_id_to_a_producer_that_restarts(
+    client: Client, version: int
+) -> None:
     first = (await client.ask(INIT_PRODUCER_ID, version, request())).producer_id
     again = await client.ask(INIT_PRODUCER_ID, version, request(None, first, 0))
     assert (again.error_code, again.producer_epoch) == (0, 0)
@@ -52,13 +56,15 @@ async def test_a_producer_that_starts_anew_gets_another_id(client: Client, versi
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID, 3))
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 0)])
-async def test_an_id_without_its_epoch(client: Client, version: int, producer_id: int, epoch: int) -> None:
+async def test_init_producer_id_refuses_an_id_without_its_epoch(
+    client: Client, version: int, producer_id: int, epoch: int
+) -> None:
     response = await client.ask(INIT_PRODUCER_ID, version, request(None, producer_id, epoch))
     assert (response.error_code, response.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
-async def test_an_empty_transactional_id(client: Client, version: int) -> None:
+async def test_init_producer_id_refuses_an_empty_transactional_id(client: Client, version: int) -> None:
     response = await client.ask(INIT_PRODUCER_ID, version, request(""))
     assert (response.error_code, response.producer_id, response.producer_epoch) == (
         ErrorCode.INVALID_REQUEST,
@@ -67,7 +73,9 @@ async def test_an_empty_transactional_id(client: Client, version: int) -> None:
     )
 
 
-async def test_a_disk_that_refuses_is_told_by_its_code(client: Client, broker: Broker) -> None:
+async def test_init_producer_id_returns_kafka_storage_error_when_the_disk_fails(
+    client: Client, broker: Broker
+) -> None:
     async def fail(count: int) -> range:
         raise OSError(errno.ENOSPC, "No space left on device")
 

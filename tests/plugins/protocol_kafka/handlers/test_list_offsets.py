@@ -98,7 +98,7 @@ TIMES: dict[str, tuple[int, int, Answer]] = {
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 1))
 @pytest.mark.parametrize(("time", "since", "expected"), TIMES.values(), ids=TIMES)
-async def test_times(
+async def test_list_offsets_by_timestamp(
     client: Client, broker: Broker, version: int, time: int, since: int, expected: Answer
 ) -> None:
     await filled(broker)
@@ -112,7 +112,7 @@ async def test_times(
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 1))
-async def test_an_empty_partition(client: Client, broker: Broker, version: int) -> None:
+async def test_list_offsets_of_an_empty_partition(client: Client, broker: Broker, version: int) -> None:
     await new_topic(broker)
     answers = [
         (part.error_code, part.timestamp, part.offset)
@@ -126,14 +126,14 @@ async def test_an_empty_partition(client: Client, broker: Broker, version: int) 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 1))
 @pytest.mark.parametrize("time", [-7, -100, -(2**63)])
-async def test_special_times_that_do_not_exist(
+async def test_list_offsets_refuses_unknown_special_timestamps(
     client: Client, broker: Broker, version: int, time: int
 ) -> None:
     await filled(broker)
     assert (await ask(client, version, time)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_the_log_start_is_the_earliest(client: Client, broker: Broker) -> None:
+async def test_list_offsets_returns_the_log_start_offset_as_earliest(client: Client, broker: Broker) -> None:
     topic = await filled(broker)
     topic.partitions[0].raise_log_start(5)
     part = await ask(client, 11, EARLIEST_TIMESTAMP)
@@ -141,7 +141,7 @@ async def test_the_log_start_is_the_earliest(client: Client, broker: Broker) -> 
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS))
-async def test_what_does_not_exist(client: Client, broker: Broker, version: int) -> None:
+async def test_list_offsets_of_unknown_partitions(client: Client, broker: Broker, version: int) -> None:
     await new_topic(broker)
     for name, index in (("nope", 0), ("flights", 1), ("flights", -1)):
         (part,) = parts_of(await client.ask(LIST_OFFSETS, version, request(-1, name=name, indexes=(index,))))
@@ -149,7 +149,9 @@ async def test_what_does_not_exist(client: Client, broker: Broker, version: int)
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS))
-async def test_a_partition_asked_for_twice(client: Client, broker: Broker, version: int) -> None:
+async def test_list_offsets_refuses_a_duplicate_partition(
+    client: Client, broker: Broker, version: int
+) -> None:
     await new_topic(broker, partitions=2)
     parts = parts_of(await client.ask(LIST_OFFSETS, version, request(-1, indexes=(0, 1, 0))))
     codes = {part.partition_index: part.error_code for part in parts}
@@ -157,7 +159,7 @@ async def test_a_partition_asked_for_twice(client: Client, broker: Broker, versi
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, EPOCHS_SINCE))
-async def test_leader_epochs(client: Client, broker: Broker, version: int) -> None:
+async def test_list_offsets_checks_the_leader_epoch(client: Client, broker: Broker, version: int) -> None:
     await filled(broker)
     codes = [
         (await ask(client, version, LATEST_TIMESTAMP, current_leader_epoch=epoch)).error_code
@@ -167,7 +169,9 @@ async def test_leader_epochs(client: Client, broker: Broker, version: int) -> No
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_OFFSETS, 2))
-async def test_an_isolation_that_does_not_exist(client: Client, broker: Broker, version: int) -> None:
+async def test_list_offsets_with_an_unknown_isolation_level(
+    client: Client, broker: Broker, version: int
+) -> None:
     await new_topic(broker)
     with pytest.raises(ProtocolViolation, match="isolation level 2 "):
         await client.ask(LIST_OFFSETS, version, request(-1, isolation_level=2))
@@ -188,7 +192,7 @@ async def test_an_isolation_that_does_not_exist(client: Client, broker: Broker, 
         (-150, 10, []),
     ],
 )
-async def test_version_0_tells_of_segments(
+async def test_list_offsets_in_version_0_returns_segment_offsets(
     client: Client, broker: Broker, clock: FakeClock, time: int, most: int, expected: list[int]
 ) -> None:
     topic = await new_topic(broker, config={"segment.bytes": str(2**20), "max.message.bytes": str(2**20)})
@@ -217,14 +221,14 @@ def test_segment_offsets_before() -> None:
     assert segment_offsets_before(partition, BASE, 10) == [0]
 
 
-async def test_version_0_of_an_empty_partition(client: Client, broker: Broker) -> None:
+async def test_list_offsets_in_version_0_of_an_empty_partition(client: Client, broker: Broker) -> None:
     await new_topic(broker)
     for time in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP):
         (part,) = parts_of(await client.ask(LIST_OFFSETS, 0, request(time, max_num_offsets=10)))
         assert part.old_style_offsets == [0]
 
 
-async def test_batches_that_cannot_be_read_do_not_break_the_answer(client: Client, broker: Broker) -> None:
+async def test_list_offsets_returns_an_error_for_unreadable_batches(client: Client, broker: Broker) -> None:
     """A log of another broker may have what no one can decode; its header and its CRC are right."""
     topic = await new_topic(broker)
     header = parse_header(make_batch([b"v"] * 2, timestamps=BASE))
@@ -235,7 +239,9 @@ async def test_batches_that_cannot_be_read_do_not_break_the_answer(client: Clien
 
 
 @pytest.mark.parametrize("time", [BASE, MAX_TIMESTAMP])
-async def test_a_disk_that_fails_is_told_by_its_code(client: Client, broker: Broker, time: int) -> None:
+async def test_list_offsets_returns_kafka_storage_error_when_the_disk_fails(
+    client: Client, broker: Broker, time: int
+) -> None:
     topic = await filled(broker)
 
     def fail(*_: object) -> bytes:

@@ -69,7 +69,7 @@ async def describe(
 
 
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_LOG_DIRS))
-async def test_every_version_tells_what_lies_where(client: Client, broker: Broker, version: int) -> None:
+async def test_describe_log_dirs_in_every_version(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker, partitions=3)
     for index in range(3):
         fill(topic, index, [2, 2])
@@ -91,7 +91,9 @@ async def alter(client: Client, version: int, path: object, *asked: tuple[str, i
 
 
 @pytest.mark.parametrize("version", versions_of(ALTER_REPLICA_LOG_DIRS))
-async def test_every_version_moves(client: Client, broker: Broker, tmp_path: Path, version: int) -> None:
+async def test_alter_replica_log_dirs_moves_in_every_version(
+    client: Client, broker: Broker, tmp_path: Path, version: int
+) -> None:
     topic = await new_topic(broker)
     fill(topic, 0, [2, 2])
     assert await alter(client, version, tmp_path / "b", ("flights", 0)) == [0]
@@ -102,7 +104,9 @@ async def test_every_version_moves(client: Client, broker: Broker, tmp_path: Pat
     assert topic.partitions[0].log_end_offset == 4
 
 
-async def test_what_cannot_move(client: Client, broker: Broker, tmp_path: Path) -> None:
+async def test_alter_replica_log_dirs_refuses_unknown_directories_and_partitions(
+    client: Client, broker: Broker, tmp_path: Path
+) -> None:
     await new_topic(broker)
     assert await alter(client, 2, tmp_path / "c", ("flights", 0)) == [ErrorCode.LOG_DIR_NOT_FOUND]
     assert await alter(client, 2, tmp_path / "b", ("flights", 1)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -122,7 +126,7 @@ async def test_what_cannot_move(client: Client, broker: Broker, tmp_path: Path) 
         ("nowhere", 0, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_replicas_are_here_and_nowhere_else(
+async def test_alter_partition_reassignments_accepts_this_broker_only(
     client: Client,
     broker: Broker,
     version: int,
@@ -138,7 +142,7 @@ async def test_replicas_are_here_and_nowhere_else(
     assert [each.error_code for topic in answer.responses for each in topic.partitions] == [code]
 
 
-async def test_nothing_is_on_its_way_to_another_broker(client: Client, broker: Broker) -> None:
+async def test_list_partition_reassignments_is_empty(client: Client, broker: Broker) -> None:
     await new_topic(broker)
     answer = await client.ask(LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest())
     assert (answer.error_code, answer.topics) == (0, [])

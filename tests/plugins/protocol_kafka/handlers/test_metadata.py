@@ -61,7 +61,7 @@ async def closed() -> AsyncGenerator[Broker]:
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
-async def test_whom_there_is(closed: Broker, version: int) -> None:
+async def test_metadata_returns_brokers_and_controller(closed: Broker, version: int) -> None:
     response = await Client(closed).ask(METADATA, version, MetadataRequest(topics=[]))
     (broker,) = response.brokers
     host, _, port = closed.listeners["PLAINTEXT"].rpartition(":")
@@ -74,7 +74,7 @@ async def test_whom_there_is(closed: Broker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
-async def test_a_topic(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_of_a_topic(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker, partitions=3)
     topic.partitions[1].leader_epoch = 5
     found = only(await client.ask(METADATA, version, by_name("flights")))
@@ -89,7 +89,7 @@ async def test_a_topic(client: Client, broker: Broker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
-async def test_an_empty_list_means_all_in_version_0_and_none_later(
+async def test_metadata_of_an_empty_list_returns_all_topics_in_version_0_and_none_later(
     client: Client, broker: Broker, version: int
 ) -> None:
     for name in ("flights", "planes"):
@@ -100,7 +100,7 @@ async def test_an_empty_list_means_all_in_version_0_and_none_later(
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, 1))
-async def test_null_means_all(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_of_null_returns_all_topics(client: Client, broker: Broker, version: int) -> None:
     for name in ("flights", "planes"):
         await new_topic(broker, name)
     response = await client.ask(METADATA, version, MetadataRequest(topics=None))
@@ -146,7 +146,7 @@ async def test_metadata_creates_a_topic_once_however_often_it_is_asked_for(
     assert len(created) == 2
 
 
-async def test_metadata_has_no_more_than_so_many_topics_created_at_a_time(
+async def test_metadata_limits_the_topics_that_wait_for_their_creation(
     client: Client, broker: Broker
 ) -> None:
     names = [f"new-{number}" for number in range(MAX_WAITING + 100)]
@@ -166,13 +166,15 @@ async def test_metadata_creates_nothing_while_the_broker_stops(client: Client, b
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-async def test_metadata_tells_internal_topics_before_they_are_there(client: Client, name: str) -> None:
+async def test_metadata_lists_internal_topics_before_they_exist(client: Client, name: str) -> None:
     found = only(await client.ask(METADATA, 9, by_name(name, create=False)))
     assert (found.error_code, found.is_internal) == (UNKNOWN, True)
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, 4))
-async def test_unless_the_client_does_not_want_it(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_creates_no_topic_unless_the_client_allows_it(
+    client: Client, broker: Broker, version: int
+) -> None:
     found = only(await client.ask(METADATA, version, by_name("new", create=False)))
     assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new")
     await wait_all_tasks_blocked(0.01)
@@ -180,7 +182,7 @@ async def test_unless_the_client_does_not_want_it(client: Client, broker: Broker
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
-async def test_unless_the_broker_does_not_want_it(closed: Broker, version: int) -> None:
+async def test_metadata_creates_no_topic_unless_the_broker_allows_it(closed: Broker, version: int) -> None:
     found = only(await Client(closed).ask(METADATA, version, by_name("new")))
     assert (found.error_code, found.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "new")
     assert found.partitions == []
@@ -190,13 +192,15 @@ async def test_unless_the_broker_does_not_want_it(closed: Broker, version: int) 
 
 @pytest.mark.parametrize("version", versions_of(METADATA))
 @pytest.mark.parametrize("name", ["", ".", "a/b", "x" * 250])
-async def test_names_that_cannot_be(client: Client, broker: Broker, version: int, name: str) -> None:
+async def test_metadata_refuses_invalid_names(
+    client: Client, broker: Broker, version: int, name: str
+) -> None:
     found = only(await client.ask(METADATA, version, by_name(name)))
     assert (found.error_code, found.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, name)
     assert len(broker.topics) == 0
 
 
-async def test_one_that_cannot_be_created_hinders_no_other(
+async def test_metadata_creates_the_others_when_one_cannot_be_created(
     client: Client, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     await new_topic(broker, "a.b")
@@ -210,13 +214,13 @@ async def test_one_that_cannot_be_created_hinders_no_other(
     assert "'a_b', which a client asked for, is not created: topic 'a_b' collides with 'a.b'" in caplog.text
 
 
-async def test_a_topic_asked_for_twice_is_told_once(client: Client) -> None:
+async def test_metadata_returns_a_duplicate_topic_once(client: Client) -> None:
     response = await client.ask(METADATA, 9, by_name("new", "new"))
     assert [topic.name for topic in response.topics] == ["new"]
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, IDS_SINCE))
-async def test_by_id(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_by_topic_id(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     response = await client.ask(METADATA, version, by_id(topic.topic_id.bytes, b"unknown" + bytes(9)))
     found, unknown = response.topics
@@ -227,21 +231,21 @@ async def test_by_id(client: Client, broker: Broker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-async def test_by_id_before_its_time(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_by_topic_id_before_version_12(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     found = only(await client.ask(METADATA, version, by_id(topic.topic_id.bytes)))
     assert found.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, IDS_SINCE))
-async def test_neither_name_nor_id(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_refuses_neither_name_nor_id(client: Client, broker: Broker, version: int) -> None:
     found = only(await client.ask(METADATA, version, by_id(NO_ID)))
     assert found.error_code != 0
     assert len(broker.topics) == 0
 
 
 @pytest.mark.parametrize("version", versions_of(METADATA, 8))
-async def test_authorized_operations(client: Client, broker: Broker, version: int) -> None:
+async def test_metadata_returns_authorized_operations(client: Client, broker: Broker, version: int) -> None:
     await new_topic(broker)
     of_cluster = version <= 10
     request = by_name("flights")
@@ -256,6 +260,6 @@ async def test_authorized_operations(client: Client, broker: Broker, version: in
     assert response.cluster_authorized_operations == told
 
 
-async def test_internal_topics_are_told(client: Client, broker: Broker) -> None:
+async def test_metadata_marks_internal_topics(client: Client, broker: Broker) -> None:
     await new_topic(broker, "__consumer_offsets")
     assert only(await client.ask(METADATA, 1, by_name("__consumer_offsets"))).is_internal

@@ -21,7 +21,9 @@ RETENTION_VERSIONS = (2, 3, 4)
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_COMMIT))
-async def test_every_version_commits(client: Client, broker: Broker, clock: FakeClock, version: int) -> None:
+async def test_offset_commit_in_every_version(
+    client: Client, broker: Broker, clock: FakeClock, version: int
+) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     fields: dict[str, Any] = {"retention_time_ms": 5} if version in RETENTION_VERSIONS else {}
@@ -47,7 +49,7 @@ async def test_every_version_commits(client: Client, broker: Broker, clock: Fake
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_COMMIT))
-async def test_what_cannot_be_is_refused_by_partition(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_commit_refuses_by_partition(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     response = await client.ask(OFFSET_COMMIT, version, commit_request({0: 1, 99: 2, -1: 3}, topic))
@@ -60,7 +62,9 @@ async def test_what_cannot_be_is_refused_by_partition(client: Client, broker: Br
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_COMMIT, 1))
-async def test_a_generation_of_no_group(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_commit_with_a_generation_of_an_unknown_group(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     request = commit_request({0: 1}, topic, generation_id_or_member_epoch=3, member_id="member")
@@ -68,19 +72,19 @@ async def test_a_generation_of_no_group(client: Client, broker: Broker, version:
     assert commit_codes(await client.ask(OFFSET_COMMIT, version, request)) == [code]
 
 
-async def test_before_anybody_has_looked_for_the_coordinator(client: Client, broker: Broker) -> None:
+async def test_offset_commit_before_any_find_coordinator_request(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     response = await client.ask(OFFSET_COMMIT, 8, commit_request({0: 1}, topic))
     assert commit_codes(response) == [ErrorCode.NOT_COORDINATOR]
 
 
-async def test_nothing_to_commit(client: Client) -> None:
+async def test_offset_commit_without_offsets(client: Client) -> None:
     request = commit_request({}, "nowhere")
     request.topics.clear()
     assert (await client.ask(OFFSET_COMMIT, 8, request)).topics == []
 
 
-async def test_too_much_at_once(client: Client, broker: Broker) -> None:
+async def test_offset_commit_refuses_more_than_a_batch(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=1)
     await broker.coordinator.prepare_groups()
     await broker.topics.alter_config(
@@ -90,7 +94,7 @@ async def test_too_much_at_once(client: Client, broker: Broker) -> None:
     assert commit_codes(response) == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
 
 
-async def test_a_commit_that_has_to_be_flushed_is_answered_afterwards(client: Client, broker: Broker) -> None:
+async def test_offset_commit_is_acknowledged_after_the_flush(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     await broker.topics.alter_config("__consumer_offsets", lambda config: {**config, "flush.messages": "1"})
@@ -99,14 +103,14 @@ async def test_a_commit_that_has_to_be_flushed_is_answered_afterwards(client: Cl
     assert commit_codes(await client.finish(OFFSET_COMMIT, 8, step)) == [0]
 
 
-async def test_without_a_coordinator() -> None:
+async def test_offset_commit_without_a_coordinator() -> None:
     async with running_broker({"plugins.blocked": "coordinator"}) as broker:
         topic = await new_topic(broker)
         response = await Client(broker).ask(OFFSET_COMMIT, 8, commit_request({0: 1}, topic))
         assert commit_codes(response) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
-async def test_a_storage_that_fails(client: Client, broker: Broker) -> None:
+async def test_offset_commit_when_the_disk_fails(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     await broker.coordinator.prepare_groups()
     for partition in broker.topics.get("__consumer_offsets").partitions:

@@ -17,7 +17,7 @@ from .offsets import commit_codes, delete_request
 from .topics import new_topic
 
 
-async def test_what_is_named_goes(client: Client, broker: Broker) -> None:
+async def test_offset_delete_deletes_the_named_offsets(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=3)
     await broker.coordinator.prepare_groups()
     offsets = [OffsetToCommit(topic.name, index, 10 + index) for index in range(3)]
@@ -32,7 +32,7 @@ async def test_what_is_named_goes(client: Client, broker: Broker) -> None:
     assert (response.error_code, commit_codes(response)) == (0, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
 
 
-async def test_codes_of_the_whole_request(client: Client, broker: Broker) -> None:
+async def test_offset_delete_error_codes_of_the_request(client: Client, broker: Broker) -> None:
     await new_topic(broker)
     for group, code in (("", ErrorCode.INVALID_GROUP_ID), ("group", ErrorCode.NOT_COORDINATOR)):
         response = await client.ask(OFFSET_DELETE, 0, delete_request([0], group=group))

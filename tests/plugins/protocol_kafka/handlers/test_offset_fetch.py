@@ -33,7 +33,7 @@ async def with_offsets(broker: Broker) -> Topic:
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
-async def test_every_version_fetches(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_fetch_in_every_version(client: Client, broker: Broker, version: int) -> None:
     topic = await with_offsets(broker)
     response = await client.ask(OFFSET_FETCH, version, fetch_request(version, [0, 1], topic))
     nothing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version == 0 else 0
@@ -45,7 +45,7 @@ async def test_every_version_fetches(client: Client, broker: Broker, version: in
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH, EVERYTHING_SINCE))
-async def test_everything(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_fetch_of_all_partitions(client: Client, broker: Broker, version: int) -> None:
     topic = await with_offsets(broker)
     response = await client.ask(OFFSET_FETCH, version, fetch_request(version, None, topic))
     assert fetched(version, response) == (0, [(0, 7, "so far", 0)])
@@ -59,7 +59,7 @@ async def test_everything(client: Client, broker: Broker, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
-async def test_topics_that_are_not_there(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_fetch_of_unknown_topics(client: Client, broker: Broker, version: int) -> None:
     await with_offsets(broker)
     response = await client.ask(OFFSET_FETCH, version, fetch_request(version, [3], "nowhere"))
     code = 0
@@ -70,7 +70,7 @@ async def test_topics_that_are_not_there(client: Client, broker: Broker, version
     assert fetched(version, response) == (0, [(3, -1, "", code)])
 
 
-async def test_many_groups_each_answered_once(client: Client, broker: Broker) -> None:
+async def test_offset_fetch_returns_a_duplicate_group_once(client: Client, broker: Broker) -> None:
     topic = await with_offsets(broker)
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("group", "nobody", "group")]
     response = await client.ask(OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups))
@@ -82,7 +82,9 @@ async def test_many_groups_each_answered_once(client: Client, broker: Broker) ->
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH, MEMBERS_SINCE))
-async def test_a_member_of_no_consumer_group(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_fetch_of_a_member_of_an_unknown_group(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await with_offsets(broker)
     request = fetch_request(version, [0], topic, "nobody", member_id="member", member_epoch=1)
     response = await client.ask(OFFSET_FETCH, version, request)
@@ -90,7 +92,7 @@ async def test_a_member_of_no_consumer_group(client: Client, broker: Broker, ver
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH))
-async def test_before_anybody_has_looked_for_the_coordinator(
+async def test_offset_fetch_before_any_find_coordinator_request(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -103,7 +105,9 @@ async def test_before_anybody_has_looked_for_the_coordinator(
 
 
 @pytest.mark.parametrize("version", versions_of(OFFSET_FETCH, STABLE_SINCE))
-async def test_an_offset_that_a_transaction_may_move(client: Client, broker: Broker, version: int) -> None:
+async def test_offset_fetch_with_require_stable_of_a_pending_offset(
+    client: Client, broker: Broker, version: int
+) -> None:
     topic = await with_offsets(broker)
     pending = OffsetCommit("group", [OffsetToCommit(topic.name, 0, 9)], is_transactional=True)
     broker.coordinator.offsets.commit_pending(pending, 1, 0)
@@ -115,7 +119,9 @@ async def test_an_offset_that_a_transaction_may_move(client: Client, broker: Bro
     assert fetched(version, response) == (0, [(0, 7, "so far", 0)])
 
 
-async def test_offsets_of_an_earlier_topic_of_that_name(client: Client, broker: Broker) -> None:
+async def test_offset_fetch_omits_offsets_of_a_deleted_topic_of_the_same_name(
+    client: Client, broker: Broker
+) -> None:
     topic = await with_offsets(broker)
     earlier = [OffsetToCommit(topic.name, 1, 5, topic_id=b"\1" * 16)]
     broker.coordinator.offsets.commit(OffsetCommit("group", earlier))
@@ -125,13 +131,13 @@ async def test_offsets_of_an_earlier_topic_of_that_name(client: Client, broker: 
     assert fetched(9, by_name) == (0, [(1, 5, "", 0)])
 
 
-async def test_without_a_coordinator() -> None:
+async def test_offset_fetch_without_a_coordinator() -> None:
     async with running_broker({"plugins.blocked": "coordinator"}) as broker:
         topic = await new_topic(broker)
         response = await Client(broker).ask(OFFSET_FETCH, 8, fetch_request(8, [0], topic))
         assert fetched(8, response) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
 
 
-def test_requests_have_the_shape_of_their_version() -> None:
+def test_offset_fetch_requests_have_the_fields_of_their_version() -> None:
     assert fetch_request(7, None, "t").topics is None
     assert commit_request({0: 1}, "t").topics[0].partitions[0].committed_offset == 1

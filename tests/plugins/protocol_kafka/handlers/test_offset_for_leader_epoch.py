@@ -62,7 +62,7 @@ async def filled(broker: Broker) -> None:
         (-1, (-1, -1)),
     ],
 )
-async def test_ends(
+async def test_offset_for_leader_epoch_returns_end_offsets(
     client: Client, broker: Broker, version: int, epoch: int, expected: tuple[int, int]
 ) -> None:
     await filled(broker)
@@ -76,7 +76,7 @@ async def test_ends(
 @pytest.mark.parametrize(
     ("topic", "partition"), [("nowhere", 0), ("a/b", 0), ("flights", 1), ("flights", -1)]
 )
-async def test_what_is_not_there(
+async def test_offset_for_leader_epoch_of_unknown_partitions(
     client: Client, broker: Broker, version: int, topic: str, partition: int
 ) -> None:
     await filled(broker)
@@ -93,7 +93,7 @@ async def test_what_is_not_there(
         (CURRENT, 0),
     ],
 )
-async def test_who_believes_in_another_epoch(
+async def test_offset_for_leader_epoch_checks_the_current_leader_epoch(
     client: Client, broker: Broker, version: int, current: int, code: int
 ) -> None:
     await filled(broker)

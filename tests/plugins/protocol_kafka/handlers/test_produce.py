@@ -63,7 +63,9 @@ def packed(batch: bytearray, codec: int) -> bytearray:
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
 @pytest.mark.parametrize("acks", [-1, 1])
-async def test_every_version_appends(client: Client, broker: Broker, version: int, acks: int) -> None:
+async def test_produce_appends_in_every_version(
+    client: Client, broker: Broker, version: int, acks: int
+) -> None:
     topic = await new_topic(broker)
     for base in (0, 3, 6):
         request = for_partitions(topic, {0: make_batch([b"value"] * 3)}, acks)
@@ -80,14 +82,14 @@ async def test_every_version_appends(client: Client, broker: Broker, version: in
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
-async def test_acks_0_is_silent(client: Client, broker: Broker, version: int) -> None:
+async def test_produce_with_acks_0_has_no_response(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     assert client.start(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks=0)) == []
     assert topic.partitions[0].log_end_offset == 1
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
-async def test_an_error_with_acks_0_closes_the_connection(
+async def test_produce_with_acks_0_closes_the_connection_after_an_error(
     client: Client, broker: Broker, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -96,7 +98,7 @@ async def test_an_error_with_acks_0_closes_the_connection(
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
-async def test_what_does_not_exist(client: Client, broker: Broker, version: int) -> None:
+async def test_produce_to_unknown_partitions(client: Client, broker: Broker, version: int) -> None:
     topic = await new_topic(broker)
     await broker.topics.delete("flights")
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch()})))
@@ -110,14 +112,14 @@ async def test_what_does_not_exist(client: Client, broker: Broker, version: int)
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
 @pytest.mark.parametrize("acks", [2, -2, 2**15 - 1])
-async def test_acks_that_do_not_exist(client: Client, broker: Broker, version: int, acks: int) -> None:
+async def test_produce_refuses_unknown_acks(client: Client, broker: Broker, version: int, acks: int) -> None:
     topic = await new_topic(broker)
     answer = one(await client.ask(PRODUCE, version, for_partitions(topic, {0: make_batch()}, acks)))
     assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert topic.partitions[0].log_end_offset == 0
 
 
-async def test_each_partition_by_itself(client: Client, broker: Broker) -> None:
+async def test_produce_reports_errors_by_partition(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=4)
     broken = make_batch()
     broken[-1] ^= 1
@@ -172,7 +174,7 @@ REFUSED: dict[str, tuple[Callable[[], Buffer | None], int, ErrorCode]] = {
 
 
 @pytest.mark.parametrize(("make", "version", "code"), REFUSED.values(), ids=REFUSED)
-async def test_refused(
+async def test_produce_refuses_invalid_batches(
     client: Client, broker: Broker, make: Callable[[], Buffer | None], version: int, code: ErrorCode
 ) -> None:
     topic = await new_topic(broker)
@@ -182,7 +184,7 @@ async def test_refused(
 
 
 @pytest.mark.parametrize(("codec", "version"), [(1, 3), (2, 3), (3, 3), (4, 7), (4, 13), (0, 3)])
-async def test_compressed_batches_are_taken_as_they_are(
+async def test_produce_appends_compressed_batches_unchanged(
     client: Client, broker: Broker, codec: int, version: int
 ) -> None:
     topic = await new_topic(broker)
@@ -195,7 +197,7 @@ async def test_compressed_batches_are_taken_as_they_are(
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE))
-async def test_log_append_time_is_told(
+async def test_produce_returns_the_log_append_time(
     client: Client, broker: Broker, clock: FakeClock, version: int
 ) -> None:
     topic = await new_topic(broker, config={"message.timestamp.type": "LogAppendTime"})
@@ -209,7 +211,7 @@ def idempotent(sequence: int, epoch: int = 0) -> bytearray:
     return make_batch(producer_id=5, producer_epoch=epoch, base_sequence=sequence)
 
 
-async def test_idempotence_over_the_wire(client: Client, broker: Broker) -> None:
+async def test_produce_of_an_idempotent_producer(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     outcomes: list[tuple[int, int]] = []
     for sequence, epoch in ((0, 0), (1, 0), (0, 0), (1, 0), (3, 0), (0, 1), (2, 0), (2, 1)):
@@ -220,12 +222,12 @@ async def test_idempotence_over_the_wire(client: Client, broker: Broker) -> None
     assert outcomes == [(0, 0), (0, 1), (0, 0), (0, 1), (gap, -1), (0, 2), (fenced, -1), (gap, -1)]
 
 
-async def test_a_request_without_topics_is_answered(client: Client) -> None:
+async def test_produce_without_topics(client: Client) -> None:
     response = await client.ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1, topic_data=[]))
     assert response.responses == []
 
 
-async def test_many_topics_in_one_request(client: Client, broker: Broker) -> None:
+async def test_produce_of_many_topics_in_one_request(client: Client, broker: Broker) -> None:
     first, second = await new_topic(broker, "first"), await new_topic(broker, "second")
     request = for_partitions(first, {0: make_batch()})
     request.topic_data.extend(for_partitions(second, {0: make_batch([b"v"] * 2)}).topic_data)
@@ -242,7 +244,9 @@ def many_records(codec: int, sequence: int, count: int = 500) -> bytearray:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_large_compressed_batches_keep_their_order(client: Client, broker: Broker, codec: int) -> None:
+async def test_produce_keeps_the_order_of_large_compressed_batches(
+    client: Client, broker: Broker, codec: int
+) -> None:
     topic = await new_topic(broker, partitions=2)
     batches = [many_records(codec, 500 * index) for index in range(4)]
     small = make_batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=2000)
@@ -258,7 +262,7 @@ async def test_large_compressed_batches_keep_their_order(client: Client, broker:
     assert topic.partitions[1].log_end_offset == 5
 
 
-async def test_a_partition_twice_in_a_request_keeps_its_order(client: Client, broker: Broker) -> None:
+async def test_produce_keeps_the_order_of_a_duplicate_partition(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker)
     data = [
         PartitionProduceData(index=0, records=memoryview(batch))
@@ -274,7 +278,7 @@ async def test_a_partition_twice_in_a_request_keeps_its_order(client: Client, br
     assert [(told.error_code, told.base_offset) for told in (first, second)] == [(0, 0), (0, 500)]
 
 
-async def test_others_are_served_between_the_batches_of_a_large_request(
+async def test_produce_of_a_large_request_does_not_block_other_clients(
     client: Client, broker: Broker
 ) -> None:
     count = APPENDS_AT_ONCE + 5 * APPENDS_A_TURN
@@ -296,7 +300,7 @@ async def test_others_are_served_between_the_batches_of_a_large_request(
     assert max(steps[1:]) <= 2 * APPENDS_A_TURN
 
 
-async def test_records_to_blame_are_named_and_not_without_end(client: Client, broker: Broker) -> None:
+async def test_produce_names_invalid_records_up_to_a_limit(client: Client, broker: Broker) -> None:
     topic = await new_topic(broker, partitions=12, config={"cleanup.policy": "compact"})
     keyless = make_batch([b"v"] * 2000)
     batches = {0: make_batch([b"v"] * 3, keys=[b"k", None, None]), **dict.fromkeys(range(1, 12), keyless)}
@@ -310,7 +314,9 @@ async def test_records_to_blame_are_named_and_not_without_end(client: Client, br
     assert (old.error_code, old.record_errors) == (ErrorCode.INVALID_RECORD, [])
 
 
-async def test_a_large_compressed_batch_that_is_wrong_inside(client: Client, broker: Broker) -> None:
+async def test_produce_refuses_a_large_compressed_batch_with_invalid_records(
+    client: Client, broker: Broker
+) -> None:
     topic = await new_topic(broker)
     good = many_records(4, 0)
     header = parse_header(good)
@@ -321,7 +327,7 @@ async def test_a_large_compressed_batch_that_is_wrong_inside(client: Client, bro
     assert topic.partitions[0].log_end_offset == 0
 
 
-async def test_what_asked_for_no_answer_is_appended_though_its_sender_left(
+async def test_produce_with_acks_0_is_appended_after_the_client_has_disconnected(
     client: Client, broker: Broker
 ) -> None:
     topic = await new_topic(broker)
@@ -334,7 +340,7 @@ async def test_what_asked_for_no_answer_is_appended_though_its_sender_left(
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-async def test_clients_do_not_write_to_internal_topics(client: Client, broker: Broker, name: str) -> None:
+async def test_produce_refuses_internal_topics(client: Client, broker: Broker, name: str) -> None:
     topic = await broker.topics.ensure(name)
     assert len(topic.partitions) == 50
     answer = one(await client.ask(PRODUCE, 9, for_partitions(topic, {0: make_batch()})))

@@ -129,7 +129,9 @@ def readable(broker: Broker, index: int = 0) -> int:
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID))
-async def test_every_instance_gets_the_next_epoch(client: Client, version: int) -> None:
+async def test_init_producer_id_returns_the_next_epoch_to_every_instance(
+    client: Client, version: int
+) -> None:
     first, second = await init(client, version), await init(client, version)
     assert (first.error_code, second.error_code) == (0, 0)
     assert second.producer_id == first.producer_id
@@ -137,7 +139,7 @@ async def test_every_instance_gets_the_next_epoch(client: Client, version: int) 
 
 
 @pytest.mark.parametrize("version", versions_of(INIT_PRODUCER_ID, 3))
-async def test_a_producer_that_was_shut_out_gets_no_next_epoch(client: Client, version: int) -> None:
+async def test_init_producer_id_of_a_fenced_producer(client: Client, version: int) -> None:
     first = await init(client, version)
     await init(client, version)
     again = await init(client, version, producer_id=first.producer_id, producer_epoch=0)
@@ -146,14 +148,14 @@ async def test_a_producer_that_was_shut_out_gets_no_next_epoch(client: Client, v
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 900_001])
-async def test_a_timeout_out_of_range(client: Client, timeout_ms: int) -> None:
+async def test_init_producer_id_refuses_a_timeout_out_of_range(client: Client, timeout_ms: int) -> None:
     answer = await init(client, timeout_ms=timeout_ms)
     assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 @pytest.mark.parametrize("version", versions_of(ADD_PARTITIONS_TO_TXN))
 @pytest.mark.parametrize("end_version", versions_of(END_TXN))
-async def test_a_transaction_in_every_version(
+async def test_add_partitions_to_txn_and_end_txn_in_every_version(
     client: Client, broker: Broker, version: int, end_version: int
 ) -> None:
     producer_id = (await init(client)).producer_id
@@ -167,7 +169,7 @@ async def test_a_transaction_in_every_version(
 
 
 @pytest.mark.parametrize("version", versions_of(ADD_PARTITIONS_TO_TXN))
-async def test_partitions_that_do_not_exist(client: Client, version: int) -> None:
+async def test_add_partitions_to_txn_refuses_unknown_partitions(client: Client, version: int) -> None:
     producer_id = (await init(client)).producer_id
     assert await add(client, version, producer_id, 0, {TOPIC: [0, 7], "unknown": [0]}) == {
         (TOPIC, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -177,7 +179,7 @@ async def test_partitions_that_do_not_exist(client: Client, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", versions_of(ADD_PARTITIONS_TO_TXN, 4))
-async def test_brokers_may_only_want_to_know(client: Client, version: int) -> None:
+async def test_add_partitions_to_txn_with_verify_only(client: Client, version: int) -> None:
     producer_id = (await init(client)).producer_id
     await add(client, version, producer_id, 0, {TOPIC: [0]})
     assert await add(client, version, producer_id, 0, {TOPIC: [0, 1]}, verify_only=True) == {
@@ -187,7 +189,9 @@ async def test_brokers_may_only_want_to_know(client: Client, version: int) -> No
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_producers_that_are_not_who_they_should_be(client: Client, version: int) -> None:
+async def test_add_partitions_to_txn_and_end_txn_refuse_unknown_producers(
+    client: Client, version: int
+) -> None:
     producer_id = (await init(client)).producer_id
     await init(client)
     fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
@@ -205,7 +209,7 @@ async def test_producers_that_are_not_who_they_should_be(client: Client, version
 
 
 @pytest.mark.parametrize("version", versions_of(END_TXN))
-async def test_there_is_nothing_to_commit(client: Client, version: int) -> None:
+async def test_end_txn_without_a_transaction(client: Client, version: int) -> None:
     producer_id = (await init(client)).producer_id
     assert (await end(client, version, producer_id, 0)).error_code == ErrorCode.INVALID_TXN_STATE
 
@@ -220,7 +224,7 @@ async def test_there_is_nothing_to_commit(client: Client, version: int) -> None:
         (13, 0),
     ],
 )
-async def test_batches_outside_of_the_transaction(
+async def test_produce_refuses_batches_outside_of_the_transaction(
     client: Client, broker: Broker, version: int, code: int
 ) -> None:
     producer_id = (await init(client)).producer_id
@@ -231,7 +235,9 @@ async def test_batches_outside_of_the_transaction(
 
 
 @pytest.mark.parametrize("version", versions_of(PRODUCE, 3))
-async def test_batches_of_a_producer_that_was_shut_out(client: Client, broker: Broker, version: int) -> None:
+async def test_produce_refuses_batches_of_a_fenced_producer(
+    client: Client, broker: Broker, version: int
+) -> None:
     producer_id = (await init(client)).producer_id
     await add(client, 3, producer_id, 0, {TOPIC: [0]})
     await init(client)
@@ -239,7 +245,7 @@ async def test_batches_of_a_producer_that_was_shut_out(client: Client, broker: B
 
 
 @pytest.mark.parametrize("verified", [True, False])
-async def test_verification_can_be_left_out(verified: bool) -> None:
+async def test_produce_without_transaction_verification(verified: bool) -> None:
     setting = {"transaction.partition.verification.enable": str(verified).lower()}
     async with running_broker(setting) as broker:
         await broker.topics.create(NewTopic(TOPIC, 1))
@@ -274,7 +280,9 @@ def codes_of(answer: Any) -> list[int]:
 
 @pytest.mark.parametrize("version", versions_of(TXN_OFFSET_COMMIT))
 @pytest.mark.parametrize("commit", [True, False])
-async def test_offsets_in_a_transaction(client: Client, broker: Broker, version: int, commit: bool) -> None:
+async def test_add_offsets_to_txn_and_txn_offset_commit_in_every_version(
+    client: Client, broker: Broker, version: int, commit: bool
+) -> None:
     producer_id = (await init(client)).producer_id
     if version < 5:
         asked = AddOffsetsToTxnRequest(
@@ -291,7 +299,9 @@ async def test_offsets_in_a_transaction(client: Client, broker: Broker, version:
 
 
 @pytest.mark.parametrize("version", versions_of(TXN_OFFSET_COMMIT))
-async def test_offsets_that_nobody_added(client: Client, broker: Broker, version: int) -> None:
+async def test_txn_offset_commit_without_add_offsets_to_txn(
+    client: Client, broker: Broker, version: int
+) -> None:
     producer_id = (await init(client)).producer_id
     told = {4: ErrorCode.TRANSACTION_ABORTABLE, 5: 0, 6: 0}.get(version, ErrorCode.INVALID_TXN_STATE)
     answer = await client.ask(TXN_OFFSET_COMMIT, version, offsets(version, broker, producer_id))
@@ -302,7 +312,7 @@ async def test_offsets_that_nobody_added(client: Client, broker: Broker, version
 
 
 @pytest.mark.parametrize("version", versions_of(WRITE_TXN_MARKERS))
-async def test_markers_that_a_tool_writes(client: Client, broker: Broker, version: int) -> None:
+async def test_write_txn_markers_of_a_tool(client: Client, broker: Broker, version: int) -> None:
     producer_id = (await init(client)).producer_id
     await produce(client, broker, 12, producer_id, 0)
     marker = WritableTxnMarker(
@@ -322,7 +332,7 @@ async def test_markers_that_a_tool_writes(client: Client, broker: Broker, versio
     assert readable(broker) == 2
 
 
-async def test_looking_in(client: Client, broker: Broker) -> None:
+async def test_describe_transactions_and_describe_producers(client: Client, broker: Broker) -> None:
     producer_id = (await init(client)).producer_id
     await produce(client, broker, 12, producer_id, 0)
     asked = DescribeTransactionsRequest(transactional_ids=[NAME, "unknown", ""])
@@ -343,7 +353,7 @@ async def test_looking_in(client: Client, broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(LIST_TRANSACTIONS))
-async def test_listing(client: Client, version: int) -> None:
+async def test_list_transactions(client: Client, version: int) -> None:
     await init(client)
 
     async def listed(states: list[str] | None = None, pattern: str | None = None) -> Any:
@@ -364,7 +374,7 @@ async def test_listing(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of(API_VERSIONS, 3))
-async def test_clients_are_told_the_transaction_version(client: Client, version: int) -> None:
+async def test_api_versions_announces_the_feature_transaction_version(client: Client, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
     answer = await client.ask(API_VERSIONS, version, request)
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}

@@ -147,7 +147,7 @@ _OLDEST: Final = (
         "plugins/protocol_kafka/handlers/list_offsets.py",
         "return TimestampOffset(NO_TIME, partition.readable_end(isolation), partition.leader_epoch)",
         "return TimestampOffset(NO_TIME, partition.log_start_offset, partition.leader_epoch)",
-        "plugins/protocol_kafka/handlers/test_list_offsets.py::test_times",
+        "plugins/protocol_kafka/handlers/test_list_offsets.py::test_list_offsets_by_timestamp",
     ),
     Removal(
         "The latest offset, and an error for an offset out of range",
@@ -290,14 +290,14 @@ _CONFIGURATION: Final = (
         "kernel/dynamic_config.py",
         "            self._topics.refresh_configs()\n",
         "",
-        "plugins/protocol_kafka/handlers/test_alter_configs.py::test_topics_go_by_what_is_set_for_brokers",
+        "plugins/protocol_kafka/handlers/test_alter_configs.py::test_incremental_alter_configs_of_all_brokers_sets_the_defaults_of_topics",
     ),
     Removal(
         _BROKER_KEYS,
         "kernel/dynamic_config.py",
         "        self._events.publish(BrokerConfigChanged())\n",
         "",
-        "plugins/protocol_kafka/handlers/test_alter_configs.py::test_limits_on_connections_count_at_once",
+        "plugins/protocol_kafka/handlers/test_alter_configs.py::test_incremental_alter_configs_of_connection_limits_takes_effect_immediately",
     ),
 )
 

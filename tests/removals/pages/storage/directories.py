@@ -303,7 +303,7 @@ _MOVING: Final = (
         f"{_FILE}/log_directory_admin.py",
         "return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail",
         "return -1, -1",
-        "plugins/protocol_kafka/handlers/test_log_dirs.py::test_every_version_tells_what_lies_where",
+        "plugins/protocol_kafka/handlers/test_log_dirs.py::test_describe_log_dirs_in_every_version",
     ),
     Removal(
         _LOCKED,

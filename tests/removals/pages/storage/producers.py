@@ -148,7 +148,7 @@ _PRODUCERS: Final = (
         "plugins/protocol_kafka/handlers/transaction_verification.py",
         "raise self._known_to_client(refused or",
         "return True\n        raise self._known_to_client(refused or",
-        "plugins/protocol_kafka/handlers/test_transactions.py::test_batches_outside_of_the_transaction",
+        "plugins/protocol_kafka/handlers/test_transactions.py::test_produce_refuses_batches_outside_of_the_transaction",
     ),
     Removal(
         _VERIFIED,
@@ -203,7 +203,7 @@ _EPOCHS: Final = (
         "kernel/leader_epochs.py",
         "return self._epochs[following - 1], self._starts[following]",
         "return self._epochs[following - 1], self._starts[following - 1]",
-        "plugins/protocol_kafka/handlers/test_offset_for_leader_epoch.py::test_ends",
+        "plugins/protocol_kafka/handlers/test_offset_for_leader_epoch.py::test_offset_for_leader_epoch_returns_end_offsets",
     ),
     Removal(
         _TRUNCATED,
