@@ -34,7 +34,7 @@ def lineage(entries: Entries) -> LeaderEpochLineage:
     return epochs
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_leader_epochs_are_empty_at_first() -> None:
     epochs = LeaderEpochLineage()
     assert epochs.latest == -1
     assert epochs.entries() == []
@@ -74,11 +74,11 @@ def test_assign(epoch: int, start: int, entries: Entries) -> None:
         (2**31 - 1, (-1, -1)),
     ],
 )
-def test_end_of_an_epoch(asked: int, answer: tuple[int, int]) -> None:
+def test_end_offset_for_an_epoch(asked: int, answer: tuple[int, int]) -> None:
     assert lineage(LINEAGE).end_offset_for(asked, LOG_END) == answer
 
 
-def test_end_of_an_epoch_before_the_first() -> None:
+def test_end_offset_for_an_epoch_before_the_first() -> None:
     assert lineage([(3, 100), (4, 250)]).end_offset_for(1, LOG_END) == (1, 100)
 
 

@@ -132,7 +132,7 @@ async def test_no_task_starts_before_and_after() -> None:
     assert tasks.statistics() == {}
 
 
-async def test_jobs_run_off_the_event_loop() -> None:
+async def test_in_thread_runs_jobs_off_the_event_loop() -> None:
     tasks, threads = BackgroundTasks(), list[threading.Thread]()
     async with tasks.running():
         tasks.in_thread("job", lambda: threads.append(threading.current_thread()))

@@ -23,7 +23,7 @@ from tidelog.kernel.testing.coordination.scene import GROUP, PARTITIONS, TOPIC, 
 class Committing:
     """Offsets of clients that are no members."""
 
-    async def test_what_was_committed_is_fetched(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_is_returned_by_offset_fetch(self, scene: CoordinatorScene) -> None:
         offsets = [OffsetToCommit(TOPIC, 1, 5, 3, "half way"), OffsetToCommit(TOPIC, 0, 2**62, metadata=None)]
         outcome = scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets))
         assert list(outcome.errors) == [None, None]
@@ -34,23 +34,25 @@ class Committing:
             None,
         ]
 
-    async def test_a_later_commit_replaces_an_earlier_one(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_replaces_an_earlier_one(self, scene: CoordinatorScene) -> None:
         for offset in (7, 3, 9, 0):
             scene.commit(offset)
             assert scene.offsets() == {(TOPIC, 0): offset}
 
-    async def test_a_group_without_offsets_has_none(self, scene: CoordinatorScene) -> None:
+    async def test_offset_fetch_of_a_group_without_offsets(self, scene: CoordinatorScene) -> None:
         assert scene.fetch(0, 1) == [None, None]
         assert scene.offsets() == {}
 
-    async def test_groups_do_not_see_each_others_offsets(self, scene: CoordinatorScene) -> None:
+    async def test_offset_fetch_is_by_group(self, scene: CoordinatorScene) -> None:
         names = ["", "a", "group", "grüppe", "🦊", "x" * 1000, *(f"g{number}" for number in range(20))]
         for offset, group_id in enumerate(names):
             scene.commit(offset, group_id=group_id)
         for offset, group_id in enumerate(names):
             assert scene.offsets(group_id) == {(TOPIC, 0): offset}
 
-    async def test_what_cannot_be_is_refused_and_the_rest_committed(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_refuses_invalid_offsets_and_commits_the_rest(
+        self, scene: CoordinatorScene
+    ) -> None:
         offsets = [
             OffsetToCommit("nowhere", 0, 1),
             OffsetToCommit(TOPIC, PARTITIONS, 2),
@@ -68,7 +70,7 @@ class Committing:
         ]
         assert scene.offsets() == {(TOPIC, 0): 4, (TOPIC, 2): 6}
 
-    async def test_nobody_is_a_member_of_a_group_that_is_not_there(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_of_a_member_of_an_unknown_group(self, scene: CoordinatorScene) -> None:
         offsets = [OffsetToCommit(TOPIC, 0, 1)]
         with pytest.raises(GroupIdNotFound):
             scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, 0, "member"))
@@ -77,14 +79,12 @@ class Committing:
         assert scene.offsets() == {}
         assert not scene.coordinator.groups.list()
 
-    async def test_a_commit_may_say_when_it_was(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_with_a_commit_timestamp(self, scene: CoordinatorScene) -> None:
         offset = OffsetToCommit(TOPIC, 0, 1, commit_timestamp_ms=12345)
         scene.coordinator.offsets.commit(OffsetCommit(GROUP, [offset]))
         assert scene.fetch(0) == [CommittedOffset(1, commit_timestamp_ms=12345)]
 
-    async def test_a_topic_is_remembered_by_its_id_where_it_was_named_by_it(
-        self, scene: CoordinatorScene
-    ) -> None:
+    async def test_offset_commit_by_topic_id_keeps_the_id(self, scene: CoordinatorScene) -> None:
         topic_id = scene.broker.topics.get(TOPIC).topic_id.bytes
         scene.coordinator.offsets.commit(
             OffsetCommit(GROUP, [OffsetToCommit(TOPIC, 0, 1, topic_id=topic_id)])
@@ -93,7 +93,7 @@ class Committing:
         assert isinstance(found, CommittedOffset)
         assert found.topic_id == topic_id
 
-    async def test_what_is_asked_is_answered_even_twice(self, scene: CoordinatorScene) -> None:
+    async def test_offset_fetch_returns_a_duplicate_partition_twice(self, scene: CoordinatorScene) -> None:
         scene.commit(1, 2)
         fetched = scene.coordinator.offsets.fetch(
             OffsetFetch(GROUP, {TOPIC: [1, 1, 99], "nowhere": [0], "e": []})

@@ -46,7 +46,7 @@ class Consuming:
         """Return a group without members."""
         return ConsumerMembers(scene, mock_clock)
 
-    async def test_who_joins_alone_has_everything(
+    async def test_consumer_group_heartbeat_of_the_only_member_gets_all_partitions(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         only = await consumers.join("only")
@@ -55,7 +55,7 @@ class Consuming:
         await consumers.come_to_rest(only)
         assert only.partitions == EVERYTHING
 
-    async def test_no_partition_ever_has_two_owners(
+    async def test_consumer_group_heartbeat_never_gives_a_partition_two_owners(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         members: list[Consumer] = []
@@ -64,7 +64,9 @@ class Consuming:
             await consumers.come_to_rest(*members)
         assert all(len(member.partitions) == 1 for member in members)
 
-    async def test_who_leaves_makes_room(self, consumers: ConsumerMembers, mock_clock: MockClock) -> None:
+    async def test_consumer_group_heartbeat_that_leaves_releases_partitions(
+        self, consumers: ConsumerMembers, mock_clock: MockClock
+    ) -> None:
         stays, leaves = await consumers.join("stays"), await consumers.join("leaves")
         await consumers.come_to_rest(stays, leaves)
         answer = await consumers.send(leaves, LEAVE)
@@ -74,7 +76,7 @@ class Consuming:
         with pytest.raises(UnknownMemberId):
             await consumers.heartbeat(leaves)
 
-    async def test_only_members_in_their_epoch_are_heard(
+    async def test_consumer_group_heartbeat_checks_the_member_epoch(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         member, other = await consumers.join("member"), await consumers.join("other")
@@ -88,7 +90,7 @@ class Consuming:
         await consumers.join_again(member)
         await consumers.come_to_rest(member, other)
 
-    async def test_a_static_member_comes_back_to_its_partitions(
+    async def test_consumer_group_heartbeat_of_a_static_member_that_rejoins(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         stays, away = await consumers.join("stays"), await consumers.join("away", "instance")
@@ -102,7 +104,7 @@ class Consuming:
         assert back.partitions == away.partitions
         assert consumers.described().epoch == epoch
 
-    async def test_who_is_silent_for_long_is_gone(
+    async def test_consumer_group_heartbeat_missing_for_the_session_timeout_removes_the_member(
         self, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         alive, silent = await consumers.join("alive"), await consumers.join("silent")
@@ -117,7 +119,7 @@ class Consuming:
         await consumers.come_to_rest(alive)
         assert alive.partitions == EVERYTHING
 
-    async def test_what_tools_see_of_consumers(
+    async def test_consumer_group_describe_and_list_groups(
         self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         only = await consumers.join("only", "instance")
@@ -137,7 +139,7 @@ class Consuming:
         with pytest.raises(GroupIdNotFound):
             scene.coordinator.groups.describe(GROUP)
 
-    async def test_only_a_consumer_group_without_members_is_deleted(
+    async def test_delete_groups_of_a_consumer_group_only_without_members(
         self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         scene.commit(1)
@@ -151,7 +153,7 @@ class Consuming:
         await scene.restart()
         assert not scene.coordinator.groups.list()
 
-    async def test_only_members_in_their_epoch_commit_and_fetch(
+    async def test_offset_commit_and_offset_fetch_check_the_member_epoch(
         self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         only = await consumers.join("only")
@@ -174,7 +176,7 @@ class Consuming:
         assert scene.offsets() == {(TOPIC, 0): 1}
         assert offsets.fetch(OffsetFetch(GROUP, None, member_id="only", member_epoch=only.epoch))
 
-    async def test_consumers_over_a_restart(
+    async def test_consumer_group_heartbeat_after_a_restart(
         self, scene: CoordinatorScene, consumers: ConsumerMembers, mock_clock: MockClock
     ) -> None:
         members = [await consumers.join("a"), await consumers.join("b", "instance")]

@@ -14,7 +14,7 @@ from tidelog.kernel.topics import NewTopic
 class Deleting:
     """OffsetDelete, and topics that go."""
 
-    async def test_only_what_is_named_goes(self, scene: CoordinatorScene) -> None:
+    async def test_offset_delete_deletes_only_named_partitions(self, scene: CoordinatorScene) -> None:
         scene.commit(1, 2, 3)
         outcome = scene.coordinator.offsets.delete(
             GROUP, [(TOPIC, 0), (TOPIC, 2), (TOPIC, 77), ("nowhere", 0)]
@@ -22,13 +22,13 @@ class Deleting:
         assert [type(error) for error in outcome.errors] == [*[type(None)] * 3, UnknownTopicOrPartition]
         assert scene.offsets() == {(TOPIC, 1): 2}
 
-    async def test_a_group_that_is_not_there_has_nothing_to_delete(self, scene: CoordinatorScene) -> None:
+    async def test_offset_delete_of_an_unknown_group(self, scene: CoordinatorScene) -> None:
         with pytest.raises(GroupIdNotFound):
             scene.coordinator.offsets.delete("missing", [(TOPIC, 0)])
         with pytest.raises(InvalidGroupId):
             scene.coordinator.offsets.delete("", [(TOPIC, 0)])
 
-    async def test_offsets_go_with_their_topic(self, scene: CoordinatorScene) -> None:
+    async def test_delete_topics_deletes_committed_offsets(self, scene: CoordinatorScene) -> None:
         await scene.broker.topics.create(NewTopic("short-lived", 2))
         for group_id in ("one", "two"):
             scene.commit(1, 2, group_id=group_id, topic="short-lived")
@@ -37,7 +37,9 @@ class Deleting:
         await wait_all_tasks_blocked()
         assert scene.offsets("one") == scene.offsets("two") == {(TOPIC, 0): 3}
 
-    async def test_what_is_committed_to_a_topics_successor_stays(self, scene: CoordinatorScene) -> None:
+    async def test_delete_topics_keeps_offsets_of_a_new_topic_of_the_same_name(
+        self, scene: CoordinatorScene
+    ) -> None:
         await scene.broker.topics.create(NewTopic("phoenix"))
         scene.commit(1, topic="phoenix")
         await scene.broker.topics.delete("phoenix")

@@ -48,7 +48,7 @@ class Grouping:
             yield ClassicMembers(scene, mock_clock, nursery)
             nursery.cancel_scope.cancel()
 
-    async def test_a_new_member_joins_with_the_id_that_it_is_given(
+    async def test_join_group_of_a_new_member_uses_the_returned_member_id(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         request = await members.join(knows_member_id_required=True)
@@ -60,7 +60,7 @@ class Grouping:
         assert (joined.generation, joined.protocol_type, joined.protocol_name) == (1, "consumer", "range")
         assert list(joined.members) == [JoinedMember(member_id, None, RANGE[0].metadata)]
 
-    async def test_one_leads_and_the_protocol_is_one_that_all_know(
+    async def test_join_group_chooses_a_leader_and_a_common_protocol(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         likes = [
@@ -78,7 +78,7 @@ class Grouping:
         }
         assert not follower.members
 
-    async def test_everybody_gets_what_the_leader_assigns(
+    async def test_sync_group_returns_the_assignment_of_the_leader(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         joined = await members.generation(3)
@@ -90,7 +90,7 @@ class Grouping:
         synced = await answers(members.time, waiting, leading, await members.sync(late))
         assert [each.assignment for each in synced] == [b"early", b"", b"late"]
 
-    async def test_only_members_of_this_generation_are_heard(
+    async def test_sync_group_and_heartbeat_check_the_generation(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (joined,) = await members.stable(1)
@@ -104,7 +104,7 @@ class Grouping:
             with pytest.raises(IllegalGeneration):
                 groups.heartbeat(GROUP, joined.member_id, generation)
 
-    async def test_a_newcomer_has_everybody_join_again(
+    async def test_join_group_of_a_new_member_triggers_a_rebalance(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (old,) = await members.stable(1)
@@ -119,7 +119,7 @@ class Grouping:
         shares = [synced.assignment for synced in await members.assign(joined)]
         assert shares == [b"share-0", b"share-1"]
 
-    async def test_a_static_member_comes_back_to_its_share(
+    async def test_join_group_of_a_static_member_keeps_its_assignment(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         _, away = await members.stable(2, named=True)
@@ -132,7 +132,9 @@ class Grouping:
         with pytest.raises(FencedInstanceId):
             members.heartbeat(away, name)
 
-    async def test_who_leaves_is_gone_at_once(self, members: ClassicMembers, mock_clock: MockClock) -> None:
+    async def test_leave_group_removes_the_member_immediately(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
         stays, leaves = await members.stable(2)
         leaving = [LeavingMember("unknown"), LeavingMember(leaves.member_id)]
         outcomes = await members.groups.leave(GROUP, leaving)
@@ -143,7 +145,7 @@ class Grouping:
         with pytest.raises(RebalanceInProgress):
             members.heartbeat(stays)
 
-    async def test_who_is_silent_for_its_session_is_gone(
+    async def test_heartbeat_missing_for_the_session_timeout_removes_the_member(
         self, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         alive, silent = await members.stable(2)
@@ -157,7 +159,9 @@ class Grouping:
         with pytest.raises(RebalanceInProgress):
             members.heartbeat(alive)
 
-    async def test_what_tools_see(self, members: ClassicMembers, mock_clock: MockClock) -> None:
+    async def test_describe_groups_and_list_groups(
+        self, members: ClassicMembers, mock_clock: MockClock
+    ) -> None:
         (joined,) = await members.stable(1, named=True)
         group = members.groups.describe(GROUP)
         assert (group.state, group.protocol_type, group.protocol_name) == ("Stable", "consumer", "range")
@@ -173,7 +177,7 @@ class Grouping:
         with pytest.raises(GroupIdNotFound):
             members.groups.describe("missing")
 
-    async def test_only_a_group_without_members_is_deleted(
+    async def test_delete_groups_only_without_members(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         scene.commit(1)
@@ -187,7 +191,7 @@ class Grouping:
         await scene.restart()
         assert not members.groups.list()
 
-    async def test_only_members_of_this_generation_commit(
+    async def test_offset_commit_checks_the_generation(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (joined,) = await members.stable(1)
@@ -205,7 +209,7 @@ class Grouping:
         scene.coordinator.offsets.commit(OffsetCommit(GROUP, offsets, joined.generation, joined.member_id))
         assert scene.offsets() == {(TOPIC, 0): 1}
 
-    async def test_offsets_of_a_group_expire_only_after_its_last_member_left(
+    async def test_expire_offsets_of_a_group_after_its_last_member_has_left(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         (joined,) = await members.stable(1)
@@ -222,7 +226,7 @@ class Grouping:
         await scene.expire()
         assert scene.offsets() == {}
 
-    async def test_members_over_a_restart(
+    async def test_heartbeat_after_a_restart(
         self, scene: CoordinatorScene, members: ClassicMembers, mock_clock: MockClock
     ) -> None:
         joined = await members.stable(2)

@@ -42,7 +42,9 @@ class Pending:
     """What a transaction commits counts once it is committed."""
 
     @pytest.mark.parametrize("commit", [True, False])
-    async def test_offsets_count_with_their_transaction(self, scene: CoordinatorScene, commit: bool) -> None:
+    async def test_txn_offset_commit_becomes_visible_with_its_transaction(
+        self, scene: CoordinatorScene, commit: bool
+    ) -> None:
         scene.commit(1, 2)
         producer = Producer(scene, "payments")
         await producer.begin(10)
@@ -55,14 +57,16 @@ class Pending:
         assert scene.offsets() == {(TOPIC, 0): 11 if commit else 1, (TOPIC, 1): 2}
         assert [type(found) for found in scene.fetch(0, 1, stable=True)] == [CommittedOffset] * 2
 
-    async def test_a_commit_that_comes_later_wins(self, scene: CoordinatorScene) -> None:
+    async def test_txn_offset_commit_is_replaced_by_a_later_offset_commit(
+        self, scene: CoordinatorScene
+    ) -> None:
         producer = Producer(scene, "payments")
         await producer.begin(10, 20)
         scene.commit(1)
         await producer.end(commit=True)
         assert scene.offsets() == {(TOPIC, 0): 1, (TOPIC, 1): 20}
 
-    async def test_of_two_transactions_the_one_that_committed_its_offset_later_wins(
+    async def test_txn_offset_commit_of_two_transactions_keeps_the_later_one(
         self, scene: CoordinatorScene
     ) -> None:
         early, late = Producer(scene, "early"), Producer(scene, "late")
@@ -73,7 +77,7 @@ class Pending:
         await early.end(commit=True)
         assert scene.offsets() == {(TOPIC, 0): 20}
 
-    async def test_offsets_that_were_deleted_do_not_come_back(self, scene: CoordinatorScene) -> None:
+    async def test_txn_offset_commit_after_offset_delete(self, scene: CoordinatorScene) -> None:
         scene.commit(1)
         producer = Producer(scene, "payments")
         await producer.begin(10)

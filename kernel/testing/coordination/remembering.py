@@ -19,7 +19,7 @@ class Remembering:
 
     durable: ClassVar[bool]
 
-    async def test_offsets(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_survives_a_restart(self, scene: CoordinatorScene) -> None:
         groups = [f"group-{number}" for number in range(30)]
         for round_of in (1, 2):
             for number, group_id in enumerate(groups):
@@ -32,7 +32,7 @@ class Remembering:
             after = {group_id: scene.offsets(group_id) for group_id in groups}
             assert after == (before if self.durable else {group_id: {} for group_id in groups})
 
-    async def test_everything_about_an_offset(self, scene: CoordinatorScene) -> None:
+    async def test_offset_commit_survives_a_restart_with_all_fields(self, scene: CoordinatorScene) -> None:
         topic_id = scene.broker.topics.get(TOPIC).topic_id.bytes
         offsets = [
             OffsetToCommit(TOPIC, 0, 5, 3, "half way", topic_id),
@@ -50,14 +50,16 @@ class Remembering:
         expiring = CommittedOffset(7, -1, "until then", now_ms, now_ms + MINUTE_MS)
         assert scene.fetch(0, group_id="short") == [expiring if self.durable else None]
 
-    async def test_expired_offsets_do_not_come_back(self, scene: CoordinatorScene) -> None:
+    async def test_expire_offsets_survives_a_restart(self, scene: CoordinatorScene) -> None:
         scene.commit(1)
         scene.clock.advance(RETENTION_MS)
         await scene.expire()
         await scene.restart()
         assert scene.offsets() == {}
 
-    async def test_offsets_of_an_open_transaction(self, scene: CoordinatorScene) -> None:
+    async def test_txn_offset_commit_of_an_open_transaction_survives_a_restart(
+        self, scene: CoordinatorScene
+    ) -> None:
         scene.commit(1, 2)
         producer = Producer(scene, "payments")
         await producer.begin(10, 20)
@@ -71,7 +73,9 @@ class Remembering:
         await producer.end(commit=True)
         assert scene.offsets() == {(TOPIC, 0): 3, (TOPIC, 1): 20}
 
-    async def test_offsets_of_transactions_that_have_ended(self, scene: CoordinatorScene) -> None:
+    async def test_txn_offset_commit_of_complete_transactions_survives_a_restart(
+        self, scene: CoordinatorScene
+    ) -> None:
         committed, aborted = Producer(scene, "committed"), Producer(scene, "aborted")
         await committed.begin(10)
         await aborted.begin(20, 30)

@@ -62,7 +62,9 @@ class Transacting:
 
     @VERSIONS
     @pytest.mark.parametrize("commit", [True, False])
-    async def test_a_transaction_ends(self, scene: CoordinatorScene, commit: bool, version: int) -> None:
+    async def test_end_txn_commits_and_aborts(
+        self, scene: CoordinatorScene, commit: bool, version: int
+    ) -> None:
         producer = await begin(scene, version)
         assert held_back(scene) == [1, 1, 0]
         transactions = scene.coordinator.transactions
@@ -72,7 +74,7 @@ class Transacting:
         state = transactions.describe(NAME).state
         assert state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
 
-    async def test_a_later_instance_takes_over(self, scene: CoordinatorScene) -> None:
+    async def test_init_producer_id_fences_the_previous_instance(self, scene: CoordinatorScene) -> None:
         first = await begin(scene)
         transactions = scene.coordinator.transactions
         second = await transactions.init_producer_id(NAME, TIMEOUT_MS)
@@ -84,7 +86,7 @@ class Transacting:
             with pytest.raises(ProducerFenced):
                 await transactions.end(NAME, first, commit=True, version=version)
 
-    async def test_what_is_open_for_too_long_is_aborted(self, scene: CoordinatorScene) -> None:
+    async def test_transaction_timeout_aborts_and_fences(self, scene: CoordinatorScene) -> None:
         producer = await begin(scene)
         scene.clock.advance(TIMEOUT_MS)
         await scene.expire()
@@ -95,7 +97,7 @@ class Transacting:
         with pytest.raises(ProducerFenced):
             await scene.coordinator.transactions.add_partitions(NAME, producer, PLACES)
 
-    async def test_an_open_transaction_over_a_restart(self, scene: CoordinatorScene) -> None:
+    async def test_end_txn_after_a_restart(self, scene: CoordinatorScene) -> None:
         producer = await begin(scene)
         await scene.restart()
         transactions = scene.coordinator.transactions
@@ -110,7 +112,7 @@ class Transacting:
         await transactions.end(NAME, producer, commit=True, version=EPOCH_PER_TRANSACTION)
         assert held_back(scene) == [0, 0, 0]
 
-    async def test_what_is_listed(self, scene: CoordinatorScene) -> None:
+    async def test_list_transactions_and_describe_transactions(self, scene: CoordinatorScene) -> None:
         producer = await begin(scene)
         transactions = scene.coordinator.transactions
         for wanted in (TransactionFilter(), TransactionFilter(states=[TransactionState.ONGOING])):

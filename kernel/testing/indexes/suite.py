@@ -56,26 +56,28 @@ class IndexFormatConformance:
         """Where a segment is."""
         return IndexPlace(str(tmp_path), BASE_OFFSET)
 
-    def test_it_has_a_name_and_its_files_are_told_apart_from_others(self, index_format: IndexFormat) -> None:
+    def test_suffixes_are_unique_to_the_format(self, index_format: IndexFormat) -> None:
         assert index_format.name
         others = {".log", ".txnindex", ".snapshot", ".deleted", ".cleaned", ".swap"}
         assert not others.intersection(index_format.suffixes)
         assert all(suffix.startswith(".") for suffix in index_format.suffixes)
 
-    def test_an_empty_index_leads_to_the_beginning(
+    def test_floor_position_and_floor_offset_of_an_empty_index(
         self, index_format: IndexFormat, place: IndexPlace
     ) -> None:
         assert_alike(index_format.create(place, AMPLE_BYTES), ModelIndex(BASE_OFFSET))
         assert_alike(index_format.build(place, AMPLE_BYTES).finish(-1, -1), ModelIndex(BASE_OFFSET))
 
     @pytest.mark.parametrize("count", [1, 2, PAGES])
-    def test_what_was_added_is_found(self, index_format: IndexFormat, place: IndexPlace, count: int) -> None:
+    def test_floor_position_and_floor_offset_return_what_was_added(
+        self, index_format: IndexFormat, place: IndexPlace, count: int
+    ) -> None:
         index, model = filled(index_format, place, count)
         assert index.entries == count
         assert_alike(index, model)
 
     @pytest.mark.parametrize("count", [1, PAGES])
-    def test_closing_keeps_the_largest_timestamp(
+    def test_close_keeps_the_last_timestamp(
         self, index_format: IndexFormat, place: IndexPlace, count: int
     ) -> None:
         index, model = filled(index_format, place, count)
@@ -85,7 +87,7 @@ class IndexFormatConformance:
         index.close(START_MS * 2, -1)
         assert_alike(index, model)
 
-    def test_it_goes_on_after_closing_and_letting_go(
+    def test_release_and_close_are_followed_by_entries(
         self, index_format: IndexFormat, place: IndexPlace
     ) -> None:
         index, model = filled(index_format, place, 10)
@@ -97,7 +99,7 @@ class IndexFormatConformance:
             assert_alike(index, model)
 
     @pytest.mark.parametrize("count", [0, 1, PAGES])
-    def test_it_is_as_it_was_when_it_is_opened_or_built_again(
+    def test_open_and_build_return_the_same_index(
         self, index_format: IndexFormat, place: IndexPlace, count: int
     ) -> None:
         index, model = filled(index_format, place, count)
@@ -108,7 +110,9 @@ class IndexFormatConformance:
         fill(again, model, 50)
         assert_alike(again, model)
 
-    def test_building_gives_what_appending_gave(self, index_format: IndexFormat, place: IndexPlace) -> None:
+    def test_build_returns_what_appends_have_added(
+        self, index_format: IndexFormat, place: IndexPlace
+    ) -> None:
         index, model = filled(index_format, place, PAGES)
         close(index, model, START_MS + 10**9)
         contents = [Path(path).read_bytes() for path in index.files]
@@ -118,7 +122,7 @@ class IndexFormatConformance:
         assert_alike(built, model)
 
     @pytest.mark.parametrize("keep", [0, 1, 700, PAGES - 1, PAGES])
-    def test_truncating_forgets_what_lies_behind(
+    def test_truncate_to_removes_the_entries_above(
         self, index_format: IndexFormat, place: IndexPlace, keep: int
     ) -> None:
         index, model = filled(index_format, place, PAGES)
@@ -131,7 +135,7 @@ class IndexFormatConformance:
         assert_alike(reopened(index_format, place, model), model)
 
     @pytest.mark.parametrize("entries", [1, 2, 5])
-    def test_full_is_told_by_the_append_that_fills_it(
+    def test_make_room_and_is_full_until_the_last_entry(
         self, index_format: IndexFormat, place: IndexPlace, entries: int
     ) -> None:
         index = index_format.create(place, entries * OFFSET_ENTRY_BYTES)
@@ -145,9 +149,7 @@ class IndexFormatConformance:
         index.resize(AMPLE_BYTES)
         assert not index.is_full
 
-    def test_one_time_entry_is_kept_for_the_largest_timestamp(
-        self, index_format: IndexFormat, place: IndexPlace
-    ) -> None:
+    def test_last_timestamp_has_a_reserved_entry(self, index_format: IndexFormat, place: IndexPlace) -> None:
         index, model = index_format.create(place, 4 * TIME_ENTRY_BYTES), ModelIndex(BASE_OFFSET)
         for number in range(3):
             assert not index.is_full
@@ -158,7 +160,9 @@ class IndexFormatConformance:
         close(index, model, START_MS + 100)
         assert_alike(index, model)
 
-    def test_offsets_reach_as_far_as_31_bits(self, index_format: IndexFormat, place: IndexPlace) -> None:
+    def test_last_position_with_offsets_of_31_bits(
+        self, index_format: IndexFormat, place: IndexPlace
+    ) -> None:
         index, model = index_format.create(place, AMPLE_BYTES), ModelIndex(BASE_OFFSET)
         last = BASE_OFFSET + MAX_RELATIVE_OFFSET
         add(index, model, Entry(last, MAX_RELATIVE_OFFSET, 2**62, last))
@@ -168,7 +172,7 @@ class IndexFormatConformance:
         # Beyond what any entry can hold, as a segment may be asked for what lies far behind it.
         assert index.floor_position(last + 2**40, wait=True) == MAX_RELATIVE_OFFSET
 
-    def test_a_segment_may_be_renamed(self, index_format: IndexFormat, tmp_path: Path) -> None:
+    def test_relocate_after_a_rename_of_the_segment(self, index_format: IndexFormat, tmp_path: Path) -> None:
         marked = IndexPlace(str(tmp_path), BASE_OFFSET, ".cleaned")
         model = ModelIndex(BASE_OFFSET)
         fill_model(model, 200)
@@ -181,7 +185,7 @@ class IndexFormatConformance:
         assert all(Path(path).exists() for path in index.files)
         assert ".cleaned" not in str(index)
 
-    def test_its_files_are_those_it_names(self, index_format: IndexFormat, place: IndexPlace) -> None:
+    def test_suffixes_name_all_files_of_an_index(self, index_format: IndexFormat, place: IndexPlace) -> None:
         index, model = filled(index_format, place, 100)
         close(index, model, START_MS + 10**9)
         expected = sorted(place.path(suffix) for suffix in index_format.suffixes)
@@ -189,7 +193,7 @@ class IndexFormatConformance:
         assert sorted(str(path) for path in Path(place.directory).iterdir()) == expected
         assert str(place.base_offset) in str(index)
 
-    def test_files_that_are_missing_or_cut_are_not_taken(
+    def test_open_refuses_missing_and_truncated_files(
         self, index_format: IndexFormat, place: IndexPlace
     ) -> None:
         index, model = filled(index_format, place, 100)

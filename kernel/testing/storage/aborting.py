@@ -40,13 +40,13 @@ def overlapping(
 class Aborting:
     """Aborted transactions."""
 
-    async def test_without_any_there_are_none(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_of_a_new_log_are_empty(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         append_many(store, 3)
         assert list(aborted_in(store, 0, 3)) == []
         assert store.aborted_known_until == 3
 
-    async def test_all_that_overlap_a_range_are_found(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_returns_all_that_overlap_a_range(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 60, 100)
         assert len(store.segments()) > 5
@@ -62,7 +62,7 @@ class Aborting:
                 for end in range(first + 1, 61):
                     assert list(aborted_in(store, first, end)) == overlapping(entries, first, end)
 
-    async def test_one_that_is_known_is_not_added_again(self, scene: StorageScene) -> None:
+    async def test_add_aborted_ignores_a_known_transaction(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 20, 100)
         entries = nested(20)
@@ -70,7 +70,7 @@ class Aborting:
             store.add_aborted(entry)
         assert list(aborted_in(store, 0, 20)) == entries
 
-    async def test_the_search_ends_where_nothing_can_follow(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_ends_where_nothing_can_follow(self, scene: StorageScene) -> None:
         """What lies behind an entry with so high a last stable offset is not even looked at."""
         store = await scene.open_store()
         append_many(store, 30)
@@ -83,7 +83,7 @@ class Aborting:
         assert list(aborted_in(store, 0, 11)) == [*entries, hidden]
 
     @pytest.mark.parametrize("offset", [0, 1, 12, 13, 29, 30, 45, 60])
-    async def test_truncating_takes_those_with_it_whose_marker_goes(
+    async def test_truncate_to_removes_aborted_transactions_with_their_markers(
         self, scene: StorageScene, offset: int
     ) -> None:
         store = await scene.open_store(**SETTINGS)
@@ -103,7 +103,9 @@ class Aborting:
             store = await scene.open_store(**SETTINGS)
             assert list(aborted_in(store, 0, 100)) == [*left, new]
 
-    async def test_deleted_segments_take_theirs_with_them(self, scene: StorageScene) -> None:
+    async def test_delete_segments_before_removes_their_aborted_transactions(
+        self, scene: StorageScene
+    ) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 60, 100)
         entries = nested(60)
@@ -115,7 +117,7 @@ class Aborting:
         assert list(aborted_in(store, 33, 60)) == overlapping(entries, 33, 60)
         assert list(aborted_in(store, 0, 60)) == [e for e in entries if e.last_offset >= first]
 
-    async def test_many(self, scene: StorageScene) -> None:
+    async def test_aborted_transactions_of_a_large_number(self, scene: StorageScene) -> None:
         choose = random.Random(7)
         store = await scene.open_store()
         append_many(store, 2000)
@@ -127,7 +129,7 @@ class Aborting:
             end = choose.randrange(first, 2000) + 1
             assert list(aborted_in(store, first, end)) == overlapping(entries, first, end)
 
-    async def test_a_slice_tells_how_far_it_may_reach(self, scene: StorageScene) -> None:
+    async def test_read_returns_its_end_offset(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         size = len(append_many(store, 40, 100)[0])
         for offset in range(40):

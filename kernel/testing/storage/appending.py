@@ -47,14 +47,14 @@ def state_of(store: PartitionStore) -> tuple[object, ...]:
 class Appending:
     """Appending and rolling."""
 
-    async def test_a_new_log_is_empty(self, scene: StorageScene) -> None:
+    async def test_open_partitions_of_a_new_log_is_empty(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (0, 0, 0)
         assert read_bytes(store, 0) == b""
         assert list(store.headers(0)) == []
         assert store.flush() == 0
 
-    async def test_offsets_and_sizes_grow_with_the_batches(self, scene: StorageScene) -> None:
+    async def test_append_advances_log_end_offset_and_size_bytes(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         sizes: list[int] = []
         for records in (1, 3, 100):
@@ -63,7 +63,7 @@ class Appending:
         assert (store.log_start_offset, store.log_end_offset) == (0, 104)
 
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-    async def test_any_buffer_will_do_and_may_be_used_again(
+    async def test_append_accepts_any_buffer_and_does_not_keep_it(
         self, scene: StorageScene, kind: Callable[[bytearray], Buffer]
     ) -> None:
         store = await scene.open_store()
@@ -73,14 +73,14 @@ class Appending:
         batch[:] = bytes(len(batch))
         assert read_bytes(store, 0) == expected
 
-    async def test_a_batch_may_begin_behind_a_gap(self, scene: StorageScene) -> None:
+    async def test_append_accepts_a_gap_before_a_batch(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         append(store)
         append(store, gap=10, records=2)
         assert store.log_end_offset == 13
         assert base_offsets(store.headers(0)) == [0, 11]
 
-    async def test_a_batch_may_have_lost_records(self, scene: StorageScene) -> None:
+    async def test_append_accepts_a_batch_that_compaction_has_changed(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         batch = make_batch([], 0, last_offset_delta=9)
         store.append(batch, 0, 9, START_MS)
@@ -88,7 +88,7 @@ class Appending:
         assert read_bytes(store, 7) == bytes(batch)
 
     @pytest.mark.parametrize(("base_offset", "last_offset"), [(0, 0), (1, 1), (0, 5)])
-    async def test_offsets_that_do_not_follow_are_refused(
+    async def test_append_refuses_offsets_below_the_log_end(
         self, scene: StorageScene, base_offset: int, last_offset: int
     ) -> None:
         store = await scene.open_store()
@@ -98,7 +98,7 @@ class Appending:
             store.append(make_batch([b""], base_offset), base_offset, last_offset, START_MS)
         assert state_of(store) == before
 
-    async def test_a_batch_larger_than_a_segment_is_refused(self, scene: StorageScene) -> None:
+    async def test_append_refuses_a_batch_larger_than_a_segment(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000)
         append(store, 100)
         before = state_of(store)
@@ -107,7 +107,7 @@ class Appending:
         assert state_of(store) == before
         append(store, 100)
 
-    async def test_it_rolls_when_a_segment_would_grow_too_large(self, scene: StorageScene) -> None:
+    async def test_append_rolls_by_segment_bytes(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000)
         rolled: list[bool] = []
         content = b""
@@ -120,14 +120,14 @@ class Appending:
         assert [segment.base_offset for segment in store.segments()] == [0, 2, 4]
         assert read_all(store) == content
 
-    async def test_a_batch_that_fills_a_segment_to_the_byte_fits(self, scene: StorageScene) -> None:
+    async def test_append_accepts_a_batch_that_fills_a_segment_exactly(self, scene: StorageScene) -> None:
         batch = make_batch([b"x" * 100])
         store = await scene.open_store(segment_bytes=2 * len(batch))
         for offset in range(2):
             assert not store.append(make_batch([b"x" * 100], offset), offset, offset, START_MS)
         assert store.append(make_batch([b"x" * 100], 2), 2, 2, START_MS)
 
-    async def test_it_rolls_by_the_time_since_the_first_batch(self, scene: StorageScene) -> None:
+    async def test_append_rolls_by_segment_ms(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_ms=HOUR_MS)
         for timestamp, expected in (
             (START_MS, False),
@@ -140,7 +140,7 @@ class Appending:
             offset = store.log_end_offset
             assert store.append(make_batch([b""], offset), offset, offset, timestamp) is expected
 
-    async def test_a_changed_configuration_is_taken_into_use(self, scene: StorageScene) -> None:
+    async def test_configure_is_followed_by_appends(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=10_000)
         append_many(store, 3, 100)
         store.configure(TopicConfig({"segment.bytes": 500}))
@@ -149,7 +149,7 @@ class Appending:
         with pytest.raises(BatchTooLarge):
             append(store, 500)
 
-    async def test_segments_are_described(self, scene: StorageScene) -> None:
+    async def test_segments_describes_each_segment(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=500)
         append_many(store, 10, 100, step_ms=1000)
         views = store.segments()
@@ -161,7 +161,7 @@ class Appending:
             assert view.max_timestamp == START_MS + (view.next_offset - 1) * 1000
             assert view.last_modified_ms > 0
 
-    async def test_a_full_disk_leaves_the_log_as_it_was(self, scene: StorageScene) -> None:
+    async def test_append_to_a_full_disk_changes_nothing(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=100_000, index_interval_bytes=0)
         append_many(store, 5, 1000)
         before = state_of(store)
@@ -179,7 +179,7 @@ class Appending:
             b"".join(b"x" * header.size for header in headers_of(read_all(store))) == b"x" * store.size_bytes
         )
 
-    async def test_a_full_disk_at_a_roll_leaves_the_log_as_it_was(self, scene: StorageScene) -> None:
+    async def test_append_to_a_full_disk_at_a_roll_changes_nothing(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=3000)
         append(store, 2500)
         before = state_of(store)

@@ -13,7 +13,9 @@ from tidelog.kernel.testing.storage.scene import StorageScene, append, append_ma
 class Lifecycle:
     """Opening, closing and deleting partitions."""
 
-    async def test_stores_come_in_the_order_of_the_partitions_asked_for(self, scene: StorageScene) -> None:
+    async def test_open_partitions_returns_stores_in_the_order_of_the_partitions(
+        self, scene: StorageScene
+    ) -> None:
         specs = [scene.spec(topic, number) for topic in ("b", "a-1", "a") for number in (2, 0, 1)]
         done: list[int] = []
         stores = await scene.storage.open_partitions(specs, done.append)
@@ -23,20 +25,20 @@ class Lifecycle:
         assert done == sorted(done)
         assert done[-1] == 9
 
-    async def test_a_partition_is_not_opened_twice(self, scene: StorageScene) -> None:
+    async def test_open_partitions_refuses_an_open_partition(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         append(store)
         with pytest.raises(StorageError):
             await scene.open_store()
         assert store.log_end_offset == 1
 
-    async def test_a_new_storage_starts_clean(self, scene: StorageScene) -> None:
+    async def test_open_of_a_new_storage_is_clean(self, scene: StorageScene) -> None:
         assert scene.storage.clean_start
 
-    async def test_a_new_partition_has_no_high_watermark_from_before(self, scene: StorageScene) -> None:
+    async def test_checkpointed_high_watermark_of_a_new_partition_is_zero(self, scene: StorageScene) -> None:
         assert (await scene.open_store()).checkpointed_high_watermark == 0
 
-    async def test_everything_is_there_after_a_stop(self, scene: StorageScene) -> None:
+    async def test_open_partitions_after_close_returns_everything(self, scene: StorageScene) -> None:
         if not scene.backend.durable:
             pytest.skip("the backend keeps nothing")
         settings = {"segment_bytes": 2000, "index_interval_bytes": 300}
@@ -56,7 +58,7 @@ class Lifecycle:
             after = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
             assert before == after
 
-    async def test_a_deleted_partition_is_gone_for_good(self, scene: StorageScene) -> None:
+    async def test_delete_partitions_deletes_for_good(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         append_many(store, 5)
         store.write_side_file("leader-epoch-checkpoint", b"old")
@@ -71,7 +73,7 @@ class Lifecycle:
             assert (store.log_start_offset, store.log_end_offset) == (0, 0)
             assert list(store.side_files()) == []
 
-    async def test_deleting_one_partition_leaves_the_others(self, scene: StorageScene) -> None:
+    async def test_delete_partitions_keeps_the_others(self, scene: StorageScene) -> None:
         specs = [scene.spec(partition=number) for number in range(3)]
         stores = await scene.storage.open_partitions(specs)
         contents = [append(store) for store in stores]
@@ -79,7 +81,7 @@ class Lifecycle:
         append(stores[0])
         assert read_all(stores[2]) == contents[2]
 
-    async def test_two_storages_do_not_share_their_data(self, scene: StorageScene) -> None:
+    async def test_open_of_two_storages_shares_no_data(self, scene: StorageScene) -> None:
         other = scene.new_storage()
         if scene.backend.durable:
             with pytest.raises(ConfigError):

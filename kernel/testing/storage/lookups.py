@@ -25,7 +25,7 @@ class Lookups:
 
     @pytest.mark.parametrize("segment_bytes", [600, 1 << 20])
     @pytest.mark.parametrize("name", TIMELINES)
-    async def test_a_timestamp_finds_the_first_batch_that_reaches_it(
+    async def test_batch_at_timestamp_returns_the_first_batch_that_reaches_it(
         self, scene: StorageScene, name: str, segment_bytes: int
     ) -> None:
         settings = {"segment_bytes": segment_bytes, "index_interval_bytes": 150}
@@ -41,12 +41,14 @@ class Lookups:
                 assert store.batch_at_timestamp(timestamp) == model.at_timestamp(timestamp)
             assert store.batch_of_max_timestamp() == model.of_max_timestamp()
 
-    async def test_an_empty_log_has_no_batch_for_any_timestamp(self, scene: StorageScene) -> None:
+    async def test_batch_at_timestamp_of_an_empty_log(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         assert store.batch_at_timestamp(0) is None
         assert store.batch_of_max_timestamp() is None
 
-    async def test_batches_without_a_timestamp_are_before_all_others(self, scene: StorageScene) -> None:
+    async def test_batch_at_timestamp_orders_batches_without_a_timestamp_first(
+        self, scene: StorageScene
+    ) -> None:
         store = await scene.open_store()
         first = append(store, timestamp=NO_TIMESTAMP)
         append(store, timestamp=NO_TIMESTAMP)
@@ -56,7 +58,7 @@ class Lookups:
         assert store.batch_at_timestamp(0) == dated
         assert store.batch_of_max_timestamp() == dated
 
-    async def test_what_was_truncated_is_not_found(self, scene: StorageScene) -> None:
+    async def test_batch_at_timestamp_after_truncate_to(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000, index_interval_bytes=100)
         model = ModelLog()
         for index in range(20):

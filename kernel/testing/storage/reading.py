@@ -23,7 +23,7 @@ from tidelog.kernel.testing.storage.scene import (
 class Reading:
     """Reading by offset."""
 
-    async def test_every_offset_finds_its_batch(self, scene: StorageScene) -> None:
+    async def test_read_at_every_offset_returns_its_batch(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=5000, index_interval_bytes=500)
         batches = [append(store, 200, records=3) for _ in range(60)]
         for offset in range(store.log_end_offset):
@@ -31,7 +31,7 @@ class Reading:
             assert content == batches[offset // 3]
 
     @pytest.mark.parametrize("max_bytes", [0, 1, 100, 5000, 1 << 30])
-    async def test_the_first_batch_comes_whole(self, scene: StorageScene, max_bytes: int) -> None:
+    async def test_read_returns_the_first_batch_whole(self, scene: StorageScene, max_bytes: int) -> None:
         store = await scene.open_store()
         first = append(store, 1000)
         append(store, 1000)
@@ -39,7 +39,7 @@ class Reading:
         assert content.startswith(first)
         assert len(content) <= max(max_bytes, len(first))
 
-    async def test_the_last_batch_may_be_cut(self, scene: StorageScene) -> None:
+    async def test_read_may_end_within_the_last_batch(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         log = b"".join(append_many(store, 10, 100))
         for max_bytes in range(200, len(log) + 50, 37):
@@ -48,7 +48,7 @@ class Reading:
             assert len(content) == min(max_bytes, len(log))
 
     @pytest.mark.parametrize("max_bytes", [1, 300, 1000, 100_000])
-    async def test_reading_on_and_on_gives_the_whole_log(self, scene: StorageScene, max_bytes: int) -> None:
+    async def test_read_repeatedly_returns_the_whole_log(self, scene: StorageScene, max_bytes: int) -> None:
         store = await scene.open_store(segment_bytes=2000, index_interval_bytes=200)
         log = b"".join(append_many(store, 50, 150, records=2))
         content, offset = b"", 0
@@ -58,7 +58,7 @@ class Reading:
             offset = whole[-1].next_offset
         assert content == log
 
-    async def test_nothing_at_or_above_the_limit_is_read(self, scene: StorageScene) -> None:
+    async def test_read_returns_nothing_at_or_above_the_limit(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1500, index_interval_bytes=200)
         model = ModelLog()
         for _ in range(20):
@@ -70,12 +70,12 @@ class Reading:
             assert bool(content) == bool(expected)
 
     @pytest.mark.parametrize("offset", [0, 4, 10])
-    async def test_the_limit_itself_reads_as_empty(self, scene: StorageScene, offset: int) -> None:
+    async def test_read_at_the_limit_is_empty(self, scene: StorageScene, offset: int) -> None:
         store = await scene.open_store()
         append(store, records=10)
         assert read_bytes(store, offset, limit=offset) == b""
 
-    async def test_an_offset_in_a_gap_reads_the_next_batch(self, scene: StorageScene) -> None:
+    async def test_read_in_a_gap_returns_the_next_batch(self, scene: StorageScene) -> None:
         store = await scene.open_store(index_interval_bytes=0)
         first = append(store, records=5)
         second = append(store, gap=5, records=5)
@@ -92,7 +92,9 @@ class Reading:
         assert read_bytes(store, 6, limit=10) == b""
         assert read_bytes(store, 6, limit=11) == second
 
-    async def test_a_gap_at_the_end_of_a_segment_leads_on_to_the_next(self, scene: StorageScene) -> None:
+    async def test_read_in_a_gap_at_the_end_of_a_segment_returns_the_next_one(
+        self, scene: StorageScene
+    ) -> None:
         store = await scene.open_store(segment_bytes=500)
         append(store, 300)
         second = append(store, 300, gap=50)
@@ -100,7 +102,7 @@ class Reading:
         assert read_bytes(store, 20) == second
         assert read_bytes(store, 20, limit=51) == b""
 
-    async def test_a_reader_at_the_end_sees_each_append(self, scene: StorageScene) -> None:
+    async def test_read_at_the_end_returns_each_append(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=3000, index_interval_bytes=100)
         for _ in range(40):
             offset = store.log_end_offset
@@ -109,7 +111,7 @@ class Reading:
             assert read_bytes(store, offset) == batch
             assert read_bytes(store, offset, max_bytes=1) == batch
 
-    async def test_waiting_only_makes_a_read_sure(self, scene: StorageScene) -> None:
+    async def test_read_with_wait_returns_the_same(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=2000)
         append_many(store, 30, 150)
         if scene.backend.durable:
@@ -124,7 +126,7 @@ class Reading:
                 waited = slice_bytes(store.read(offset, 1000, store.log_end_offset, wait=True))
             assert at_once == waited
 
-    async def test_a_region_outlives_whatever_becomes_of_its_partition(self, scene: StorageScene) -> None:
+    async def test_read_returns_regions_that_outlive_their_partition(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000)
         append_many(store, 20, 300)
         regions = [store.read(offset, 1, store.log_end_offset, wait=True) for offset in range(20)]
@@ -136,7 +138,7 @@ class Reading:
         await scene.storage.close()
         assert list(map(slice_bytes, regions)) == expected
 
-    async def test_regions_of_files_can_be_brought_into_memory(self, scene: StorageScene) -> None:
+    async def test_resident_of_the_regions_of_a_read(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         append_many(store, 10, 10_000)
         for region in store.read(0, 1 << 30, store.log_end_offset, wait=True).regions:
@@ -144,7 +146,7 @@ class Reading:
                 region.file.prefetch(region.position, region.size)
                 assert region.file.resident(region.position, region.size)
 
-    async def test_headers_begin_with_the_batch_that_holds_the_offset(self, scene: StorageScene) -> None:
+    async def test_headers_begins_with_the_batch_of_the_offset(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000)
         model = ModelLog()
         for gap in (0, 3, 0, 7, 0, 0, 1):

@@ -13,7 +13,7 @@ class Removing:
     """Truncating from the end, deleting from the start."""
 
     @pytest.mark.parametrize("offset", [0, 1, 3, 4, 5, 9, 10, 11, 20, 28, 29, 30, 31, 99])
-    async def test_truncating_drops_what_holds_the_offset_and_all_behind_it(
+    async def test_truncate_to_removes_the_batch_of_the_offset_and_all_above(
         self, scene: StorageScene, offset: int
     ) -> None:
         settings = {"segment_bytes": 500, "index_interval_bytes": 100}
@@ -33,7 +33,7 @@ class Removing:
             assert store.size_bytes == len(model.read(0, 100))
             assert store.segments()[-1].next_offset == end
 
-    async def test_a_truncated_log_goes_on(self, scene: StorageScene) -> None:
+    async def test_truncate_to_is_followed_by_appends(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=500, index_interval_bytes=100)
         model = ModelLog()
         for size in (100, 300, 20, 200):
@@ -45,7 +45,7 @@ class Removing:
             assert store.log_end_offset == model.end_offset
             assert read_all(store) == model.read(0, model.end_offset)
 
-    async def test_truncating_below_the_start_empties_the_log_at_that_offset(
+    async def test_truncate_to_below_the_log_start_empties_the_log_at_that_offset(
         self, scene: StorageScene
     ) -> None:
         store = await scene.open_store(segment_bytes=500)
@@ -57,7 +57,7 @@ class Removing:
         batch = append(store, 10)
         assert read_bytes(store, 2) == batch
 
-    async def test_whole_segments_below_an_offset_go(self, scene: StorageScene) -> None:
+    async def test_delete_segments_before_deletes_whole_segments(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=700)
         model = ModelLog()
         for _ in range(10):
@@ -71,7 +71,7 @@ class Removing:
         assert read_all(store) == model.read(0, store.log_end_offset)
         assert store.size_bytes == len(read_all(store))
 
-    async def test_the_active_segment_stays(self, scene: StorageScene) -> None:
+    async def test_delete_segments_before_keeps_the_active_segment(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=700)
         append_many(store, 10, 250)
         active = store.segments()[-1]
@@ -79,7 +79,7 @@ class Removing:
         assert [segment.base_offset for segment in store.segments()] == [active.base_offset]
         assert store.log_end_offset == 10
 
-    async def test_the_start_of_a_log_can_be_raised(self, scene: StorageScene) -> None:
+    async def test_raise_log_start_raises_the_log_start_offset(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=700)
         append_many(store, 10, 250)
         store.raise_log_start(5)
@@ -94,7 +94,7 @@ class Removing:
         store.raise_log_start(10)
         assert store.log_start_offset == store.log_end_offset == 10
 
-    async def test_flushing_tells_how_far_the_log_is_durable(self, scene: StorageScene) -> None:
+    async def test_flush_returns_the_durable_offset(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=500)
         for end in range(1, 8):
             append(store, 200)

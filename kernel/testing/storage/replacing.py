@@ -27,7 +27,7 @@ class Replacing:
 
     @pytest.mark.parametrize("keep", ["all", "none", "odd", "first", "last", "front", "back"])
     @pytest.mark.parametrize("chosen", [slice(0, 1), slice(0, 4), slice(1, 3), slice(2, None)])
-    async def test_what_was_written_anew_is_what_is_read(
+    async def test_replace_segments_is_what_is_read(
         self, scene: StorageScene, keep: str, chosen: slice
     ) -> None:
         store = await scene.open_store(**SETTINGS)
@@ -40,7 +40,7 @@ class Replacing:
         store.replace_segments([_draft(store, old[0], kept)], old)
         await _check(scene, store, expected)
 
-    async def test_several_take_the_place_of_several(self, scene: StorageScene) -> None:
+    async def test_replace_segments_of_several_by_several(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
@@ -51,7 +51,7 @@ class Replacing:
         active = store.segments()[-1].base_offset
         await _check(scene, store, [*halves[0], *halves[1], *batches[active:]])
 
-    async def test_what_the_policies_see_is_kept(self, scene: StorageScene) -> None:
+    async def test_replace_segments_keeps_what_cleanup_policies_read(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         before = store.segments()
@@ -63,7 +63,9 @@ class Replacing:
         assert after[0].last_modified_ms == before[0].last_modified_ms
         assert after[1:] == before[1:]
 
-    async def test_aborted_transactions_move_with_their_markers(self, scene: StorageScene) -> None:
+    async def test_replace_segments_moves_aborted_transactions_with_their_markers(
+        self, scene: StorageScene
+    ) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
@@ -78,21 +80,21 @@ class Replacing:
                 store = await scene.open_store(**SETTINGS)
             assert list(store.aborted_transactions(0, store.log_end_offset, wait=True)) == [aborted]
 
-    async def test_regions_of_the_old_stay_readable(self, scene: StorageScene) -> None:
+    async def test_replace_segments_keeps_regions_of_old_segments_readable(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         region = store.read(0, 1, 20, wait=True)
         store.replace_segments([_draft(store, 0, [])], [store.segments()[0].base_offset])
         assert slice_bytes(region) == batches[0]
 
-    async def test_a_draft_that_is_discarded_leaves_nothing(self, scene: StorageScene) -> None:
+    async def test_draft_segment_that_is_discarded_leaves_nothing(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = _draft(store, 0, batches[:1])
         draft.discard()
         await _check(scene, store, batches)
 
-    async def test_the_log_goes_on_behind_it(self, scene: StorageScene) -> None:
+    async def test_replace_segments_is_followed_by_appends(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
@@ -104,7 +106,7 @@ class Replacing:
         assert read_bytes(store, 3, 1) == rest[0]
 
     @pytest.mark.parametrize("case", ["active", "hole", "none", "unknown", "start", "end", "order"])
-    async def test_what_does_not_fit_is_refused(self, scene: StorageScene, case: str) -> None:
+    async def test_replace_segments_refuses_what_does_not_fit(self, scene: StorageScene, case: str) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
@@ -130,7 +132,7 @@ class Replacing:
             store.replace_segments([draft], old)
         assert read_all(store) == b"".join(batches)
 
-    async def test_a_draft_of_another_partition_is_refused(self, scene: StorageScene) -> None:
+    async def test_replace_segments_refuses_a_draft_of_another_partition(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         other = await scene.open_store(partition=1, **SETTINGS)
         batches, others = append_many(store, 20, 100), append_many(other, 20, 50)
@@ -143,7 +145,7 @@ class Replacing:
         second = other.segments()[1].base_offset
         assert read_all(other) == b"".join(others[second:])
 
-    async def test_a_draft_of_an_earlier_opening_is_refused(self, scene: StorageScene) -> None:
+    async def test_replace_segments_refuses_a_draft_of_an_earlier_opening(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 20, 100)
         old, draft = store, _draft(store, 0, [])
@@ -160,7 +162,7 @@ class Replacing:
         assert read_all(store) == content
 
     @pytest.mark.parametrize("offset", [0, 5, 18, 19])
-    async def test_a_draft_from_before_a_truncation_is_refused(
+    async def test_replace_segments_refuses_a_draft_from_before_a_truncation(
         self, scene: StorageScene, offset: int
     ) -> None:
         store = await scene.open_store(**SETTINGS)
@@ -178,7 +180,7 @@ class Replacing:
         draft.discard()
         assert read_all(store) == content
 
-    async def test_a_truncation_that_cuts_nothing_leaves_drafts_alone(self, scene: StorageScene) -> None:
+    async def test_truncate_to_that_removes_nothing_keeps_drafts_valid(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 20, 100)
         draft = _draft(store, 0, [])
@@ -188,7 +190,7 @@ class Replacing:
         assert next(iter(store.headers(0))).base_offset == second
 
     @pytest.mark.parametrize("end", ["used", "discarded"])
-    async def test_a_draft_serves_once(self, scene: StorageScene, end: str) -> None:
+    async def test_replace_segments_refuses_a_used_draft(self, scene: StorageScene, end: str) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         draft = _draft(store, 0, batches[:1])
@@ -204,7 +206,9 @@ class Replacing:
         draft.discard()
         await _reread(scene, store, content)
 
-    async def test_the_later_of_two_drafts_at_one_offset_counts(self, scene: StorageScene) -> None:
+    async def test_draft_segment_at_the_same_offset_makes_the_earlier_draft_stale(
+        self, scene: StorageScene
+    ) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         earlier, later = _draft(store, 0, batches[:1]), _draft(store, 0, [])
@@ -219,7 +223,7 @@ class Replacing:
         second = store.segments()[1].base_offset
         await _reread(scene, store, b"".join([batches[1], *batches[second:]]))
 
-    async def test_what_was_replaced_since_a_draft_was_begun_does_not_come_back(
+    async def test_replace_segments_refuses_a_draft_of_segments_replaced_since(
         self, scene: StorageScene
     ) -> None:
         store = await scene.open_store(**SETTINGS)
@@ -235,7 +239,7 @@ class Replacing:
         left = [*batches[: bases[1] + 1], *batches[bases[4] :]]
         await _reread(scene, store, b"".join(left))
 
-    async def test_a_draft_of_what_was_deleted_meanwhile_is_refused(self, scene: StorageScene) -> None:
+    async def test_replace_segments_refuses_a_draft_of_deleted_segments(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]

@@ -14,7 +14,7 @@ SNAPSHOTS = [f"{offset:020d}.snapshot" for offset in (7, 20, 100)]
 class SideFileKeeping:
     """Files beside the log."""
 
-    async def test_they_are_written_replaced_listed_and_removed(self, scene: StorageScene) -> None:
+    async def test_write_side_file_read_side_file_and_delete_side_file(self, scene: StorageScene) -> None:
         store = await scene.open_store()
         assert list(store.side_files()) == []
         for name in (EPOCHS, *reversed(SNAPSHOTS)):
@@ -29,7 +29,7 @@ class SideFileKeeping:
         assert store.read_side_file(EPOCHS) == EPOCHS.encode()
 
     @pytest.mark.parametrize("content", [b"", b"\0", bytes(range(256)) * 1000])
-    async def test_any_content_comes_back(self, scene: StorageScene, content: bytes) -> None:
+    async def test_read_side_file_returns_any_content(self, scene: StorageScene, content: bytes) -> None:
         store = await scene.open_store()
         store.write_side_file(EPOCHS, content)
         if scene.backend.durable:
@@ -38,7 +38,7 @@ class SideFileKeeping:
             assert list(store.side_files()) == [EPOCHS]
         assert store.read_side_file(EPOCHS) == content
 
-    async def test_each_partition_has_its_own(self, scene: StorageScene) -> None:
+    async def test_write_side_file_is_by_partition(self, scene: StorageScene) -> None:
         specs = [scene.spec(partition=number) for number in range(2)]
         one, other = await scene.storage.open_partitions(specs)
         one.write_side_file(EPOCHS, b"one")

@@ -98,7 +98,7 @@ def test_append_stamps_the_leader_epoch() -> None:
     assert partition.epochs.entries() == [(7, 0)]
 
 
-def test_a_new_leader_epoch_is_written_down_with_its_first_batch() -> None:
+def test_append_assigns_a_new_leader_epoch_with_its_first_batch() -> None:
     partition = open_partition()
     assert partition.store.read_side_file("leader-epoch-checkpoint") is None
     for epoch in (0, 0, 3, 3):
@@ -107,7 +107,7 @@ def test_a_new_leader_epoch_is_written_down_with_its_first_batch() -> None:
     assert partition.store.read_side_file("leader-epoch-checkpoint") == b"0\n2\n0 0\n3 20\n"
 
 
-def test_transactional_batches_need_a_coordinator() -> None:
+def test_append_refuses_transactional_batches_without_a_coordinator() -> None:
     partition = open_partition()
     batch = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     with pytest.raises(InvalidTransactionState):
@@ -116,7 +116,7 @@ def test_transactional_batches_need_a_coordinator() -> None:
     assert partition.producers.entries == {}
 
 
-def test_a_partition_that_is_gone_takes_and_gives_nothing() -> None:
+def test_take_offline_refuses_append_and_read() -> None:
     partition = open_partition()
     partition.append_nowait(batch_of(1))
     partition.take_offline()
@@ -136,7 +136,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
     assert partition.epochs.entries() == []
 
 
-def test_a_snapshot_of_producers_is_written_at_every_roll() -> None:
+def test_append_writes_a_producer_snapshot_at_every_roll() -> None:
     partition = open_partition(config=TopicConfig({"segment.bytes": 300}))
     for sequence in range(6):
         partition.append_nowait(sent(1, 0, sequence))
@@ -206,7 +206,7 @@ def test_append_that_the_disk_refuses_leaves_everything_as_it_was(
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_refused_by_the_brokers_own_errors(data: bytes) -> None:
+def test_append_refuses_any_bytes_with_a_broker_error(data: bytes) -> None:
     partition = open_partition()
     with pytest.raises(BrokerError):
         partition.append_nowait(bytearray(data))
@@ -214,7 +214,7 @@ def test_any_bytes_are_refused_by_the_brokers_own_errors(data: bytes) -> None:
 
 
 @given(at=st.integers(0, 200), bit=st.integers(0, 7))
-def test_no_flipped_bit_gets_into_the_log(at: int, bit: int) -> None:
+def test_append_refuses_flipped_bits(at: int, bit: int) -> None:
     """What the CRC covers cannot change; what it does not cover is checked or stamped anew."""
     partition = open_partition()
     batch = batch_of(3)

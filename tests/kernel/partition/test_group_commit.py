@@ -74,13 +74,13 @@ async def producer_that_leaves(partition: Partition, count: int = 1) -> AsyncGen
         yield producer.cancel_scope
 
 
-def test_without_flush_messages_nothing_waits() -> None:
+def test_wait_flushed_without_flush_messages_returns_immediately() -> None:
     partition = open_partition()
     assert not partition.append_nowait(batch_of(1)).flush_due
     assert partition.high_watermark == 1
 
 
-async def test_readers_see_a_batch_only_when_it_is_durable() -> None:
+async def test_high_watermark_is_raised_when_a_batch_is_durable() -> None:
     partition, disk = partition_on(flush_messages=1)
     result = partition.append_nowait(batch_of(2))
     assert result.flush_due
@@ -93,7 +93,7 @@ async def test_readers_see_a_batch_only_when_it_is_durable() -> None:
     assert partition.read(0, 100, Isolation.READ_UNCOMMITTED).size
 
 
-async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
+async def test_wait_flushed_is_served_by_one_flush_for_all() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partition.wait_flushed, partition.append_nowait(batch_of(1)).last_offset)
@@ -106,7 +106,7 @@ async def test_one_flush_serves_all_who_waited_when_it_began() -> None:
     assert partition.high_watermark == 21
 
 
-async def test_one_flush_serves_all_that_is_appended_before_the_loop_gets_its_turn() -> None:
+async def test_wait_flushed_of_appends_in_one_turn_is_one_flush() -> None:
     partition, disk = partition_on(flush_messages=1)
     offsets = [partition.append_nowait(batch_of(1)).last_offset for _ in range(10)]
     disk.may_end.release()
@@ -114,7 +114,7 @@ async def test_one_flush_serves_all_that_is_appended_before_the_loop_gets_its_tu
     assert (disk.flushes, partition.high_watermark) == (1, 10)
 
 
-async def test_a_flush_is_followed_by_no_other_that_nothing_calls_for() -> None:
+async def test_wait_flushed_starts_no_unnecessary_flush() -> None:
     partition, disk = partition_on(flush_messages=2)
     disk.may_end.release(100)
     for end in range(2, 12, 2):
@@ -123,7 +123,7 @@ async def test_a_flush_is_followed_by_no_other_that_nothing_calls_for() -> None:
         assert (disk.flushes, partition.high_watermark) == (end // 2, end)
 
 
-async def test_who_waits_does_not_wait_for_what_came_later() -> None:
+async def test_wait_flushed_does_not_wait_for_later_appends() -> None:
     partition, disk = partition_on(flush_messages=1)
     first = partition.append_nowait(batch_of(1)).last_offset
     await disk.wait_begun()
@@ -136,7 +136,7 @@ async def test_who_waits_does_not_wait_for_what_came_later() -> None:
     await wait_visible(partition, 2)
 
 
-async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
+async def test_flush_messages_of_several_records() -> None:
     partition, disk = partition_on(flush_messages=3)
     assert [partition.append_nowait(batch_of(1)).flush_due for _ in range(3)] == [False, False, True]
     assert partition.high_watermark == 2
@@ -149,7 +149,7 @@ async def test_a_measure_of_several_records_flushes_when_it_is_full() -> None:
 # Whoever waits may leave
 
 
-async def test_an_append_is_flushed_and_shown_though_nobody_waits_for_it() -> None:
+async def test_append_is_flushed_and_visible_without_wait_flushed() -> None:
     partition, disk = partition_on(flush_messages=1)
     partition.append_nowait(batch_of(1))
     disk.may_end.release()
@@ -157,7 +157,7 @@ async def test_an_append_is_flushed_and_shown_though_nobody_waits_for_it() -> No
     assert partition.commit.durable_offset == 1
 
 
-async def test_a_producer_that_leaves_while_the_disk_is_busy_leaves_nothing_unseen() -> None:
+async def test_wait_flushed_that_is_cancelled_leaves_the_batch_to_become_visible() -> None:
     partition, disk = partition_on(flush_messages=1)
     partition.append_nowait(batch_of(1))
     await disk.wait_begun()
@@ -169,7 +169,7 @@ async def test_a_producer_that_leaves_while_the_disk_is_busy_leaves_nothing_unse
     assert disk.flushes == 2
 
 
-async def test_a_producer_that_leaves_takes_nobody_else_with_it() -> None:
+async def test_wait_flushed_that_is_cancelled_affects_no_other_waiter() -> None:
     partition, disk = partition_on(flush_messages=1)
     async with trio.open_nursery() as others:
         async with producer_that_leaves(partition) as leaving:
@@ -224,7 +224,7 @@ async def test_a_flush_moves_no_high_watermark_where_another_broker_leads() -> N
 # Failure
 
 
-async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
+async def test_wait_flushed_fails_after_a_failed_flush() -> None:
     partition, disk = partition_on(flush_messages=1)
     first = partition.append_nowait(batch_of(1))
     disk.failure = OSError(5, "Input/output error")
@@ -241,7 +241,7 @@ async def test_a_failed_flush_acknowledges_nothing_now_or_later() -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), ValueError("a mistake of ours")])
-async def test_all_who_wait_learn_of_the_failure(failure: Exception) -> None:
+async def test_wait_flushed_raises_for_all_waiters(failure: Exception) -> None:
     partition, disk = partition_on(flush_messages=1)
     failures: list[str] = []
 
@@ -260,7 +260,7 @@ async def test_all_who_wait_learn_of_the_failure(failure: Exception) -> None:
     assert failures == [f"the disk refused to flush: {failure}"] * 3
 
 
-async def test_a_failure_takes_the_partition_offline_though_nobody_waits() -> None:
+async def test_take_offline_after_a_failed_flush_without_waiters() -> None:
     partition, disk = partition_on(flush_messages=1)
     woken = trio.Event()
     partition.add_waiter(AppendWaiter(1, woken.set))

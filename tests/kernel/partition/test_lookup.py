@@ -40,7 +40,9 @@ def filled(history: list[tuple[int, list[int]]]) -> tuple[Partition, list[tuple[
 
 
 @given(batches, st.integers(-2, 52))
-def test_the_first_record_at_or_after_a_time(history: list[tuple[int, list[int]]], time: int) -> None:
+def test_offset_for_timestamp_returns_the_first_record_at_or_after_it(
+    history: list[tuple[int, list[int]]], time: int
+) -> None:
     partition, records = filled(history)
     expected = next((record for record in records if record[0] >= BASE + time), None)
     found = offset_for_timestamp(partition, BASE + time)
@@ -48,7 +50,7 @@ def test_the_first_record_at_or_after_a_time(history: list[tuple[int, list[int]]
 
 
 @given(batches)
-def test_the_first_record_of_the_largest_time(history: list[tuple[int, list[int]]]) -> None:
+def test_offset_of_max_timestamp_returns_its_first_record(history: list[tuple[int, list[int]]]) -> None:
     partition, records = filled(history)
     newest = max((time for time, _ in records), default=None)
     expected = next((record for record in records if record[0] == newest), None)
@@ -57,7 +59,7 @@ def test_the_first_record_of_the_largest_time(history: list[tuple[int, list[int]
 
 
 @given(batches, st.integers(-2, 52), st.floats(0, 1))
-def test_records_below_the_log_start_are_not_there(
+def test_offset_for_timestamp_ignores_records_below_the_log_start_offset(
     history: list[tuple[int, list[int]]], time: int, share: float
 ) -> None:
     """A log may start in the middle of a batch, whose first records nobody can read any more."""
@@ -74,7 +76,7 @@ def test_records_below_the_log_start_are_not_there(
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-def test_a_batch_that_the_log_starts_in(kind: str) -> None:
+def test_offset_for_timestamp_in_a_batch_that_contains_the_log_start_offset(kind: str) -> None:
     clock = FakeClock(BASE + 5)
     partition = open_partition(config=TopicConfig({"message.timestamp.type": kind}), clock=clock)
     partition.append_nowait(make_batch([b"v"] * 4, timestamps=BASE + 5))
@@ -85,7 +87,7 @@ def test_a_batch_that_the_log_starts_in(kind: str) -> None:
     assert offset_of_max_timestamp(partition) is None
 
 
-def test_the_leader_epoch_is_that_of_the_batch() -> None:
+def test_offset_for_timestamp_returns_the_leader_epoch_of_the_batch() -> None:
     partition = open_partition()
     for epoch in (0, 3, 5):
         partition.leader_epoch = epoch
@@ -94,7 +96,7 @@ def test_the_leader_epoch_is_that_of_the_batch() -> None:
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 5, 4, 5)
 
 
-def test_append_time_points_to_the_batch() -> None:
+def test_offset_for_timestamp_with_log_append_time() -> None:
     """All its records have the same time, so the first of them is meant."""
     clock = FakeClock(BASE)
     partition = open_partition(config=TopicConfig({"message.timestamp.type": "LogAppendTime"}), clock=clock)
@@ -124,7 +126,7 @@ def nonsense(codec: int, records: bytes) -> bytearray:
         (0, b"\x0c\0\0\xfe\xff\x0f\1\1\0" * 5),
     ],
 )
-def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, records: bytes) -> None:
+def test_offset_for_timestamp_of_unreadable_records_is_the_base_offset(codec: int, records: bytes) -> None:
     partition = open_partition()
     partition.append_nowait(batch_of(2))
     partition.append_nowait(nonsense(codec, records), origin=AppendOrigin.COORDINATOR)
@@ -136,7 +138,7 @@ def test_records_that_cannot_be_read_are_addressed_by_their_batch(codec: int, re
 
 
 @given(st.binary(min_size=21, max_size=60), st.sampled_from([0, 0, 1, 2, 3, 4]))
-def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, codec: int) -> None:
+def test_offset_for_timestamp_is_within_the_batch(records: bytes, codec: int) -> None:
     partition = open_partition()
     partition.append_nowait(batch_of(2))
     partition.append_nowait(nonsense(codec, records), origin=AppendOrigin.COORDINATOR)
@@ -146,7 +148,7 @@ def test_whatever_the_records_are_the_answer_lies_in_the_batch(records: bytes, c
         assert -(2**63) <= found.timestamp_ms < 2**63
 
 
-def test_a_record_that_cannot_be_read_stands_for_those_behind_it() -> None:
+def test_offset_for_timestamp_ends_at_an_unreadable_record() -> None:
     plain = make_batch([b"v"] * 3, timestamps=BASE)
     size = (len(plain) - HEADER_BYTES) // 3
     header = parse_header(plain)._replace(max_timestamp=BASE + 9)
@@ -158,7 +160,7 @@ def test_a_record_that_cannot_be_read_stands_for_those_behind_it() -> None:
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 9, 1, 0)
 
 
-def test_a_header_that_promises_more_than_its_records_hold() -> None:
+def test_offset_for_timestamp_of_a_batch_with_a_wrong_max_timestamp() -> None:
     partition = open_partition()
     header = parse_header(make_batch([b"v"] * 3, timestamps=BASE))
     records = make_batch([b"v"] * 3, timestamps=BASE)[HEADER_BYTES:]
@@ -174,7 +176,7 @@ def test_a_header_that_promises_more_than_its_records_hold() -> None:
 
 
 @pytest.mark.parametrize("kind", LEFT_KINDS)
-def test_a_batch_that_lost_all_its_records_is_passed_over(kind: LeftKind) -> None:
+def test_offset_for_timestamp_skips_a_batch_without_records(kind: LeftKind) -> None:
     emptied = LeftBatch(kind, codec=0, spans=3, left={}, promised=BASE + 50)
     partition, _ = left_by_compaction([emptied, emptied])
     assert offset_for_timestamp(partition, BASE) is None
@@ -186,7 +188,7 @@ def test_a_batch_that_lost_all_its_records_is_passed_over(kind: LeftKind) -> Non
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 10, 3, 0)
 
 
-def test_segments_that_promise_too_little_are_not_gone_through() -> None:
+def test_offset_for_timestamp_skips_segments_with_a_lower_max_timestamp() -> None:
     emptied = LeftBatch("create time", codec=0, spans=1, left={}, promised=BASE + 50)
     early = LeftBatch("create time", codec=0, spans=1, left={0: BASE}, promised=BASE)
     late = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 50}, promised=BASE + 50)
@@ -208,7 +210,7 @@ def test_segments_that_promise_too_little_are_not_gone_through() -> None:
 
 
 @pytest.mark.parametrize("between", [0, 20])
-def test_of_two_records_with_the_largest_timestamp_the_first_counts(between: int) -> None:
+def test_offset_of_max_timestamp_of_two_records(between: int) -> None:
     """Also when the later one is in a batch, or a segment, that promises more and is looked at before."""
     first = LeftBatch("create time", codec=0, spans=1, left={0: BASE + 10}, promised=BASE + 10)
     early = LeftBatch("create time", codec=0, spans=1, left={0: BASE}, promised=BASE)
@@ -218,7 +220,7 @@ def test_of_two_records_with_the_largest_timestamp_the_first_counts(between: int
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE + 10, 1, 0)
 
 
-def test_the_first_record_of_a_batch_is_not_always_at_its_base_offset() -> None:
+def test_offset_for_timestamp_of_a_batch_without_its_first_record() -> None:
     partition, _ = left_by_compaction([LeftBatch("append time", 0, 5, {3: BASE, 4: BASE}, BASE)])
     assert offset_for_timestamp(partition, BASE) == TimestampOffset(BASE, 3, 0)
     assert offset_of_max_timestamp(partition) == TimestampOffset(BASE, 3, 0)
@@ -235,9 +237,7 @@ left_batches = st.builds(
 
 
 @given(st.lists(left_batches, max_size=8), st.integers(-2, 62), st.floats(0, 1))
-def test_whatever_compaction_left_the_record_is_the_first_one(
-    history: list[LeftBatch], time: int, share: float
-) -> None:
+def test_offset_for_timestamp_after_compaction(history: list[LeftBatch], time: int, share: float) -> None:
     """Against a search of every record, with a log start anywhere."""
     partition, records = left_by_compaction(history)
     partition.raise_log_start(int(partition.log_end_offset * share))

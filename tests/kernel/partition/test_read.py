@@ -36,7 +36,7 @@ def filled(batches: int = 5, records: int = 10) -> Partition:
         (50, []),
     ],
 )
-def test_from_the_batch_that_holds_the_offset(offset: int, found: list[int]) -> None:
+def test_read_starts_with_the_batch_of_the_offset(offset: int, found: list[int]) -> None:
     assert offsets_in(filled().read(offset, PLENTY, UNCOMMITTED)) == found
 
 
@@ -46,7 +46,7 @@ def test_read_out_of_range(offset: int) -> None:
         filled().read(offset, PLENTY, UNCOMMITTED)
 
 
-def test_below_the_log_start_is_out_of_range() -> None:
+def test_read_below_the_log_start_offset_is_out_of_range() -> None:
     partition = filled()
     partition.raise_log_start(20)
     assert partition.log_start_offset == 20
@@ -55,7 +55,7 @@ def test_below_the_log_start_is_out_of_range() -> None:
         partition.read(19, PLENTY, UNCOMMITTED)
 
 
-def test_an_empty_log_has_nothing_at_its_end() -> None:
+def test_read_at_the_end_of_an_empty_log() -> None:
     partition = open_partition()
     assert partition.read(0, PLENTY, UNCOMMITTED).size == 0
     with pytest.raises(OffsetOutOfRange):
@@ -70,7 +70,7 @@ def test_the_first_batch_comes_whole(max_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("extra", [1, 60, 61, TEN_BYTES - 1])
-def test_no_more_bytes_than_asked_for(extra: int) -> None:
+def test_read_returns_at_most_max_bytes(extra: int) -> None:
     """The last batch may be cut short: every client skips what is not whole."""
     log = filled().read(0, TEN_BYTES + extra, UNCOMMITTED)
     assert TEN_BYTES <= log.size <= TEN_BYTES + extra
@@ -86,7 +86,7 @@ def test_read_is_bounded_by_the_isolation(isolation: Isolation, found: list[int]
     assert partition.read(found[-1] + 10, PLENTY, isolation).size == 0
 
 
-def test_between_what_may_be_seen_and_the_log_end_there_is_nothing_yet() -> None:
+def test_read_between_readable_end_and_log_end_offset_is_empty() -> None:
     partition = filled()
     partition.watermarks.high_watermark = partition.watermarks.last_stable_offset = 20
     for offset in (20, 25, 49, 50):

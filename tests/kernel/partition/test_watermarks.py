@@ -32,7 +32,7 @@ class Waiting:
     sizes=st.lists(st.integers(1, 100), min_size=1, max_size=10),
     missing=st.integers(1, 600),
 )
-def test_woken_exactly_when_enough_was_appended(sizes: list[int], missing: int) -> None:
+def test_add_waiter_is_woken_when_min_bytes_were_appended(sizes: list[int], missing: int) -> None:
     woken: list[int] = []
     waiter = AppendWaiter(missing, lambda: woken.append(1))
     total = 0
@@ -43,7 +43,7 @@ def test_woken_exactly_when_enough_was_appended(sizes: list[int], missing: int) 
 
 
 @pytest.mark.parametrize(("missing", "batches"), [(1, 1), (BATCH_BYTES, 1), (BATCH_BYTES + 1, 2), (1000, 14)])
-def test_bytes_are_those_of_whole_batches(missing: int, batches: int) -> None:
+def test_add_waiter_counts_the_bytes_of_whole_batches(missing: int, batches: int) -> None:
     partition = open_partition()
     waiting = Waiting(missing, partition)
     for _ in range(batches):
@@ -52,7 +52,7 @@ def test_bytes_are_those_of_whole_batches(missing: int, batches: int) -> None:
     assert waiting.woken == 1
 
 
-def test_partitions_count_together() -> None:
+def test_add_waiter_at_several_partitions_counts_all_bytes() -> None:
     one, other = open_partition(), open_partition()
     waiting = Waiting(2 * BATCH_BYTES, one, other)
     one.append_nowait(batch_of(1))
@@ -61,14 +61,14 @@ def test_partitions_count_together() -> None:
     assert waiting.woken == 1
 
 
-def test_everyone_who_waits_is_woken() -> None:
+def test_add_waiter_wakes_all_waiters() -> None:
     partition = open_partition()
     waiting = [Waiting(1, partition) for _ in range(5)]
     partition.append_nowait(batch_of(1))
     assert [waiter.woken for waiter in waiting] == [1] * 5
 
 
-def test_nobody_is_woken_after_leaving() -> None:
+def test_remove_waiter_is_not_woken() -> None:
     partition = open_partition()
     waiting = Waiting(1, partition)
     partition.remove_waiter(waiting.waiter)
@@ -79,7 +79,7 @@ def test_nobody_is_woken_after_leaving() -> None:
 
 
 @pytest.mark.parametrize("end", [Partition.take_offline, Partition.abandon_waiters])
-def test_woken_when_the_partition_goes_away(end: object) -> None:
+def test_abandon_waiters_and_take_offline_wake_waiters(end: object) -> None:
     partition = open_partition()
     waiting = Waiting(10**9, partition)
     assert callable(end)
@@ -87,7 +87,7 @@ def test_woken_when_the_partition_goes_away(end: object) -> None:
     assert waiting.woken == 1
 
 
-def test_a_waiter_may_leave_while_it_is_woken() -> None:
+def test_remove_waiter_while_it_is_woken() -> None:
     partition = open_partition()
     order: list[str] = []
 
@@ -105,7 +105,7 @@ def test_a_waiter_may_leave_while_it_is_woken() -> None:
     assert order.count("first") == 1
 
 
-def test_a_retry_that_is_not_appended_wakes_nobody() -> None:
+def test_append_of_a_duplicate_wakes_no_waiter() -> None:
     from .parts import sent
 
     partition = open_partition()

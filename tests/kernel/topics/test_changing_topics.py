@@ -29,7 +29,7 @@ def store_config(partition: Partition) -> LogConfig:
     return partition.store.config
 
 
-async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_path: Path) -> None:
+async def test_alter_config_takes_effect_immediately_and_after_a_restart(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic = await core.create("orders", 2)
@@ -44,7 +44,7 @@ async def test_a_changed_configuration_counts_at_once_and_after_a_restart(tmp_pa
     await core.close()
 
 
-async def test_changes_at_the_same_time_all_count(tmp_path: Path) -> None:
+async def test_alter_config_of_concurrent_changes(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic = await core.create("orders", 1)
@@ -59,7 +59,7 @@ async def test_changes_at_the_same_time_all_count(tmp_path: Path) -> None:
     await core.close()
 
 
-async def test_a_disk_that_refuses_leaves_the_configuration(
+async def test_alter_config_changes_nothing_when_the_disk_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = Core(tmp_path)
@@ -84,7 +84,7 @@ async def test_a_disk_that_refuses_leaves_the_configuration(
     await core.close()
 
 
-async def test_what_was_kept_from_another_broker_hinders_no_change(tmp_path: Path) -> None:
+async def test_alter_config_with_unknown_keys_of_another_broker(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic = await core.create("orders", 1)
@@ -102,7 +102,7 @@ async def test_what_was_kept_from_another_broker_hinders_no_change(tmp_path: Pat
     await core.close()
 
 
-async def test_a_change_shows_that_somebody_looked(tmp_path: Path) -> None:
+async def test_alter_config_ends_the_adoption_of_a_topic(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic = await core.create("orders", 1)
@@ -115,7 +115,7 @@ async def test_a_change_shows_that_somebody_looked(tmp_path: Path) -> None:
     await core.close()
 
 
-async def test_more_partitions_are_there_after_a_restart(tmp_path: Path) -> None:
+async def test_create_partitions_survives_a_restart(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     await core.create("orders", 1)
@@ -128,7 +128,7 @@ async def test_more_partitions_are_there_after_a_restart(tmp_path: Path) -> None
     await core.close()
 
 
-async def test_records_that_were_deleted_stay_deleted(tmp_path: Path) -> None:
+async def test_delete_records_before_survives_a_restart(tmp_path: Path) -> None:
     core = Core(tmp_path)
     await core.open()
     topic: Topic = await core.create("orders", 1)

@@ -41,7 +41,7 @@ async def create(broker: Broker, count: int = 0) -> Partition:
     return partition
 
 
-async def test_queued_work_of_a_deleted_topic_leaves_a_new_one_of_its_name_alone(
+async def test_delete_of_a_topic_with_queued_work_and_a_new_one_of_its_name(
     values: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[tuple[str, Callable[[], object]]] = []
@@ -86,7 +86,7 @@ class StoppedRename:
         self._rename(path, new_path)
 
 
-async def test_a_write_under_way_ends_before_the_topic_goes(
+async def test_delete_of_a_topic_waits_for_a_write(
     values: dict[str, object],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -108,7 +108,7 @@ async def test_a_write_under_way_ends_before_the_topic_goes(
 
 
 @pytest.mark.parametrize("delete_records", [False, True])
-async def test_topics_come_and_go_without_a_complaint(
+async def test_create_and_delete_of_topics_under_load(
     values: dict[str, object], caplog: pytest.LogCaptureFixture, delete_records: bool
 ) -> None:
     async with running_broker(values) as broker:

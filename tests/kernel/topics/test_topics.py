@@ -142,7 +142,7 @@ def scene() -> Scene:
 @pytest.mark.parametrize(
     "name", ["a", "A.b_c-9", "...", "-", "_", ".a", "a" * 249, "0", "__consumer_offsets"]
 )
-def test_legal_names(name: str) -> None:
+def test_create_accepts_valid_names(name: str) -> None:
     check_topic_name(name)
 
 
@@ -166,7 +166,7 @@ def test_legal_names(name: str) -> None:
         "a\\b",
     ],
 )
-def test_illegal_names(name: str) -> None:
+def test_create_refuses_invalid_names(name: str) -> None:
     with pytest.raises(InvalidTopic):
         check_topic_name(name)
 
@@ -174,7 +174,9 @@ def test_illegal_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("there", "new"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c"), ("..a", "._a"), ("x_y.z", "x.y.z")]
 )
-async def test_dots_and_underscores_collide(scene: Scene, there: str, new: str) -> None:
+async def test_create_refuses_names_that_differ_in_dots_and_underscores(
+    scene: Scene, there: str, new: str
+) -> None:
     await scene.topics.create(NewTopic(there))
     with pytest.raises(InvalidTopic, match=f"'{new}' collides with '{there}'"):
         await scene.topics.create(NewTopic(new))
@@ -183,13 +185,13 @@ async def test_dots_and_underscores_collide(scene: Scene, there: str, new: str) 
 
 
 @pytest.mark.parametrize(("there", "new"), [("a.b", "a-b"), ("a.b", "ab"), ("a_b", "a__b"), ("a", "a.")])
-async def test_names_that_do_not_collide(scene: Scene, there: str, new: str) -> None:
+async def test_create_accepts_names_that_differ_otherwise(scene: Scene, there: str, new: str) -> None:
     await scene.topics.create(NewTopic(there))
     await scene.topics.create(NewTopic(new))
     assert len(scene.topics) == 2
 
 
-async def test_a_new_topic() -> None:
+async def test_create_of_a_new_topic() -> None:
     scene = Scene(**{"num.partitions": 3})
     topic = await scene.topics.create(NewTopic("flights", config={"max.message.bytes": "1000"}))
     assert [partition.topic_partition for partition in topic.partitions] == [
@@ -210,7 +212,7 @@ async def test_a_new_topic() -> None:
     ]
 
 
-async def test_what_is_not_there(scene: Scene) -> None:
+async def test_get_and_get_by_id_and_find_by_id_of_an_unknown_topic(scene: Scene) -> None:
     assert scene.topics.find("nope") is None
     assert scene.topics.find_by_id(bytes(16)) is None
     with pytest.raises(UnknownTopicOrPartition, match="'nope' does not exist"):
@@ -221,7 +223,7 @@ async def test_what_is_not_there(scene: Scene) -> None:
         await scene.topics.delete("nope")
 
 
-async def test_every_topic_has_an_id_of_its_own(scene: Scene) -> None:
+async def test_create_assigns_unique_topic_ids(scene: Scene) -> None:
     ids = {(await scene.topics.create(NewTopic(f"topic{index}"))).topic_id for index in range(20)}
     first = await scene.topics.create(NewTopic("again"))
     await scene.topics.delete("again")
@@ -256,14 +258,14 @@ async def test_refused(scene: Scene, new: NewTopic, error: type[Exception]) -> N
     assert scene.storage.open_now == {TopicPartition("there", 0)}
 
 
-async def test_a_check_creates_nothing(scene: Scene) -> None:
+async def test_check_creates_nothing(scene: Scene) -> None:
     record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
     assert (record.name, record.partitions, config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)
     assert scene.names() == ([], [])
     assert scene.disk.steps == []
 
 
-async def test_of_many_who_create_one_topic_one_does(scene: Scene) -> None:
+async def test_create_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
     outcomes: list[str] = []
 
     async def create() -> None:
@@ -281,7 +283,7 @@ async def test_of_many_who_create_one_topic_one_does(scene: Scene) -> None:
     assert scene.disk.steps.count("open_partitions") == 1
 
 
-async def test_all_who_need_a_topic_get_the_same(scene: Scene) -> None:
+async def test_ensure_returns_the_same_topic_to_all(scene: Scene) -> None:
     found: list[object] = []
 
     async def ensure() -> None:
@@ -295,7 +297,7 @@ async def test_all_who_need_a_topic_get_the_same(scene: Scene) -> None:
     assert scene.disk.steps.count("open_partitions") == 1
 
 
-async def test_a_topic_is_not_seen_before_it_is_durable(scene: Scene) -> None:
+async def test_create_makes_a_topic_visible_when_it_is_durable(scene: Scene) -> None:
     gate = scene.disk.gates["put_topic"] = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.topics.create, NewTopic("flights"))
@@ -307,7 +309,7 @@ async def test_a_topic_is_not_seen_before_it_is_durable(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
-async def test_a_creation_that_fails_leaves_nothing_behind(scene: Scene, step: str) -> None:
+async def test_create_that_fails_leaves_nothing(scene: Scene, step: str) -> None:
     scene.disk.failing = step
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be created: .*No space left"):
         await scene.topics.create(NewTopic("flights", 3))
@@ -318,9 +320,7 @@ async def test_a_creation_that_fails_leaves_nothing_behind(scene: Scene, step: s
     assert scene.names() == (["flights"], ["flights"])
 
 
-async def test_a_creation_whose_clean_up_fails_as_well(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_create_whose_clean_up_fails_as_well(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     async def fail_from_now_on(record: TopicRecord) -> None:
         scene.disk.failing = "delete_partitions"
         raise NO_SPACE
@@ -353,21 +353,21 @@ async def cancelled(scene: Scene, step: str, action: Action) -> None:
 
 
 @pytest.mark.parametrize("step", ["open_partitions", "put_topic"])
-async def test_a_creation_whose_client_leaves_is_finished(scene: Scene, step: str) -> None:
+async def test_create_is_completed_after_a_cancellation(scene: Scene, step: str) -> None:
     await cancelled(scene, step, lambda topics: topics.create(NewTopic("flights", 2)))
     assert scene.names() == (["flights"], ["flights"])
     assert len(scene.topics.get("flights").partitions) == 2
 
 
 @pytest.mark.parametrize("step", ["remove_topic", "delete_partitions"])
-async def test_a_deletion_whose_client_leaves_is_finished(scene: Scene, step: str) -> None:
+async def test_delete_is_completed_after_a_cancellation(scene: Scene, step: str) -> None:
     await scene.topics.create(NewTopic("flights", 2))
     await cancelled(scene, step, lambda topics: topics.delete("flights"))
     assert scene.names() == ([], [])
     assert scene.storage.open_now == set()
 
 
-async def test_whoever_leaves_before_its_turn_changes_nothing(scene: Scene) -> None:
+async def test_create_and_delete_cancelled_while_they_wait_change_nothing(scene: Scene) -> None:
     gate = scene.disk.gates["put_topic"] = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scene.topics.create, NewTopic("first"))
@@ -379,7 +379,7 @@ async def test_whoever_leaves_before_its_turn_changes_nothing(scene: Scene) -> N
     assert scene.names() == (["first"], ["first"])
 
 
-async def test_a_deletion_wakes_those_who_wait_and_ends_reading(scene: Scene) -> None:
+async def test_delete_wakes_waiters_and_ends_reading(scene: Scene) -> None:
     topic = await scene.topics.create(NewTopic("flights", 2))
     for partition in topic.partitions:
         partition.append_nowait(make_batch())
@@ -395,7 +395,7 @@ async def test_a_deletion_wakes_those_who_wait_and_ends_reading(scene: Scene) ->
             partition.append_nowait(make_batch())
 
 
-async def test_a_topic_is_gone_for_clients_before_its_files_are(scene: Scene) -> None:
+async def test_delete_removes_the_topic_before_its_files(scene: Scene) -> None:
     await scene.topics.create(NewTopic("flights"))
     gate = scene.disk.gates["delete_partitions"] = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -405,7 +405,7 @@ async def test_a_topic_is_gone_for_clients_before_its_files_are(scene: Scene) ->
         gate.set()
 
 
-async def test_a_deletion_that_the_disk_refuses_did_not_happen(scene: Scene) -> None:
+async def test_delete_changes_nothing_when_the_disk_fails(scene: Scene) -> None:
     topic = await scene.topics.create(NewTopic("flights"))
     scene.disk.failing = "remove_topic"
     with pytest.raises(StorageError, match=r"topic 'flights' cannot be deleted: .*No space left"):
@@ -414,7 +414,9 @@ async def test_a_deletion_that_the_disk_refuses_did_not_happen(scene: Scene) -> 
     topic.partitions[0].append_nowait(make_batch())
 
 
-async def test_a_deletion_whose_files_stay_happened(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_delete_succeeds_when_files_cannot_be_removed(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     """The registry has forgotten the topic: for every client, now and after a restart, it is gone."""
     await scene.topics.create(NewTopic("flights"))
     scene.disk.failing = "delete_partitions"
@@ -423,7 +425,7 @@ async def test_a_deletion_whose_files_stay_happened(scene: Scene, caplog: pytest
     assert "partitions of topic flights are left on the disk: [Errno 28]" in caplog.text
 
 
-async def test_of_many_who_delete_one_topic_one_does(scene: Scene) -> None:
+async def test_delete_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
     await scene.topics.create(NewTopic("flights"))
     unknown: list[int] = []
 
@@ -462,9 +464,7 @@ async def test_after_a_restart(scene: Scene) -> None:
         assert [p.topic_partition for p in after.partitions] == [p.topic_partition for p in before.partitions]
 
 
-async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_load_of_a_topic_with_unknown_keys(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     await scene.topics.create(NewTopic("flights"))
     record = scene.metadata.topics()[0]
     config = {"of.a.plugin": "1", "segment.bytes": "nonsense", "max.message.bytes": "5000"}
@@ -478,7 +478,7 @@ async def test_a_topic_with_settings_that_nobody_knows_any_more_still_opens(
     assert "topic flights: segment.bytes" in caplog.text
 
 
-async def test_waiters_are_woken_when_the_broker_stops(scene: Scene) -> None:
+async def test_wake_all_waiters_of_all_topics(scene: Scene) -> None:
     woken: list[str] = []
     for name in ("flights", "planes"):
         topic = await scene.topics.create(NewTopic(name))
@@ -487,7 +487,7 @@ async def test_waiters_are_woken_when_the_broker_stops(scene: Scene) -> None:
     assert sorted(woken) == ["flights", "planes"]
 
 
-async def test_one_partition_that_does_not_close_hinders_no_other(
+async def test_close_of_a_partition_that_fails_closes_the_others(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = await scene.topics.create(NewTopic("flights", 3))
@@ -504,7 +504,7 @@ async def test_one_partition_that_does_not_close_hinders_no_other(
     assert "flights-1 could not be closed properly: [Errno 28]" in caplog.text
 
 
-async def test_internal_topics_are_told(scene: Scene) -> None:
+async def test_is_internal_of_internal_topics(scene: Scene) -> None:
     internal = await scene.topics.create(NewTopic("__consumer_offsets"))
     assert internal.is_internal
     assert not (await scene.topics.create(NewTopic("flights"))).is_internal

@@ -54,7 +54,7 @@ def names_of_every_kind() -> list[str]:
         *((name, MIN_INT, 0) for name in OF_MIN_INT),
     ],
 )
-def test_as_in_java(name: str, hashed: int, of_50: int) -> None:
+def test_java_hash_and_partition_for_of_names(name: str, hashed: int, of_50: int) -> None:
     assert (java_hash(name), partition_for(name, 50)) == (hashed, of_50)
 
 

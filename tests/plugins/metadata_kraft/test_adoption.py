@@ -26,7 +26,7 @@ async def lose_metadata(scene: LogDirectoryScene) -> None:
     scene.storage = scene.new_storage()
 
 
-async def test_topics_are_made_from_directories_and_marked(
+async def test_adoption_creates_topics_from_directories(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lose_metadata(scene)
@@ -46,7 +46,7 @@ async def test_topics_are_made_from_directories_and_marked(
     assert caplog.text.count("there was no metadata log") == 1
 
 
-async def test_the_mark_goes_when_somebody_looked(scene: LogDirectoryScene) -> None:
+async def test_adoption_ends_with_a_change_of_the_configuration(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
     await scene.storage.open()
     orders = TopicRecord("orders", scene.topic_ids["orders"], 4, {})
@@ -59,7 +59,7 @@ async def test_the_mark_goes_when_somebody_looked(scene: LogDirectoryScene) -> N
     assert not (scene.log_dir / "adopted-topics").exists()
 
 
-async def test_a_line_can_be_deleted_by_hand(scene: LogDirectoryScene) -> None:
+async def test_adoption_ends_when_its_line_is_deleted(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
     await scene.storage.open()
     await scene.storage.close()
@@ -72,14 +72,14 @@ async def test_a_line_can_be_deleted_by_hand(scene: LogDirectoryScene) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "1\n0\n", "0\n2\norders AAAAAAAAAAAAAAAAAAAAAQ\n", "0\n1\norders\n"])
-async def test_marks_that_cannot_be_read_are_refused(scene: LogDirectoryScene, content: str) -> None:
+async def test_adoption_refuses_a_malformed_file(scene: LogDirectoryScene, content: str) -> None:
     await scene.storage.close()
     (scene.log_dir / "adopted-topics").write_text(content)
     with pytest.raises(ConfigError, match="adopted-topics cannot be used"):
         await scene.new_storage().open()
 
 
-async def test_directories_without_an_id_get_one(scene: LogDirectoryScene) -> None:
+async def test_adoption_assigns_ids_to_directories_without_one(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
     for path in scene.log_dir.glob("*/partition.metadata"):
         path.unlink()
@@ -93,14 +93,14 @@ async def test_directories_without_an_id_get_one(scene: LogDirectoryScene) -> No
     assert [store.log_end_offset for store in stores] == [1, 0, 1]
 
 
-async def test_directories_of_different_topics_are_refused(scene: LogDirectoryScene) -> None:
+async def test_adoption_refuses_directories_of_different_topics(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
     shutil.copy(scene.log_dir / "a-b-0/partition.metadata", scene.log_dir / "orders-2/partition.metadata")
     with pytest.raises(ConfigError, match="the directories of topic orders belong to different topics"):
         await scene.storage.open()
 
 
-async def test_nothing_is_adopted_beside_a_log_that_was_written_to(
+async def test_adoption_needs_an_empty_metadata_log(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     (scene.log_dir / "stranger-0").mkdir()
@@ -112,7 +112,7 @@ async def test_nothing_is_adopted_beside_a_log_that_was_written_to(
     assert [path.name[:11] for path in scene.log_dir.glob("*-stray")] == ["stranger-0."]
 
 
-async def test_a_deletion_that_a_crash_came_into_is_finished(scene: LogDirectoryScene) -> None:
+async def test_deleted_topics_are_removed_after_a_crash(scene: LogDirectoryScene) -> None:
     append(await scene.open_store())
     await metadata_of(scene).put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
     await metadata_of(scene).remove_topic("topic")

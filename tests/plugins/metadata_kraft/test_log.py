@@ -47,7 +47,9 @@ async def test_a_life_in_records(scene: LogDirectoryScene) -> None:
     ]
 
 
-async def test_a_new_directory_is_formatted_as_by_kafkas_tool(scene: LogDirectoryScene) -> None:
+async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(
+    scene: LogDirectoryScene,
+) -> None:
     assert logged(metadata_dir(scene) / FORMATTED) == [["control 3", "control 5", "control 6"], ["control 4"]]
     assert logged(scene.log_dir / "bootstrap.checkpoint") == [
         ["control 3"],
@@ -92,7 +94,7 @@ async def test_leader_epochs_grow_with_every_start(scene: LogDirectoryScene) -> 
     await crashed.close()
 
 
-async def test_partitions_tell_the_directory_that_they_lie_in(
+async def test_assigned_directory_is_recorded_for_each_partition(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     place = tmp_path_factory.mktemp("jbod")
@@ -126,7 +128,7 @@ async def test_partitions_tell_the_directory_that_they_lie_in(
     await scene.close()
 
 
-async def test_the_metadata_log_can_have_a_directory_of_its_own(
+async def test_metadata_directory_is_the_configured_metadata_log_dir(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     place = tmp_path_factory.mktemp("apart")

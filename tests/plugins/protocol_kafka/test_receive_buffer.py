@@ -164,13 +164,13 @@ def test_a_buffer_that_grew_is_kept_for_the_next_frames() -> None:
     assert len(buffer.room()) == size
 
 
-def test_a_giant_buffer_is_given_back_at_once() -> None:
+def test_release_memory_of_a_large_buffer_is_immediate() -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     assert len(feed(buffer, [framed(bytes(MAX_RETAINED_BYTES + 1))])) == 1
     assert len(buffer.room()) == GROWN_BYTES
 
 
-def test_an_idle_connection_keeps_a_small_buffer() -> None:
+def test_release_memory_of_an_idle_connection_keeps_a_small_buffer() -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     feed(buffer, [framed(bytes(1_000_000))])
     buffer.release_memory()
@@ -179,7 +179,7 @@ def test_an_idle_connection_keeps_a_small_buffer() -> None:
 
 
 @pytest.mark.parametrize("arrived", [1, 4, 1000, 200_000])
-def test_a_frame_that_has_begun_survives_the_release(arrived: int) -> None:
+def test_release_memory_keeps_a_partial_frame(arrived: int) -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     stream = framed(pattern(300_000))
     feed(buffer, [stream[:arrived]])

@@ -60,7 +60,7 @@ async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDir
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-async def test_logs_are_recovered_by_so_many_threads_of_each_directory(
+async def test_open_partitions_recovers_logs_in_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     scene = await opened(tmp_path, tasks, threads)
@@ -84,7 +84,7 @@ async def test_logs_are_recovered_by_so_many_threads_of_each_directory(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-async def test_the_kernels_closing_runs_in_so_many_threads_of_each_directory(
+async def test_close_partitions_uses_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, threads: int
 ) -> None:
     scene = await opened(tmp_path, tasks, threads)
@@ -123,7 +123,7 @@ class Meeting:
         perform(fd)
 
 
-async def test_the_storages_own_closing_runs_in_so_many_threads(
+async def test_close_uses_threads_for_each_directory(
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = await opened(tmp_path, tasks, 2)

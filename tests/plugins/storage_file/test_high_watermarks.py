@@ -34,14 +34,14 @@ def append(broker: Broker, partition: int, count: int) -> None:
         broker.topics.get("t").partitions[partition].append_nowait(make_batch([b"value"]))
 
 
-async def test_they_are_written_at_intervals(tmp_path: Path) -> None:
+async def test_high_watermarks_are_written_periodically(tmp_path: Path) -> None:
     written = tmp_path / CHECKPOINT
     async with broker_on(tmp_path, 10) as broker:
         append(broker, 0, 3)
         await eventually(lambda: written.exists() and written.read_text() == "0\n2\nt 0 3\nt 1 0\n")
 
 
-async def test_they_are_written_at_a_clean_stop(tmp_path: Path) -> None:
+async def test_high_watermarks_are_written_at_a_clean_shutdown(tmp_path: Path) -> None:
     written = tmp_path / CHECKPOINT
     for rounds in (1, 2):
         async with broker_on(tmp_path, NEVER_MS) as broker:
@@ -50,7 +50,9 @@ async def test_they_are_written_at_a_clean_stop(tmp_path: Path) -> None:
         assert written.read_text() == f"0\n2\nt 0 {3 * rounds}\nt 1 {7 * rounds}\n"
 
 
-async def test_a_start_knows_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_checkpointed_high_watermark_is_read_at_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with broker_on(tmp_path, NEVER_MS) as broker:
         append(broker, 0, 3)
         append(broker, 1, 3)

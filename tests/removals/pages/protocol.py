@@ -64,14 +64,14 @@ REMOVALS: Final = (
         f"{_KAFKA}/receive_buffer.py",
         "if len(self._view) > MAX_RETAINED_BYTES:",
         "if len(self._view) < 0:",
-        f"{_KAFKA}/test_receive_buffer.py::test_a_giant_buffer_is_given_back_at_once",
+        f"{_KAFKA}/test_receive_buffer.py::test_release_memory_of_a_large_buffer_is_immediate",
     ),
     Removal(
         "A length alone allocates no memory: the buffer grows as bytes arrive, and is released",
         f"{_KAFKA}/receive_buffer.py",
         "            self._replace(INITIAL_BYTES)\n",
         "            pass\n",
-        f"{_KAFKA}/test_receive_buffer.py::test_an_idle_connection_keeps_a_small_buffer",
+        f"{_KAFKA}/test_receive_buffer.py::test_release_memory_of_an_idle_connection_keeps_a_small_buffer",
     ),
     Removal(
         "A request that cannot be decoded closes the connection; bytes behind one are ignored",

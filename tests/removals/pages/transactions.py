@@ -71,14 +71,14 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/offsets/table.py",
         "if commit and committed is not None:",
         "if committed is not None:",
-        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_transactions_that_have_ended",
+        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_txn_offset_commit_of_complete_transactions_survives_a_restart",
     ),
     Removal(
         "Offsets of a transaction become visible when it commits, and only then",
         f"{_COORDINATOR}/transactions/markers.py",
         "self._offsets.complete_transaction(place.partition, end.producer.producer_id, end.commit)",
         "pass",
-        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_offsets_of_an_open_transaction",
+        f"{_COORDINATOR}/test_conformance.py::TestClassic::test_txn_offset_commit_of_an_open_transaction_survives_a_restart",
     ),
     Removal(
         "With `flush.messages` a response is sent only when the state is flushed",

@@ -17,7 +17,7 @@ from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.topics import NewTopic
 
 
-def test_what_is_left_is_counted_by_directory_and_by_thread() -> None:
+def test_add_logs_and_set_segments_count_remaining_logs_and_remaining_segments() -> None:
     progress = LogLoadProgress()
     progress.add_logs("a", 3)
     progress.add_logs("b", 5)
@@ -32,7 +32,7 @@ def test_what_is_left_is_counted_by_directory_and_by_thread() -> None:
     assert str(progress) == "7 of 9 logs are left, 18 segments in those under way"
 
 
-async def test_a_broker_has_nothing_left_when_it_is_ready(tmp_path: Path) -> None:
+async def test_remaining_logs_are_none_when_the_broker_is_ready(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     settings = {"storage": "file", "log.dirs": str(directory)}
     async with running_broker(settings) as broker:
@@ -43,9 +43,7 @@ async def test_a_broker_has_nothing_left_when_it_is_ready(tmp_path: Path) -> Non
         assert set(broker.load_progress.remaining_segments.values()) == {0}
 
 
-async def test_the_segments_of_a_log_are_counted_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_remaining_segments_of_a_log_decrease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
         topic = await broker.topics.create(NewTopic("t", config={"segment.ms": "1"}))
@@ -60,7 +58,7 @@ async def test_the_segments_of_a_log_are_counted_down(
         assert told == [(f"{tmp_path / 'data'}-0", count) for count in (5, 4, 3, 2, 1, 0)]
 
 
-async def test_a_long_start_is_told_of_now_and_then(
+async def test_remaining_logs_are_logged_during_a_long_start(
     caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -94,7 +92,7 @@ class Terminal:
         """Nothing is held back."""
 
 
-async def test_on_a_terminal_there_is_a_bar(
+async def test_remaining_logs_are_a_progress_bar_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     terminal = Terminal()

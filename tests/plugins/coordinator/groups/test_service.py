@@ -66,7 +66,7 @@ class Waiting:
             self.outcome = error
 
 
-async def test_a_group_from_its_first_member_to_its_last(
+async def test_join_sync_heartbeat_and_leave_of_a_group(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     began = trio.current_time()
@@ -84,7 +84,7 @@ async def test_a_group_from_its_first_member_to_its_last(
         coordinator.groups.heartbeat("g", joined.member_id, 1)
 
 
-async def test_heartbeats_are_cheap(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+async def test_heartbeat_changes_no_timer(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
     joined = await coordinator.stable()
     for _ in range(1000):
         coordinator.groups.heartbeat("g", joined.member_id, 1)
@@ -135,7 +135,7 @@ async def test_a_group_that_has_offsets_is_not(
         ({"member_id": "stranger"}, UnknownMemberId),
     ],
 )
-async def test_joins_that_come_to_no_group(
+async def test_join_that_is_refused_creates_no_group(
     autojump_clock: MockClock,
     coordinator: GroupCoordinator,
     change: dict[str, object],
@@ -212,7 +212,7 @@ class TestTheLog:
         ("refusal", "told"),
         [(StorageError("broken"), NotCoordinator), (MessageTooLarge("large"), BrokerError)],
     )
-    async def test_an_assignment_that_cannot_be_written(
+    async def test_sync_group_when_the_assignment_cannot_be_written(
         self,
         autojump_clock: MockClock,
         coordinator: GroupCoordinator,
@@ -235,7 +235,7 @@ class TestTheLog:
         assert outcome.error is None
         assert coordinator.groups.describe("g").state == "Empty"
 
-    async def test_nobody_is_told_before_it_is_on_disk(
+    async def test_sync_group_is_answered_after_the_flush(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.join()
@@ -247,7 +247,7 @@ class TestTheLog:
             coordinator.log.flushed.set()
         assert isinstance(leader.outcome, Synced)
 
-    async def test_what_the_disk_refused_is_not_told(
+    async def test_sync_group_fails_when_the_flush_fails(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.join()
@@ -325,7 +325,9 @@ class TestWhileItLoads:
             await coordinator.join()
 
 
-async def test_a_stop_answers_everybody(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+async def test_release_waiters_answers_all_requests(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     first = await coordinator.join()
     async with trio.open_nursery() as nursery:
         syncing = Waiting(nursery, coordinator.join("h"))
@@ -342,7 +344,7 @@ async def test_a_stop_answers_everybody(autojump_clock: MockClock, coordinator: 
 
 
 class TestTools:
-    async def test_a_stable_group_is_described(
+    async def test_describe_groups_of_a_stable_group(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable()
@@ -356,7 +358,7 @@ class TestTools:
             DescribedMember(joined.member_id, None, "c", "/127.0.0.1", b"r", b"share")
         ]
 
-    async def test_during_a_rebalance_members_metadata_is_not(
+    async def test_describe_groups_during_a_rebalance_omits_metadata(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         await coordinator.stable()
@@ -382,7 +384,7 @@ class TestTools:
             (("PreparingRebalance",), (), []),
         ],
     )
-    async def test_filters(
+    async def test_list_groups_filters(
         self,
         autojump_clock: MockClock,
         coordinator: GroupCoordinator,
@@ -395,7 +397,7 @@ class TestTools:
         await coordinator.stable("stable")
         assert [group.group_id for group in coordinator.groups.list(states, types)] == found
 
-    async def test_only_empty_groups_are_deleted_and_their_offsets_with_them(
+    async def test_delete_groups_of_empty_groups_with_their_offsets(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable("empty")
@@ -417,7 +419,7 @@ class TestTools:
         assert coordinator.offsets.of == {}
         assert [group.group_id for group in coordinator.groups.list()] == ["full"]
 
-    async def test_a_deletion_that_cannot_be_written_is_none(
+    async def test_delete_groups_that_cannot_be_written_changes_nothing(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable()

@@ -73,7 +73,7 @@ def test_end_loading_drops_groups_of_which_only_tombstones_are_left() -> None:
     assert table.find("gone") is None
 
 
-def test_has_offsets_counts_what_is_pending() -> None:
+def test_has_offsets_counts_pending_offsets() -> None:
     table = OffsetTable()
     change = OffsetChange("g", ("t", 0), CommittedOffset(1))
     assert not table.has_offsets("g")

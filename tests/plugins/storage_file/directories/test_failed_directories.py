@@ -80,7 +80,7 @@ async def fail_on_append(disk: FailingDisk, place: Path, number: int, partition:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
-async def test_one_directory_fails_and_the_other_goes_on(
+async def test_failed_partitions_of_one_directory_while_the_other_is_served(
     tmp_path: Path, disk: FailingDisk, number: int
 ) -> None:
     async with two_directories(tmp_path) as broker:
@@ -176,7 +176,7 @@ async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_d
         assert lost.high_watermark == 1
 
 
-async def test_the_loss_is_noted_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_fail_directory_is_recorded_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
     async with two_directories(tmp_path) as broker:
         image = broker.metadata.image  # type: ignore[attr-defined]
         lost = in_directory(broker, tmp_path, "a")

@@ -94,7 +94,9 @@ async def test_one_directory_twice_is_refused(tmp_path: Path, tasks: BackgroundT
         await scene_with(tmp_path, tasks, ["a", "b", "b/../a"]).storage.open()
 
 
-async def test_partitions_go_where_the_fewest_are(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_open_partitions_creates_new_ones_in_the_directory_with_the_fewest(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b", "c"])
     await scene.storage.open()
     await scene.storage.open_partitions([scene.spec("x", number) for number in range(4)])
@@ -141,7 +143,7 @@ async def test_a_partition_in_two_directories_is_refused(tmp_path: Path, tasks: 
     await scene.close()
 
 
-async def test_unknown_partitions_are_renamed_as_strays_and_left_alone(
+async def test_quarantine_stray_partitions_renames_unknown_partitions(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     content = append(await scene.open_store())
@@ -158,7 +160,7 @@ async def test_unknown_partitions_are_renamed_as_strays_and_left_alone(
     assert (await scene.open_store()).log_end_offset == 0
 
 
-async def test_the_data_of_another_topic_of_the_same_name_is_renamed_as_stray(
+async def test_quarantine_stray_partitions_renames_those_of_another_topic_id(
     scene: LogDirectoryScene,
 ) -> None:
     content = append(await scene.open_store())
@@ -266,7 +268,7 @@ async def test_a_missing_partition_of_a_known_topic_is_told(
     assert "topic-0 is not there, though its topic is known; it is created empty" in caplog.text
 
 
-async def test_no_clean_mark_vouches_for_what_was_never_opened_after_a_crash(
+async def test_clean_shutdown_file_does_not_cover_logs_that_were_never_opened_after_a_crash(
     scene: LogDirectoryScene,
 ) -> None:
     for store in await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)]):

@@ -50,7 +50,7 @@ REMOVALS: Final = (
         f"{_FILE}/log/local_log.py",
         "if size > self.config.segment_bytes:",
         "if size < 0:",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_batch_larger_than_a_segment_is_refused",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_append_refuses_a_batch_larger_than_a_segment",
     ),
     Removal(
         "CreateTime against `message.timestamp.before.max.ms` and `.after.max.ms`; LogAppendTime stamped",

@@ -46,7 +46,7 @@ _WORK: Final = (
         f"{_PARTITION}/group_commit.py",
         "            self.begin()\n            return True\n",
         "            return True\n",
-        f"{_PARTITION}/test_group_commit.py::test_who_waits_does_not_wait_for_what_came_later",
+        f"{_PARTITION}/test_group_commit.py::test_wait_flushed_does_not_wait_for_later_appends",
     ),
     Removal(
         "After a failed flush nothing is acknowledged or visible until a restart",
@@ -112,7 +112,7 @@ _OLDEST: Final = (
         f"{_PARTITION}/group_commit.py",
         "if log_end - self.durable_offset >= self.flush_messages:",
         "if log_end < 0:",
-        f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
+        f"{_PARTITION}/test_group_commit.py::test_high_watermark_is_raised_when_a_batch_is_durable",
     ),
     Removal(
         "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
@@ -126,14 +126,14 @@ _OLDEST: Final = (
         f"{_FILE}/segments/segment.py",
         "if self.size + size > policy.segment_bytes or self.index.entries > policy.index_entries:",
         "if self.index.entries > policy.index_entries:",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_replace_segments_is_what_is_read",
     ),
     Removal(
         "A read has an offset and a size; one message that is larger is returned whole",
         f"{_FILE}/segments/readable_segment.py",
         "count = min(count, max(max_bytes, first_size))",
         "count = max(count, first_size)",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_replace_segments_is_what_is_read",
     ),
     Removal(
         "The segment by a binary search in memory, then the position in its file",
@@ -171,7 +171,7 @@ _CONFIGURATION: Final = (
         f"{_FILE}/log_config.py",
         "return cls(config.segment_bytes, config.segment_ms, jitter)",
         "return cls(1 << 30, config.segment_ms, jitter)",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_replace_segments_is_what_is_read",
     ),
     Removal(
         _KEYS,
@@ -206,7 +206,7 @@ _CONFIGURATION: Final = (
         f"{_PARTITION}/group_commit.py",
         "if log_end - self.durable_offset >= self.flush_messages:",
         "if log_end < 0:",
-        f"{_PARTITION}/test_group_commit.py::test_readers_see_a_batch_only_when_it_is_durable",
+        f"{_PARTITION}/test_group_commit.py::test_high_watermark_is_raised_when_a_batch_is_durable",
     ),
     Removal(
         "`flush.messages`, `flush.ms`",
@@ -248,14 +248,14 @@ _CONFIGURATION: Final = (
         f"{_FILE}/recovery/parallel_opening.py",
         "if directory.clean else (self._threads, 1)",
         "if directory.clean else (1, 1)",
-        f"{_FILE}/test_closing.py::test_logs_are_recovered_by_so_many_threads_of_each_directory",
+        f"{_FILE}/test_closing.py::test_open_partitions_recovers_logs_in_threads_for_each_directory",
     ),
     Removal(
         "`num.recovery.threads.per.data.dir` for closing",
         f"{_FILE}/closing.py",
         "limiter = trio.CapacityLimiter(threads)",
         "limiter = trio.CapacityLimiter(1)",
-        f"{_FILE}/test_closing.py::test_the_kernels_closing_runs_in_so_many_threads_of_each_directory",
+        f"{_FILE}/test_closing.py::test_close_partitions_uses_threads_for_each_directory",
     ),
     Removal(
         _INTERVALS,
@@ -283,7 +283,7 @@ _CONFIGURATION: Final = (
         f"{_FILE}/log/local_log.py",
         "        self.config = config\n        self._policy = RollPolicy.of(config)\n        self.segments",
         "        self.config = config\n        self.segments",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_changed_configuration_is_taken_into_use",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_configure_is_followed_by_appends",
     ),
     Removal(
         _BROKER_KEYS,

@@ -38,7 +38,7 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/placing.py",
         "min(self.live, key=counts.__getitem__)",
         "self.live[0]",
-        f"{_TESTS}::test_partitions_go_where_the_fewest_are",
+        f"{_TESTS}::test_open_partitions_creates_new_ones_in_the_directory_with_the_fewest",
     ),
     Removal(
         _SEVERAL,
@@ -87,21 +87,21 @@ _PLACES: Final = (
         f"{_FILE}/recovery/parallel_opening.py",
         "if directory.clean else (self._threads, 1)",
         "if directory.clean else (1, 1)",
-        f"{_FILE}/test_closing.py::test_logs_are_recovered_by_so_many_threads_of_each_directory",
+        f"{_FILE}/test_closing.py::test_open_partitions_recovers_logs_in_threads_for_each_directory",
     ),
     Removal(
         _PARALLEL,
         f"{_FILE}/recovery/parallel_opening.py",
         "progress.logs_done(str(directory.path), len(chunk))",
         "pass",
-        "kernel/seams/storage/test_load_progress.py::test_a_broker_has_nothing_left_when_it_is_ready",
+        "kernel/seams/storage/test_load_progress.py::test_remaining_logs_are_none_when_the_broker_is_ready",
     ),
     Removal(
         _PARALLEL,
         f"{_FILE}/recovery/log_loader.py",
         "self._remaining(len(bases) - index)",
         "pass",
-        "kernel/seams/storage/test_load_progress.py::test_the_segments_of_a_log_are_counted_down",
+        "kernel/seams/storage/test_load_progress.py::test_remaining_segments_of_a_log_decrease",
     ),
     Removal(
         _CHECKPOINTS,
@@ -143,14 +143,14 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/stray_partitions.py",
         "    if strays:\n        _rename_strays(directory, strays)",
         "    if strays:\n        pass",
-        f"{_TESTS}::test_unknown_partitions_are_renamed_as_strays_and_left_alone",
+        f"{_TESTS}::test_quarantine_stray_partitions_renames_unknown_partitions",
     ),
     Removal(
         _STRAY,
         f"{_DIRECTORIES}/stray_partitions.py",
         "if topic_id not in (None, wanted) and not was_never_written(path):",
         "if topic_id is wanted:",
-        f"{_TESTS}::test_the_data_of_another_topic_of_the_same_name_is_renamed_as_stray",
+        f"{_TESTS}::test_quarantine_stray_partitions_renames_those_of_another_topic_id",
     ),
 )
 
@@ -275,14 +275,14 @@ _MOVING: Final = (
         f"{_FILE}/log/drafts.py",
         "if aborted_by is not None:",
         "if aborted_by is self:",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_draft_of_an_earlier_opening_is_refused",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_replace_segments_refuses_a_draft_of_an_earlier_opening",
     ),
     Removal(
         _DRAFTS,
         f"{_FILE}/log/drafts.py",
         "if not draft.is_of(self):",
         "if draft is None:",
-        f"{_FILE}/test_conformance.py::TestFileStorage::test_a_draft_of_another_partition_is_refused",
+        f"{_FILE}/test_conformance.py::TestFileStorage::test_replace_segments_refuses_a_draft_of_another_partition",
     ),
     Removal(
         _DRAFTS,
@@ -310,14 +310,14 @@ _MOVING: Final = (
         "kernel/topics/topics.py",
         "        async with self._changing:\n            record, config = self.check(new)",
         "        if self._changing:\n            record, config = self.check(new)",
-        "kernel/topics/test_topics.py::test_of_many_who_create_one_topic_one_does",
+        "kernel/topics/test_topics.py::test_create_of_one_topic_by_many_succeeds_once",
     ),
     Removal(
         _LOCKED,
         "kernel/topics/topics.py",
         "        async with self._changing:\n            topic = self.get(name)\n            overrides",
         "        if self._changing:\n            topic = self.get(name)\n            overrides",
-        "kernel/topics/test_changing_topics.py::test_changes_at_the_same_time_all_count",
+        "kernel/topics/test_changing_topics.py::test_alter_config_of_concurrent_changes",
     ),
 )
 

@@ -57,7 +57,7 @@ _PRODUCERS: Final = (
         f"{_PARTITION}/partition.py",
         "self.producers.snapshot_soon(base_offset)",
         "pass",
-        f"{_PARTITION}/test_append.py::test_a_snapshot_of_producers_is_written_at_every_roll",
+        f"{_PARTITION}/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",
     ),
     Removal(
         _WHEN,
@@ -196,7 +196,7 @@ _EPOCHS: Final = (
         "kernel/leader_epochs.py",
         "if epoch == self._epochs[-1]:\n            return epoch, log_end_offset",
         "if epoch == self._epochs[-1]:\n            return epoch, self._starts[-1]",
-        "kernel/test_leader_epochs.py::test_end_of_an_epoch",
+        "kernel/test_leader_epochs.py::test_end_offset_for_an_epoch",
     ),
     Removal(
         "The end of an epoch for OffsetForLeaderEpoch",

@@ -17,7 +17,7 @@ REMOVALS: Final = (
         f"{_FILE}/segments/segment.py",
         "if self.size + size > policy.segment_bytes or self.index.entries > policy.index_entries:",
         "if self.index.entries > policy.index_entries:",
-        f"{_TESTS}/test_conformance.py::TestFileStorage::test_what_was_written_anew_is_what_is_read",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_replace_segments_is_what_is_read",
     ),
     Removal(
         _BY_SIZE_AGE_AND_INDEX,
@@ -115,7 +115,7 @@ REMOVALS: Final = (
         "kernel/partition/partition.py",
         "self.producers.snapshot_soon(base_offset)",
         "pass",
-        "kernel/partition/test_append.py::test_a_snapshot_of_producers_is_written_at_every_roll",
+        "kernel/partition/test_append.py::test_append_writes_a_producer_snapshot_at_every_roll",
     ),
     Removal(
         "Snapshot of the producers at the new base offset, old segment flushed in the background",

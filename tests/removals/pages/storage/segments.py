@@ -76,7 +76,7 @@ REMOVALS: Final = (
         f"{_FILE}/log/local_log.py",
         "segment.first_timestamp = max_timestamp",
         "pass",
-        f"{_TESTS}/test_conformance.py::TestFileStorage::test_it_rolls_by_the_time_since_the_first_batch",
+        f"{_TESTS}/test_conformance.py::TestFileStorage::test_append_rolls_by_segment_ms",
     ),
     Removal(
         "Reads need no lock: they are by position, and the end offset is published before the position",
