@@ -33,7 +33,7 @@ def config_options(command: CommandT) -> CommandT:
             "settings",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Set one key; may be repeated, and counts more than environment and file.",
+            help="Set one key; repeatable. Takes precedence over environment and file.",
         ),
     )
     for option in reversed(options):

@@ -127,6 +127,9 @@ def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Finding
         )
         found.problems.append(f"{name} ({setting.origin}) is a key of single topics; {remedy}.")
         return
+    if not name:
+        found.problems.append(f"{setting.origin}: there is no key before {setting.text!r}; write key=value")
+        return
     nearest = keys.nearest(name, "broker")
     hint = f"did you mean {nearest}?" if nearest else "`tidelog config` lists all keys."
     found.problems.append(f"{name} ({setting.origin}) is no key; {hint}")

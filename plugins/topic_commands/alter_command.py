@@ -36,7 +36,7 @@ Examples:
     "deleted",
     multiple=True,
     metavar="KEY",
-    help="Go back to the broker's value; repeatable.",
+    help="Restore the broker's value; repeatable.",
 )
 @click.option(
     "--append-config",
@@ -52,10 +52,10 @@ Examples:
     multiple=True,
     metavar="KEY=VALUE",
     callback=key_values,
-    help="Take from a key that is a list; repeatable.",
+    help="Remove from a key that is a list; repeatable.",
 )
-@click.option("--partitions", type=click.IntRange(min=1), help="Have that many partitions, more than now.")
-@click.option("--validate-only", is_flag=True, help="Only ask whether the topic could be changed.")
+@click.option("--partitions", type=click.IntRange(min=1), help="The new number of partitions, more than now.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the topic could be changed.")
 @json_option
 @with_broker
 def command(

@@ -47,7 +47,7 @@ Examples:
     help="Set a topic key; repeatable.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic that exists as it is, without an error.")
-@click.option("--validate-only", is_flag=True, help="Only ask whether the topic could be created.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the topic could be created.")
 @json_option
 @with_broker
 def command(

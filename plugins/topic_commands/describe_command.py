@@ -45,7 +45,7 @@ class _Details:
 @json_option
 @with_broker
 def command(client: BlockingClient, *, names: tuple[str, ...], as_json: bool) -> None:
-    """Describe the topics NAME...: partitions, who leads and holds them, and their offsets.
+    """Describe the topics NAME...: partitions with leader, replicas and offsets.
 
     LATEST is the offset that the next record gets. SPAN is LATEST minus EARLIEST; there are at most so many
     records, and fewer where compaction or transactions leave gaps.

@@ -47,6 +47,8 @@ def alteration_failed(name: str, error: ErrorResponse, existing: Iterable[str]) 
             text = f"{name!r} is no topic name. {NAME_RULE}"
         case ErrorCode.INVALID_CONFIG:
             text = _bad_config(name, error)
+        case ErrorCode.INVALID_PARTITIONS:
+            text = f"Topic {name!r} cannot be changed: {_detail(error)} --partitions has to be more than now."
         case _:
             text = f"Topic {name!r} cannot be changed: {_detail(error)}"
     return CommandFailed(text)

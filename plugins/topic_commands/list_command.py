@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command("list", epilog=_EPILOG, short_help="List the topics.")
-@click.option("--all", "show_internal", is_flag=True, help="Also topics that the broker keeps for itself.")
+@click.option("--all", "show_internal", is_flag=True, help="Also internal topics.")
 @json_option
 @with_broker
 def command(client: BlockingClient, *, show_internal: bool, as_json: bool) -> None:

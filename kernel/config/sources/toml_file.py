@@ -64,4 +64,5 @@ def _explain(file: str, error: Exception, lines: dict[str, int]) -> str:
                     "longer name "
                     f'in quotes, above the first [table]: "{longer}" = ...'
                 )
-    return f"{file} is not well-formed TOML: {error}"
+    hint = "a file in Kafka's format has a name that ends in .properties"
+    return f"{file} is not well-formed TOML: {error}; {hint}"

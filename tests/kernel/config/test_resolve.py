@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.kernel.config.bundle import BUNDLE
@@ -74,6 +76,13 @@ def test_a_problem_is_told_with_key_value_source_range_and_remedy(assignment: st
     assert message.startswith("The configuration has a problem: ")
     assert sentence in message
     assert "\n" not in message
+
+
+def test_config_refuses_a_value_without_a_key(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("= 4\n")
+    with pytest.raises(ConfigError, match=r"server\.properties:1: there is no key before '4'"):
+        Config(read_sources(file=file), BUNDLE)
 
 
 def test_all_problems_come_in_one_report() -> None:

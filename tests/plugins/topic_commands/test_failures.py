@@ -8,6 +8,7 @@ from tidelog.plugins.client.errors import BrokerClosed, ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.failures import (
     NAME_RULE,
+    alteration_failed,
     creation_failed,
     deletion_failed,
     not_found,
@@ -36,6 +37,11 @@ def test_a_name_that_keeps_the_rule_is_told_the_broker_s_reason(name: str) -> No
 def test_the_broker_s_words_end_as_a_sentence(detail: str | None, end: str) -> None:
     said = str(creation_failed("a", ErrorResponse(ErrorCode.INVALID_PARTITIONS, "x", detail)))
     assert said.endswith(end)
+
+
+def test_alteration_failed_names_the_option_for_too_few_partitions() -> None:
+    said = str(alteration_failed("a", ErrorResponse(ErrorCode.INVALID_PARTITIONS, "x", "it has 3"), []))
+    assert said == "Topic 'a' cannot be changed: it has 3. --partitions has to be more than now."
 
 
 def test_a_deletion_whose_outcome_is_not_known_says_so() -> None:

@@ -107,8 +107,8 @@ def test_the_remedy_of_that_error_works() -> None:
     }
 
 
-def test_other_mistakes_in_toml_are_told_with_the_file() -> None:
-    with pytest.raises(ConfigError, match=r"broker\.toml is not well-formed TOML: .*line 1"):
+def test_read_toml_names_the_file_and_the_line_of_other_mistakes() -> None:
+    with pytest.raises(ConfigError, match=r"broker\.toml is not well-formed TOML: .*line 1.*\.properties"):
         read_toml("node.id 1", "broker.toml", [])
 
 
