@@ -40,6 +40,7 @@ from tidelog.kernel.topics import Topics
 
 if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,11 @@ class Broker:
     def partition_assignors(self) -> Mapping[str, PartitionAssignor]:
         """The assignors that plugins offer, by name."""
         return self.plugins.partition_assignors()
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return the tasks of the storage, the metadata store and the coordinator."""
+        of_coordinator = () if self._coordinator is None else self._coordinator.background_tasks()
+        return (*self.storage.background_tasks(), *self.metadata.background_tasks(), *of_coordinator)
 
     async def allocate_producer_id(self) -> int:
         """Return a producer id that was never returned before."""

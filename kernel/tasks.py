@@ -208,6 +208,8 @@ async def _run_once(name: str, job: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:
+    if task.after is not None:
+        await task.after()
     await trio.sleep(_wait_seconds(task.initial_delay_ms, task.jitter_ms))
     while True:
         try:

@@ -68,6 +68,8 @@ async def stored_logs(
     storage = FileStorage(context)
     async with tasks.running():
         await storage.open()
+        for task in storage.background_tasks():
+            tasks.start(task)
         # Segments may be smaller than a user may make them, so that there are many of them.
         yield StoredLogs(storage, config.default_topic_config | {"segment.bytes": segment_bytes})
         await tasks.wait_for_jobs()

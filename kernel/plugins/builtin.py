@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.kernel.config import declared_keys, keys
 from tidelog.kernel.hookspecs import hookimpl
 from tidelog.kernel.seams import cleanup
+from tidelog.kernel.seams.broker import BrokerContext
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey
-    from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 NAME = "tidelog.kernel"
 """The name of this plugin; no distribution announces it, and it cannot be blocked."""
+
+
+class BrokerParts(BrokerContext, Protocol):
+    """A broker with the parts that its configuration chose."""
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return the tasks of its storage, its metadata store and its coordinator."""
+        ...
 
 
 @hookimpl
@@ -25,12 +33,13 @@ def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
 
 
 @hookimpl
-def tidelog_background_tasks(broker: BrokerContext) -> Iterable[BackgroundTask]:
-    """Return flushing by time, and the expiry of producers."""
+def tidelog_background_tasks(broker: BrokerParts) -> Iterable[BackgroundTask]:
+    """Return the tasks of storage, metadata store and coordinator, and the kernel's own."""
     # Not at the top: commands that only ask for a configuration never need it.
     from tidelog.kernel.maintenance import producer_expiry_task, timed_flush_task
 
     return (
+        *broker.background_tasks(),
         producer_expiry_task(broker.config, broker.topics, broker.clock),
         timed_flush_task(broker.config, broker.topics, broker.clock),
     )

@@ -27,7 +27,7 @@ from tidelog.kernel.seams.storage.partition_store import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-    from tidelog.kernel.seams.tasks import Tasks
+    from tidelog.kernel.seams.tasks import BackgroundTask, Tasks
 
 
 @attrs.frozen
@@ -63,6 +63,10 @@ class MetadataStore(StorageMetadata, Protocol):
     @property
     def cluster_id(self) -> str:
         """22 characters of URL-safe base64, created when the cluster was."""
+        ...
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return the work on the active store that runs as long as the broker does."""
         ...
 
     def topics(self) -> Sequence[TopicRecord]:
@@ -145,6 +149,10 @@ class MetadataStoreBase:
     async def close(self, *, clean: bool) -> None:
         """Do nothing."""
 
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return none."""
+        return ()
+
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
         """Return None: the storage serves a partition from the directory where it finds it."""
         return None
@@ -164,7 +172,7 @@ class MetadataStoreBase:
 
 @attrs.frozen
 class MetadataContext:
-    """What a metadata store may use of its broker; `tasks` run from `activate` to `close`."""
+    """What a metadata store may use of its broker; `tasks` take jobs from `activate` to `close`."""
 
     config: Config
     node_id: int

@@ -18,7 +18,8 @@ class PeriodicTask:
 
     The first run comes after `initial_delay_ms`, each other one `interval_ms` after the end of the run
     before. `jitter_ms` adds up to that much to each wait, so that many tasks do not wake at once. An error of
-    a run is logged, and the next run follows as usual.
+    a run is logged, and the next run follows as usual. With `after`, nothing runs before
+    `after()` returns: for work on something that is created on demand.
     """
 
     name: str
@@ -26,6 +27,7 @@ class PeriodicTask:
     interval_ms: float
     initial_delay_ms: float = 0
     jitter_ms: float = 0
+    after: Callable[[], Awaitable[object]] | None = None
 
 
 class Lifespan(Protocol):
@@ -58,18 +60,10 @@ BackgroundTask: TypeAlias = PeriodicTask | LifespanTask
 
 
 class Tasks(Protocol):
-    """The background work of one broker: where a plugin adds tasks and jobs while the broker runs.
+    """The jobs of one broker: work that is done once. Tasks go by the hook `tidelog_background_tasks`.
 
-    The name of a task or job is that of its statistics and its log lines.
+    The name of a job is that of its log lines.
     """
-
-    def start(self, task: BackgroundTask) -> None:
-        """Start a task, without waiting until it is ready.
-
-        Raises:
-            RuntimeError: the broker does not run.
-        """
-        ...
 
     def once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         """Run `job` once on the event loop, soon; it is cancelled when the broker stops. Its error is logged.

@@ -30,7 +30,7 @@ class ClassicBackend:
 
         _check(broker)
         # Its services are cached properties, which pyright does not take for properties.
-        return LazyCoordinator(make, lambda: has_state(broker))  # pyright: ignore[reportReturnType]
+        return LazyCoordinator(broker.config, make, lambda: has_state(broker))  # pyright: ignore[reportReturnType]
 
 
 class MemoryBackend:
@@ -48,7 +48,7 @@ class MemoryBackend:
             return CoordinatorService(broker, NullStateLog(), NullStateLog())
 
         _check(broker)
-        return LazyCoordinator(make, lambda: False)  # pyright: ignore[reportReturnType]
+        return LazyCoordinator(broker.config, make, lambda: False)  # pyright: ignore[reportReturnType]
 
 
 def _check(broker: CoordinatorContext) -> None:

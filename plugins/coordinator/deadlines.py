@@ -15,8 +15,6 @@ from collections.abc import Callable, Hashable
 import attrs
 import trio
 
-from tidelog.kernel.seams.tasks import Lifespan
-
 _log = logging.getLogger(__name__)
 
 CALLBACKS_BEFORE_YIELD = 64
@@ -72,14 +70,6 @@ class Deadlines:
     def cancel(self, key: Hashable) -> None:
         """Cancel the deadline of the key, if it has one."""
         self._deadlines.pop(key, None)
-
-    async def run_for(self, lifespan: Lifespan) -> None:
-        """Serve deadlines until the broker stops."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.run)
-            lifespan.ready()
-            await lifespan.wait_stopping()
-            nursery.cancel_scope.cancel()
 
     async def run(self) -> None:
         """Serve deadlines until cancelled. An error of a callback is logged; the others are served."""

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.seams.events import Event, TopicDeleted
-from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
 from tidelog.plugins.coordinator.classic_groups.live import ClassicContext
@@ -47,11 +46,11 @@ class CoordinatorService:
         self._hash = StateHashes()
         self.group_log = group_log
         self.transaction_log = transaction_log
-        self._deadlines = Deadlines()
+        self.deadlines = Deadlines()
         registry = self._registry = GroupRegistry()
         settings = group_settings(config)
         classic = ClassicGroups(
-            ClassicContext(registry, group_log, self._deadlines, settings, clock, self._has_offsets),
+            ClassicContext(registry, group_log, self.deadlines, settings, clock, self._has_offsets),
             self.partition_for_group,
         )
         store = OffsetStore(self.partition_for_group, classic.begin_simple)
@@ -72,12 +71,12 @@ class CoordinatorService:
                 self.partition_for_group,
                 settings_of(config, broker.partition_assignors, settings),
                 BrokerTopics(broker.topics, base=clock()),
-                self._deadlines,
+                self.deadlines,
                 clock,
                 classic,
             )
         )
-        self._expiry = OffsetExpiry(
+        self.expiry = OffsetExpiry(
             group_log, store, registry, clock, config[keys.OFFSETS_RETENTION_MINUTES] * MINUTE_MS
         )
         of_consumer_groups = dict.fromkeys(CONSUMER_GROUP_CHANGES, self.consumer_groups.replay)
@@ -96,17 +95,10 @@ class CoordinatorService:
         return {"groups": self.group_log.progress, "transactions": self.transaction_log.progress}
 
     def begin(self) -> None:
-        """Begin to load state, and start background tasks."""
-        self._broker.tasks.start(LifespanTask("group-deadlines", self._deadlines.run_for))
+        """Begin to load state."""
         relocation = GroupRelocation(self.partition_for_group, self.transactions.superseded)
         self.group_log.open(self.replay, relocation)
         self.transactions.open()
-        for task in self.transactions.periodic_tasks(self._broker.config):
-            self._broker.tasks.start(task)
-        interval_ms = self._broker.config[keys.OFFSETS_RETENTION_CHECK_INTERVAL_MS]
-        self._broker.tasks.start(
-            PeriodicTask("offset-expiration", self._expiry.expire, interval_ms, interval_ms)
-        )
         self._broker.events.subscribe(self._on_event)
 
     def release_waiters(self) -> None:
@@ -120,7 +112,7 @@ class CoordinatorService:
 
     async def expire(self) -> None:
         """Remove what has expired."""
-        await self._expiry.expire()
+        await self.expiry.expire()
         await self.transactions.timeouts.abort_overdue()
         await self.transactions.timeouts.remove_expired()
 
@@ -145,5 +137,5 @@ class CoordinatorService:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, TopicDeleted):
-            job = partial(self._expiry.forget_topic, event.topic)
+            job = partial(self.expiry.forget_topic, event.topic)
             self._broker.tasks.once(f"offsets of {event.topic.name}", job)

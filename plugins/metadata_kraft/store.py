@@ -135,11 +135,11 @@ class KraftMetadata:
         async with self._changing:
             with trio.CancelScope(shield=True):
                 await self._lead()
-        self._context.tasks.start(
-            PeriodicTask(
-                "metadata snapshots", self.maintain, MAINTENANCE_INTERVAL_MS, MAINTENANCE_INTERVAL_MS
-            )
-        )
+
+    def background_tasks(self) -> Sequence[PeriodicTask]:
+        """See `MetadataStore.background_tasks`."""
+        interval_ms = MAINTENANCE_INTERVAL_MS
+        return (PeriodicTask("metadata snapshots", self.maintain, interval_ms, interval_ms),)
 
     async def _lead(self) -> None:
         await trio.to_thread.run_sync(self._begin_epoch)

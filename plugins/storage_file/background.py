@@ -1,10 +1,10 @@
-"""The periodic tasks of a storage."""
+"""The background work of a storage: periodic tasks, and closing the files of idle partitions."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
@@ -40,7 +40,7 @@ _CHECKPOINTS = (
 
 
 class BackgroundWork:
-    """The periodic tasks of an open storage."""
+    """The background work of one storage."""
 
     def __init__(
         self, context: StorageContext, directories: LogDirectories, failed: FailedDirectories
@@ -50,23 +50,31 @@ class BackgroundWork:
         self._failed = failed
         self._loop: trio.lowlevel.TrioToken | None = None
 
-    def start(self, moves: ReplicaMoves) -> None:
-        """Start them all, on the event loop."""
+    def open(self) -> None:
+        """Note the event loop; the storage is open."""
         self._loop = trio.lowlevel.current_trio_token()
-        self._start("log-dir-failure-handler", self._failed.take_next, 0)
-        self._start("log-dir-moves", moves.run_next, 0)
-        self._every(DELETION_INTERVAL_MS, "delete segment files", self._remove_files)
-        self._every(IDLE_CHECK_INTERVAL_MS, "close idle files", self._check_idle)
+
+    def tasks(self, moves: ReplicaMoves) -> Sequence[PeriodicTask]:
+        """Return the periodic tasks of the open storage."""
         config = self._context.config
         # As in Apache Kafka: deleted partitions wait for it, files of deleted segments do not.
         initial_delay_ms = config[kernel_keys.LOG_INITIAL_TASK_DELAY_MS]
-        self._start("delete partitions", self._remove_partitions, DELETION_INTERVAL_MS, initial_delay_ms)
-        for key, name, write in _CHECKPOINTS:
-            if config[key]:
-                task = partial(self._in_each_directory, write)
-                self._start(name, task, config[key], initial_delay_ms)
-        interval_ms = max(config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS], 1)
-        self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)
+        deletion_ms, idle_ms = DELETION_INTERVAL_MS, IDLE_CHECK_INTERVAL_MS
+        high_watermarks_ms = max(config[keys.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS], 1)
+        checkpoints = [
+            PeriodicTask(name, partial(self._in_each_directory, write), config[key], initial_delay_ms)
+            for key, name, write in _CHECKPOINTS
+            if config[key]
+        ]
+        return (
+            PeriodicTask("log-dir-failure-handler", self._failed.take_next, 0),
+            PeriodicTask("log-dir-moves", moves.run_next, 0),
+            PeriodicTask("delete segment files", self._remove_files, deletion_ms, deletion_ms),
+            PeriodicTask("close idle files", self._check_idle, idle_ms, idle_ms),
+            PeriodicTask("delete partitions", self._remove_partitions, deletion_ms, initial_delay_ms),
+            *checkpoints,
+            PeriodicTask("checkpoint high watermarks", self._write_high_watermarks, high_watermarks_ms),
+        )
 
     def release_idle(self) -> None:
         """Close files of partitions that were not used since the last time; any thread may call this.
@@ -83,14 +91,6 @@ class BackgroundWork:
             # A copy, since partitions are deleted in a thread.
             for store in list(directory.stores.values()):
                 store.release_idle()
-
-    def _start(
-        self, name: str, run: Callable[[], Awaitable[None]], interval_ms: int, delay_ms: int = 0
-    ) -> None:
-        self._context.tasks.start(PeriodicTask(name, run, interval_ms, delay_ms))
-
-    def _every(self, interval_ms: int, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        self._start(name, run, interval_ms, interval_ms)
 
     async def _remove_files(self) -> None:
         for directory in self._directories:

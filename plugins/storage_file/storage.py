@@ -19,6 +19,7 @@ from tidelog.kernel.seams.storage import (
     StorageContext,
     TopicPartition,
 )
+from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.plugins.storage_file import keys
 from tidelog.plugins.storage_file.background import BackgroundWork
 from tidelog.plugins.storage_file.closing import close_metadata, close_stores, mark_clean, run_by_directory
@@ -115,7 +116,7 @@ class FileStorage:
             raise
         for directory in self._directories:
             directory.deletions.add(directory.leftovers, 0)
-        self._background.start(self._opened_moves)
+        self._background.open()
 
     def _open(self, paths: Sequence[Path]) -> None:
         self._index_formats.check(self._context.config)
@@ -146,6 +147,10 @@ class FileStorage:
         directories.each(lambda directory: quarantine_mismatched_topic_ids(directory, known))
         resolve_copies(directories.in_service, known)
         quarantine_duplicates(directories.in_service, known)
+
+    def background_tasks(self) -> Sequence[PeriodicTask]:
+        """See `Storage.background_tasks`."""
+        return self._background.tasks(self._opened_moves)
 
     def check_topic(self, config: TopicConfig) -> None:
         """Check the index format of a new topic."""

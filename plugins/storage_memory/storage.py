@@ -17,6 +17,7 @@ from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 class MemoryStorage:
@@ -35,6 +36,10 @@ class MemoryStorage:
         """Open the metadata store; nothing has to be locked."""
         self._metadata.open(None)
         await self._metadata.activate()
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return none."""
+        return ()
 
     def check_topic(self, config: TopicConfig) -> None:
         """Accept every configuration: keys of files have no effect here."""

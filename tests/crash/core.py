@@ -59,6 +59,8 @@ class Core:
         await self.storage.open()
         await self.topics.load()
         await self.metadata.register_broker(BrokerRegistration({"PLAINTEXT": ("127.0.0.1", 9092)}, None))
+        for task in (*self.storage.background_tasks(), *self.metadata.background_tasks()):
+            self.tasks.start(task)
         for topic in self.topics:
             shrink(topic)
 

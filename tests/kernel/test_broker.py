@@ -366,6 +366,16 @@ async def test_tasks_of_plugins_run_with_the_broker(autojump_clock: MockClock) -
         assert len(ran) == 3
 
 
+async def test_all_background_tasks_come_by_the_hook(tmp_path: Path) -> None:
+    async with running_broker({"storage": "file", "log.dirs": str(tmp_path)}) as broker:
+        await broker.coordinator.prepare_groups()
+        await broker.coordinator.prepare_transactions()
+        names = [task.name for task in broker.plugins.background_tasks(broker)]
+        assert sorted(broker.tasks.statistics()) == sorted(names)
+        # Of each of those that hand over some: the storage, the metadata store, the coordinator, the kernel.
+        assert {"log-dir-moves", "metadata snapshots", "group-deadlines", "log-flusher"} <= set(names)
+
+
 # Through a restart, on a disk
 
 

@@ -68,6 +68,18 @@ async def test_jitter_stays_within_its_bounds(autojump_clock: MockClock) -> None
     assert max(waits) - min(waits) > 10
 
 
+async def test_periodic_task_runs_nothing_before_its_after_returns(autojump_clock: MockClock) -> None:
+    recorder, created, tasks = Recorder(), trio.Event(), BackgroundTasks()
+    async with tasks.running():
+        started_ms = trio.current_time() * 1000
+        tasks.start(PeriodicTask("work", recorder.run, 100, 50, after=created.wait))
+        await trio.sleep(1)
+        assert recorder.times == []
+        created.set()
+        await trio.sleep(0.2)
+    assert [round(time_ms - started_ms) for time_ms in recorder.times] == [1050, 1150]
+
+
 async def test_many_tasks_with_jitter_do_not_wake_together(autojump_clock: MockClock) -> None:
     tasks, recorders = BackgroundTasks(), [Recorder() for _ in range(50)]
     async with tasks.running():

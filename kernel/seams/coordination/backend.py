@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.coordination.groups import GroupService
     from tidelog.kernel.seams.coordination.offsets import OffsetService
     from tidelog.kernel.seams.coordination.transactions import TransactionService
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 @attrs.define
@@ -59,9 +60,13 @@ class Coordinator(Protocol):
     async def open(self) -> None:
         """Start loading the state; return soon.
 
-        Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded and background tasks
-        run; the broker does not serve yet.
+        Until that is done requests raise CoordinatorLoadInProgress. Topics are loaded, jobs can be started,
+        and the broker does not serve yet.
         """
+        ...
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return the coordinator's work that runs as long as the broker does; it is open."""
         ...
 
     def release_waiters(self) -> None:

@@ -42,7 +42,7 @@ def _no_backend(name: str) -> StorageBackend:
 
 @attrs.frozen
 class StorageContext:
-    """What a storage may use of its broker; `tasks` are running when `open` is called.
+    """What a storage may use of its broker; `tasks` take jobs from `open` on.
 
     `metadata` is the metadata store, which the storage opens and closes.
     `index_formats` are those that plugins offer, by name. `progress` counts the logs that are not open yet.

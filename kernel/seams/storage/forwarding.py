@@ -24,6 +24,7 @@ from tidelog.kernel.seams.storage.storage import LogDirectoryAdmin, PartitionSpe
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 class ForwardingStorage:
@@ -55,6 +56,10 @@ class ForwardingStorage:
     async def open(self) -> None:
         """See `Storage.open`."""
         await self.wrapped.open()
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """See `Storage.background_tasks`."""
+        return self.wrapped.background_tasks()
 
     def check_topic(self, config: TopicConfig) -> None:
         """See `Storage.check_topic`."""

@@ -10,6 +10,7 @@ from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPa
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 class PartitionSpec(NamedTuple):
@@ -93,6 +94,10 @@ class Storage(Protocol):
         Raises:
             ConfigError: it cannot be used; the message names the cause and the remedy.
         """
+        ...
+
+    def background_tasks(self) -> Sequence[BackgroundTask]:
+        """Return the work on the open storage that runs as long as the broker does, its own nowhere else."""
         ...
 
     def check_topic(self, config: TopicConfig) -> None:

@@ -42,9 +42,15 @@ class MetadataScene:
         context = StorageContext(self.config, node_id, self.tasks, self.clock, store)
         return store, self._storages.create(context)
 
+    async def open(self) -> None:
+        """Open the storage with its store, and start the store's background tasks, as a broker does."""
+        await self.storage.open()
+        for task in self.store.background_tasks():
+            self.tasks.start(task)
+
     async def reopen(self) -> None:
         """Close a durable store and open a new one on the same data; one that is not durable stays open."""
         if self.backend.durable:
             await self.storage.close()
             self.store, self.storage = self.new_store()
-            await self.storage.open()
+            await self.open()

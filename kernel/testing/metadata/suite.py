@@ -43,7 +43,7 @@ class MetadataConformance:
         tasks = BackgroundTasks()
         async with tasks.running():
             scene = MetadataScene(self.plugin, tmp_path, tasks, dict(self.settings))
-            await scene.storage.open()
+            await scene.open()
             try:
                 yield scene
             finally:

@@ -74,11 +74,17 @@ class StorageScene:
         )
         return self.backend.create(context)
 
+    async def open(self) -> None:
+        """Open the storage and start its background tasks, as a broker does."""
+        await self.storage.open()
+        for task in (*self.storage.background_tasks(), *self.metadata.background_tasks()):
+            self.tasks.start(task)
+
     async def reopen(self) -> None:
         """Close the storage and open a new one on the same data."""
         await self.storage.close()
         self.storage = self.new_storage()
-        await self.storage.open()
+        await self.open()
 
     def spec(
         self, topic: str = "topic", partition: int = 0, config: TopicConfig | None = None

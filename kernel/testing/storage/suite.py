@@ -54,7 +54,7 @@ class StorageConformance(
         tasks = BackgroundTasks()
         async with tasks.running():
             scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings), self.index_formats)
-            await scene.storage.open()
+            await scene.open()
             try:
                 yield scene
             finally:

@@ -21,8 +21,6 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionFilter,
 )
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.tasks import PeriodicTask
-from tidelog.plugins.coordinator import keys
 from tidelog.plugins.coordinator.consumer_groups.regexes import compile_regex
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions import machine
@@ -34,13 +32,10 @@ from tidelog.plugins.coordinator.transactions.timeouts import TransactionTimeout
 from tidelog.plugins.coordinator.transactions.transaction import NO_PRODUCER_ID, Transaction
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Config
     from tidelog.plugins.coordinator.log import StateLog
     from tidelog.plugins.coordinator.transactions.context import TransactionContext
     from tidelog.plugins.coordinator.transactions.markers import Markers
 
-COMPLETION_INTERVAL_MS: Final = 200
-"""How soon missing markers are tried again; without any this costs next to nothing."""
 MATCHED_PER_SLICE: Final = 200
 """How many transactional ids are matched before other tasks run."""
 
@@ -59,17 +54,6 @@ class Transactions:
     def open(self) -> None:
         """Start loading the log; decisions that are found are carried out by `complete`."""
         self.state.open(TransactionRelocation(self._context.partition_for, self.superseded.add))
-
-    def periodic_tasks(self, config: Config) -> Sequence[PeriodicTask]:
-        """Return the tasks that carry out decisions, abort what is overdue, and remove expired ids."""
-        abort_ms = config[keys.ABORT_TIMED_OUT_INTERVAL_MS]
-        remove_ms = config[keys.REMOVE_EXPIRED_INTERVAL_MS]
-        timeouts = self.timeouts
-        return (
-            PeriodicTask("transaction-completion", self.complete, COMPLETION_INTERVAL_MS),
-            PeriodicTask("transaction-abort", timeouts.abort_overdue, abort_ms, abort_ms),
-            PeriodicTask("transactional-id-expiration", timeouts.remove_expired, remove_ms, remove_ms),
-        )
 
     async def complete(self) -> None:
         """Carry out all decisions that were not: after a crash, or where a partition refused its marker."""

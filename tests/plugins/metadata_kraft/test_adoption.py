@@ -30,7 +30,7 @@ async def test_adoption_creates_topics_from_directories(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     await lose_metadata(scene)
-    await scene.storage.open()
+    await scene.open()
     orders, other = sorted(metadata_of(scene).topics(), key=lambda topic: topic.partitions, reverse=True)
     assert orders == TopicRecord("orders", scene.topic_ids["orders"], 3, {}, adopted=True)
     assert other == TopicRecord("a-b", scene.topic_ids["a-b"], 1, {}, adopted=True)
@@ -48,7 +48,7 @@ async def test_adoption_creates_topics_from_directories(
 
 async def test_adoption_ends_with_a_change_of_the_configuration(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
-    await scene.storage.open()
+    await scene.open()
     orders = TopicRecord("orders", scene.topic_ids["orders"], 4, {})
     await metadata_of(scene).put_topic(orders)
     assert {topic.name for topic in metadata_of(scene).topics() if topic.adopted} == {"orders", "a-b"}
@@ -61,13 +61,13 @@ async def test_adoption_ends_with_a_change_of_the_configuration(scene: LogDirect
 
 async def test_adoption_ends_when_its_line_is_deleted(scene: LogDirectoryScene) -> None:
     await lose_metadata(scene)
-    await scene.storage.open()
+    await scene.open()
     await scene.storage.close()
     path = scene.log_dir / "adopted-topics"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("orders ")]
     path.write_text("\n".join(["0", "1", *lines[2:], ""]))
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert {topic.name for topic in metadata_of(scene).topics() if topic.adopted} == {"a-b"}
 
 
@@ -83,7 +83,7 @@ async def test_adoption_assigns_ids_to_directories_without_one(scene: LogDirecto
     await lose_metadata(scene)
     for path in scene.log_dir.glob("*/partition.metadata"):
         path.unlink()
-    await scene.storage.open()
+    await scene.open()
     (topic,) = [topic for topic in metadata_of(scene).topics() if topic.name == "orders"]
     specs = [
         PartitionSpec(TopicPartition("orders", number), topic.topic_id, scene.spec().config)
@@ -97,7 +97,7 @@ async def test_adoption_refuses_directories_of_different_topics(scene: LogDirect
     await lose_metadata(scene)
     shutil.copy(scene.log_dir / "a-b-0/partition.metadata", scene.log_dir / "orders-2/partition.metadata")
     with pytest.raises(ConfigError, match="the directories of topic orders belong to different topics"):
-        await scene.storage.open()
+        await scene.open()
 
 
 async def test_adoption_needs_an_empty_metadata_log(
@@ -117,6 +117,6 @@ async def test_deleted_topics_are_removed_after_a_crash(scene: LogDirectoryScene
     await metadata_of(scene).put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
     await metadata_of(scene).remove_topic("topic")
     crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await crashed.storage.open()
+    await crashed.open()
     assert not crashed.partition_dir.exists()
     await crashed.close()

@@ -39,7 +39,7 @@ def put(name: str, number: int, partitions: int, note: str) -> Step:
 
 
 STEPS: list[Step] = [
-    lambda scene: scene.storage.open(),
+    lambda scene: scene.open(),
     lambda scene: metadata_of(scene).register_broker(REGISTRATION),
     put("a", 1, 2, "x" * 300),
     put("b", 2, 3, "y" * 300),
@@ -80,7 +80,7 @@ async def look(place: Path, tasks: BackgroundTasks) -> object:
     outcomes: list[object] = []
     for _ in range(2):
         scene = LogDirectoryScene(place, tasks, LIMITS)
-        await scene.storage.open()
+        await scene.open()
         outcomes.append(told(metadata_of(scene).image))
         scene.abandon()
     assert outcomes[0] == outcomes[1]

@@ -89,7 +89,7 @@ async def test_leader_epochs_grow_with_every_start(scene: LogDirectoryScene) -> 
     # The clean stop gave the lead up, the start took it again.
     assert metadata_of(scene).topics()[0].leader_epochs == (2, 9)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await crashed.storage.open()
+    await crashed.open()
     assert metadata_of(crashed).topics()[0].leader_epochs == (3, 10)
     await crashed.close()
 
@@ -99,7 +99,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
 ) -> None:
     place = tmp_path_factory.mktemp("jbod")
     scene = LogDirectoryScene(place, tasks, {"log.dirs": f"{place}/a,{place}/b"})
-    await scene.storage.open()
+    await scene.open()
     specs = [scene.spec("t", number) for number in range(4)]
     await scene.storage.open_partitions(specs)
     await metadata_of(scene).put_topic(TopicRecord("t", specs[0].topic_id, 4))
@@ -122,7 +122,7 @@ async def test_assigned_directory_is_recorded_for_each_partition(
     moved = next(place.glob("a/t-*"))
     moved.rename(place / "b" / moved.name)
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     partition = metadata_of(scene).image.topics[specs[0].topic_id.bytes].partitions[int(moved.name[2:])]
     assert [encode_uuid_bytes(each) for each in partition.directories] == [ids["b"]]
     await scene.close()
@@ -134,7 +134,7 @@ async def test_metadata_directory_is_the_configured_metadata_log_dir(
     place = tmp_path_factory.mktemp("apart")
     settings = {"log.dirs": str(place / "data"), "metadata.log.dir": str(place / "meta")}
     scene = LogDirectoryScene(place, tasks, settings)
-    await scene.storage.open()
+    await scene.open()
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     await scene.reopen()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
@@ -153,7 +153,7 @@ async def test_snapshots_are_taken_and_old_ones_go(
         "metadata.log.segment.bytes": 8 * 1024 * 1024,
     }
     scene = LogDirectoryScene(tmp_path_factory.mktemp("snapshots"), tasks, limits)
-    await scene.storage.open()
+    await scene.open()
     topic_id = uuid4()
     for step in range(40):
         await metadata_of(scene).put_topic(TopicRecord("t", topic_id, 1, {"note": "x" * 900 + str(step)}))
@@ -177,7 +177,7 @@ async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     scene = LogDirectoryScene(tmp_path_factory.mktemp("interval"), tasks)
-    await scene.storage.open()
+    await scene.open()
     for expected in (1, 2, 2):
         await metadata_of(scene).maintain()
         assert len(snapshots(scene)) == expected
@@ -201,7 +201,7 @@ async def test_a_damaged_snapshot_is_passed_over(scene: LogDirectoryScene, damag
     else:
         newest.rename(f"{newest}.part")
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert sorted(topic.name for topic in metadata_of(scene).topics()) == ["t", "u"]
     assert not list(metadata_dir(scene).glob("*.part"))
 
@@ -214,7 +214,7 @@ async def test_a_log_that_ends_before_its_snapshot_goes_on_there(scene: LogDirec
     path = metadata_dir(scene) / LOG
     path.write_bytes(path.read_bytes()[:200])
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
     await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))
     await scene.reopen()
@@ -230,7 +230,7 @@ async def test_a_torn_tail_is_cut_off(scene: LogDirectoryScene, left: int) -> No
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     torn = metadata_dir(crashed) / LOG
     torn.write_bytes(torn.read_bytes()[: size + left])
-    await crashed.storage.open()
+    await crashed.open()
     assert [topic.name for topic in metadata_of(crashed).topics()] == ["t"]
     await crashed.close()
 
@@ -243,7 +243,7 @@ async def test_a_disk_that_refuses_snapshots_fails_no_change(
 ) -> None:
     limits = {"metadata.log.max.record.bytes.between.snapshots": 100}
     scene = LogDirectoryScene(tmp_path_factory.mktemp("refused"), tasks, limits)
-    await scene.storage.open()
+    await scene.open()
     there = len(snapshots(scene))
 
     def refuse(*_: object) -> None:
@@ -285,7 +285,7 @@ async def test_a_change_that_the_disk_refuses_is_no_change(
         with pytest.raises(StorageError, match=r"the metadata log: .*an earlier flush failed"):
             await scene.storage.close()
         scene.storage = scene.new_storage()
-        await scene.storage.open()
+        await scene.open()
         assert [topic.name for topic in metadata_of(scene).topics()] in (["t"], ["t", "u"])
     else:
         await metadata_of(scene).put_topic(TopicRecord("u", uuid4(), 1))

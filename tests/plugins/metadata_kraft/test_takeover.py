@@ -48,7 +48,7 @@ async def reopen_with(scene: LogDirectoryScene, values: Sequence[bytes]) -> None
     with path.open("ab") as file:
         file.write(data_batch(values, offset, epoch, 5))
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
 
 
 async def test_foreign_records_go_through_restarts_and_snapshots(
@@ -165,7 +165,7 @@ async def test_a_quorum_whose_voters_are_configured_stays_one(scene: LogDirector
     await scene.storage.close()
     static_quorum(scene, [1])
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     await scene.reopen()
     assert [topic.name for topic in metadata_of(scene).topics()] == ["t"]
@@ -188,7 +188,7 @@ async def test_what_the_format_tool_added_is_taken_over(scene: LogDirectoryScene
     bootstrap.write_bytes(content[:first] + features + credential + content[first + second.size :])
     static_quorum(scene, [1])
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert list(metadata_of(scene).image.kept.values()) == vectors_of("USER_SCRAM_CREDENTIAL_RECORD")
 
 

@@ -23,6 +23,6 @@ async def tasks() -> AsyncGenerator[BackgroundTasks]:
 async def scene(tmp_path: Path, tasks: BackgroundTasks) -> AsyncGenerator[LogDirectoryScene]:
     """A fresh, open storage."""
     scene = LogDirectoryScene(tmp_path, tasks)
-    await scene.storage.open()
+    await scene.open()
     yield scene
     await scene.close()

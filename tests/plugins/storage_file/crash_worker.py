@@ -28,7 +28,7 @@ async def main(place: Path) -> None:
     tasks = BackgroundTasks()
     async with tasks.running():
         scene = scene_at(place, tasks)
-        await scene.storage.open()
+        await scene.open()
         store = await scene.open_store(**SETTINGS)
         while True:
             append(store, 300 + store.log_end_offset % 500, records=1 + store.log_end_offset % 3)

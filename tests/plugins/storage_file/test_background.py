@@ -29,7 +29,7 @@ class StartedTasks(BackgroundTasks):
 async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path, delay_ms: int) -> None:
     tasks = StartedTasks()
     scene = LogDirectoryScene(tmp_path, tasks, {"log.initial.task.delay.ms": delay_ms})
-    await scene.storage.open()
+    await scene.open()
     tasks.start(timed_flush_task(scene.config, None, scene.clock))  # type: ignore[arg-type]
     await scene.close()
     # As Apache Kafka's LogManager schedules them; the two that Kafka schedules otherwise do not wait for it.
@@ -45,6 +45,6 @@ async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path,
 async def test_a_checkpoint_without_an_interval_is_written_at_a_stop_only(tmp_path: Path, key: str) -> None:
     tasks = StartedTasks()
     scene = LogDirectoryScene(tmp_path, tasks, {key: 0})
-    await scene.storage.open()
+    await scene.open()
     await scene.close()
     assert sum(name.startswith("checkpoint") for name in tasks.by_name) == 2

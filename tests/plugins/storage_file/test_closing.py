@@ -55,7 +55,7 @@ async def opened(tmp_path: Path, tasks: BackgroundTasks, threads: int) -> LogDir
             "num.recovery.threads.per.data.dir": threads,
         },
     )
-    await scene.storage.open()
+    await scene.open()
     return scene
 
 
@@ -69,7 +69,7 @@ async def test_open_partitions_recovers_logs_in_threads_for_each_directory(
         append(store)
     scene.abandon()
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     meeting = Rendezvous(threads * DIRECTORIES)
 
     def meet_and_open(placement: Placement, **options: Any) -> PartitionStore:
@@ -137,5 +137,5 @@ async def test_close_uses_threads_for_each_directory(
     monkeypatch.undo()
     assert set(meeting.meeting.most.values()) == {2}
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     await scene.close()

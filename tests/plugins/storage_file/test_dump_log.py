@@ -87,7 +87,7 @@ async def test_it_finds_no_fault_with_recovered_files(
     # The batch of the one producer is torn, and nonsense follows.
     cut(path, path.stat().st_size - 10)
     append_to(path, b"\0" * 4096)
-    await crashed.storage.open()
+    await crashed.open()
     await crashed.open_store(**SETTINGS)
     await crashed.close()
     files = sorted(path for path in crashed.partition_dir.iterdir() if path.suffix.endswith("index"))

@@ -201,7 +201,7 @@ async def test_a_storage_that_cannot_close_properly_is_not_marked_clean(
     monkeypatch.undo()
     assert not (scene.log_dir / CLEAN_MARK).exists()
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert not scene.storage.clean_start
     stores = await scene.storage.open_partitions([scene.spec(partition=number) for number in range(2)])
     assert [read_all(store) for store in stores] == contents

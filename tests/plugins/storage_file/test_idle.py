@@ -150,7 +150,7 @@ async def test_files_of_idle_partitions_are_closed_early_when_descriptors_run_sh
 ) -> None:
     monkeypatch.setattr(disk, "raise_descriptor_limit", lambda: (descriptors() + 20) / 0.6)
     scene = LogDirectoryScene(tmp_path, tasks)
-    await scene.storage.open()
+    await scene.open()
     before = descriptors()
     stores = await open_many(scene)
     contents = [append(store, 100) for store in stores]

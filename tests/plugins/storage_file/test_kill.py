@@ -41,7 +41,7 @@ async def test_everything_that_was_appended_survives_a_kill(
     for _ in range(ROUNDS):
         acknowledged = append_and_be_killed(tmp_path, choose.uniform(0.0, 0.15))
         scene = scene_at(tmp_path, tasks)
-        await scene.storage.open()
+        await scene.open()
         assert not scene.storage.clean_start
         store = await scene.open_store(**SETTINGS)
         assert store.log_end_offset >= acknowledged

@@ -170,7 +170,7 @@ async def test_a_log_is_preallocated_on_request_and_trimmed_at_the_end(scene: Lo
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     await scene.storage.close()
     assert path.stat().st_size == sum(map(len, content))
-    await crashed.storage.open()
+    await crashed.open()
     (store,) = await crashed.storage.open_partitions([spec])
     assert read_bytes(store, 0) == b"".join(content)
     await crashed.close()

@@ -136,14 +136,14 @@ async def test_marks_that_apache_kafka_left_are_understood(scene: LogDirectorySc
     (directory / f"{first}.cleaned").write_bytes(b"half a ba")
     (directory / f"{second}.deleted").write_bytes(b"long gone")
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(segment_bytes=500)
     assert read_all(store) == b"".join(batches)
     assert not {name for name in scene.names() if name.endswith((".cleaned", ".deleted"))}
     await scene.storage.close()
     (directory / f"{second}.swap").write_bytes(b"")
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert read_all(await scene.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
 
 

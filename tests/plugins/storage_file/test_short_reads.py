@@ -63,7 +63,7 @@ class TestFileStorageOnAShortDisk(StorageConformance, plugin=storage_file):
         with short.installed():
             async with tasks.running():
                 scene = StorageScene(self.plugin, tmp_path, tasks, dict(self.settings))
-                await scene.storage.open()
+                await scene.open()
                 try:
                     yield scene
                 finally:
@@ -150,7 +150,7 @@ def filled_store() -> Generator[tuple[PartitionStore, list[Buffer]]]:
     """A store in several segments with aborted transactions, and its batches."""
 
     async def open_it(scene: LogDirectoryScene) -> PartitionStore:
-        await scene.storage.open()
+        await scene.open()
         return await scene.open_store(**SETTINGS)
 
     with tempfile.TemporaryDirectory(dir=memory_folder()) as directory:

@@ -116,7 +116,7 @@ async def test_readers_go_on_while_segments_are_replaced(
     tmp_path: Path, tasks: BackgroundTasks, index_format: str
 ) -> None:
     scene = StorageScene(storage_file, tmp_path, tasks, {"log.index.format": index_format}, index_memory)
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(segment_bytes=5000, index_interval_bytes=300, file_delete_delay_ms=0)
     assert isinstance(store, FilePartitionStore)
     done = False

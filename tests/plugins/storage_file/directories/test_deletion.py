@@ -113,7 +113,7 @@ async def test_a_deletion_that_a_crash_interrupted_is_finished(scene: LogDirecto
     # Of the two partitions only the first was renamed when the crash came.
     await scene.storage.delete_partitions([(specs[0].topic_partition, stores[0])])
     crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await crashed.storage.open()
+    await crashed.open()
     assert not list(crashed.log_dir.glob("topic-[01]"))
     crashed.forget_topic("topic")
     store = await crashed.open_store()
@@ -230,7 +230,7 @@ async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_b
     await trio.sleep(1.5)
     assert len(unlinking.unlinked) == 1
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
 
 
 async def test_files_of_the_next_broker_are_not_removed(scene: LogDirectoryScene, clock: MockClock) -> None:

@@ -47,11 +47,11 @@ async def test_a_second_process_on_the_directory_gets_a_clear_error(
     scene.log_dir.mkdir()
     holder = hold_lock(scene.log_dir)
     with pytest.raises(ConfigError, match=r"data is in use by another broker .*stop that broker"):
-        await scene.storage.open()
+        await scene.open()
     holder.kill()
     holder.communicate()
     # The lock of a process that was killed is gone with it.
-    await scene.storage.open()
+    await scene.open()
     await scene.close()
 
 

@@ -35,7 +35,7 @@ async def test_a_directory_of_apache_kafka_keeps_its_ids(tmp_path: Path, tasks: 
     scene.log_dir.mkdir()
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
     (scene.log_dir / "meta.properties").write_text(content)
-    await scene.storage.open()
+    await scene.open()
     assert scene.metadata.cluster_id == CLUSTER
     await scene.close()
     assert (scene.log_dir / "meta.properties").read_text() == content
@@ -58,12 +58,12 @@ async def test_a_directory_of_another_node_is_refused(
     scene.log_dir.mkdir()
     (scene.log_dir / "meta.properties").write_text(content)
     with pytest.raises(ConfigError, match=message):
-        await scene.storage.open()
+        await scene.open()
 
 
 async def test_a_directory_of_another_cluster_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
-    await scene.storage.open()
+    await scene.open()
     await scene.close()
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
     (tmp_path / "b/meta.properties").write_text(content)
@@ -74,7 +74,7 @@ async def test_a_directory_of_another_cluster_is_refused(tmp_path: Path, tasks: 
 async def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     (tmp_path / "data").write_text("a file")
     with pytest.raises(ConfigError, match=r"log directory .*data cannot be used: .*log.dirs"):
-        await LogDirectoryScene(tmp_path, tasks).storage.open()
+        await LogDirectoryScene(tmp_path, tasks).open()
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
@@ -86,19 +86,19 @@ async def test_a_directory_that_cannot_be_written_is_refused(
 
     monkeypatch.setattr(disk, "open_file", refuse)
     with pytest.raises(ConfigError, match=rf"data.*{os.strerror(number)}|{os.strerror(number)}.*data"):
-        await LogDirectoryScene(tmp_path, tasks).storage.open()
+        await LogDirectoryScene(tmp_path, tasks).open()
 
 
 async def test_one_directory_twice_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     with pytest.raises(ConfigError, match="names a directory twice"):
-        await scene_with(tmp_path, tasks, ["a", "b", "b/../a"]).storage.open()
+        await scene_with(tmp_path, tasks, ["a", "b", "b/../a"]).open()
 
 
 async def test_open_partitions_creates_new_ones_in_the_directory_with_the_fewest(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b", "c"])
-    await scene.storage.open()
+    await scene.open()
     await scene.storage.open_partitions([scene.spec("x", number) for number in range(4)])
     await scene.storage.open_partitions([scene.spec("y", number) for number in range(5)])
     counts = [len(list((tmp_path / name).glob("[xy]-*"))) for name in "abc"]
@@ -108,7 +108,7 @@ async def test_open_partitions_creates_new_ones_in_the_directory_with_the_fewest
 
 async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
-    await scene.storage.open()
+    await scene.open()
     specs = [scene.spec("x", number) for number in range(4)]
     stores = await scene.storage.open_partitions(specs)
     contents = [append(store) for store in stores]
@@ -117,7 +117,7 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
     await scene.close()
     # In another order: the metadata log is found all the same.
     other = scene_with(tmp_path, tasks, ["b", "a"])
-    await other.storage.open()
+    await other.open()
     assert other.metadata.cluster_id == cluster_id
     assert [topic.name for topic in other.metadata.topics()] == ["x"]
     assert [read_all(store) for store in await other.storage.open_partitions(specs)] == contents
@@ -126,7 +126,7 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
 
 async def test_two_metadata_logs_are_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
-    await scene.storage.open()
+    await scene.open()
     await scene.close()
     shutil.copytree(tmp_path / "a/__cluster_metadata-0", tmp_path / "b/__cluster_metadata-0")
     with pytest.raises(ConfigError, match="there are several metadata logs"):
@@ -137,7 +137,7 @@ async def test_a_partition_in_two_directories_is_refused(tmp_path: Path, tasks: 
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     for name in "ab":
         (tmp_path / name / "topic-0").mkdir(parents=True)
-    await scene.storage.open()
+    await scene.open()
     with pytest.raises(StorageError, match="is there twice"):
         await scene.open_store()
     await scene.close()
@@ -176,14 +176,14 @@ async def test_of_two_directories_of_a_partition_that_counts_which_the_metadata_
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
-    await scene.storage.open()
+    await scene.open()
     (store,) = await scene.storage.open_partitions([scene.spec("x")])
     content = append(store)
     await scene.metadata.put_topic(TopicRecord("x", scene.topic_ids["x"], 1))
     await scene.reopen()
     await scene.close()
     shutil.copytree(tmp_path / "a/x-0", tmp_path / "b/x-0")
-    await scene.storage.open()
+    await scene.open()
     (store,) = await scene.storage.open_partitions([scene.spec("x")])
     assert read_all(store) == content
     assert (tmp_path / "a/x-0").exists()
@@ -196,7 +196,7 @@ async def test_log_dir_beside_log_dirs_is_told_not_to_be_used(
 ) -> None:
     settings = {"log.dirs": str(tmp_path / "a"), "log.dir": str(tmp_path / "b")}
     scene = LogDirectoryScene(tmp_path, tasks, settings)
-    await scene.storage.open()
+    await scene.open()
     assert f"log.dir={tmp_path / 'b'} is not used, since log.dirs={tmp_path / 'a'} is set" in caplog.text
     assert not (tmp_path / "b").exists()
     await scene.close()
@@ -220,7 +220,7 @@ async def test_an_empty_folder_of_a_creation_that_did_not_finish_is_taken_over(
 ) -> None:
     await scene.open_store()
     crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await crashed.storage.open()
+    await crashed.open()
     crashed.forget_topic("topic")
     store = await crashed.open_store()
     append(store)
@@ -242,7 +242,7 @@ async def test_a_known_topics_partition_metadata_is_written_anew(
     if damage == "missing":
         path.unlink()
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     assert (await scene.open_store()).log_end_offset == 1
     assert path.read_bytes() == before
 
@@ -275,7 +275,7 @@ async def test_clean_shutdown_file_does_not_cover_logs_that_were_never_opened_af
         append(store)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for opened, clean_afterwards in (([0], False), ([0, 1], True)):
-        await crashed.storage.open()
+        await crashed.open()
         assert not crashed.storage.clean_start
         await crashed.storage.open_partitions([crashed.spec(partition=number) for number in opened])
         await crashed.storage.close()

@@ -59,7 +59,7 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.storage.open()
+    await scene.open()
     batches: list[bytes] = []
     timestamp = 0
     for index_format in ("sparse", "memory", "memory", "sparse", "memory", "sparse", "sparse"):
@@ -76,7 +76,7 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
             scene.abandon()
         scene.choose(index_format)
         scene.storage = scene.new_storage()
-        await scene.storage.open()
+        await scene.open()
     store = await scene.open_store(**SETTINGS)
     check(store, batches)
     assert scene.suffixes() == INDEX_SUFFIXES
@@ -87,7 +87,7 @@ async def test_index_format_change_removes_the_files_of_the_other_format(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.storage.open()
+    await scene.open()
     append_many(await scene.open_store(**SETTINGS), 20, 150)
     scene.choose("memory")
     await scene.reopen()
@@ -101,9 +101,9 @@ async def test_index_format_change_removes_the_files_of_the_other_format(
 async def test_index_format_that_no_plugin_offers_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
     scene = formats_scene(tmp_path, tasks, "spares")
     with pytest.raises(ConfigError, match=r"log\.index\.format = 'spares': no plugin .* memory, sparse"):
-        await scene.storage.open()
+        await scene.open()
     scene = formats_scene(tmp_path / "topic", tasks, "memory")
-    await scene.storage.open()
+    await scene.open()
     scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "sparse"})
     with pytest.raises(InvalidTopicConfig, match=r"index\.format = 'btree': no plugin"):
         scene.storage.check_topic(scene.config.default_topic_config | {"index.format": "btree"})
@@ -126,7 +126,7 @@ async def test_index_format_whose_plugin_is_missing_is_replaced(
     tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS, index_format="memory")
     batches = append_many(store, 20, 150, step_ms=1000)
     assert scene.suffixes() == set()
@@ -144,7 +144,7 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     tmp_path: Path, tasks: BackgroundTasks, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "memory")
-    await scene.storage.open()
+    await scene.open()
     batches = append_many(await scene.open_store(**SETTINGS), 5, 150, step_ms=1000)
     await scene.storage.close()
     log = scene.log_files()[-1]
@@ -153,7 +153,7 @@ async def test_index_format_in_memory_finds_damage_behind_a_clean_stop(
     changed = content[:-3] if damage == "cut" else content[: -last + 16] + b"\7" + content[-last + 17 :]
     log.write_bytes(changed)
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     check(await scene.open_store(**SETTINGS), batches[:-1])
     assert "its segment is checked" in caplog.text
     await scene.close()

@@ -188,7 +188,7 @@ async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(scene
     torn = scene.partition_dir / f"{bases[2]:020d}.txnindex"
     cut(torn, 33)
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS)
     assert store.aborted_known_until == bases[2]
     assert [entry.last_offset for entry in store.aborted_transactions(0, 100, wait=True)] == bases[:2]
@@ -200,7 +200,7 @@ async def test_after_a_crash_what_was_not_flushed_is_read_again_if_it_has_marker
     tmp_path: Path, with_markers: bool
 ) -> None:
     scene = LogDirectoryScene(tmp_path, IdleTasks())
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store()
     append_many(store, 3)
     if with_markers:
@@ -208,7 +208,7 @@ async def test_after_a_crash_what_was_not_flushed_is_read_again_if_it_has_marker
     crashed = scene.crash(tmp_path / "crashed")
     scene.abandon()
     append_to(crashed.log_files()[0].with_suffix(".txnindex"), bytes(34))
-    await crashed.storage.open()
+    await crashed.open()
     store = await crashed.open_store()
     assert store.aborted_known_until == (0 if with_markers else 3)
     assert not list(store.aborted_transactions(0, 100, wait=True))

@@ -37,7 +37,7 @@ class InFiles(TransactionalLog):
         self.number += 1
 
         async def run() -> PartitionStore:
-            await self.scene.storage.open()
+            await self.scene.open()
             return (await self.scene.storage.open_partitions([self.scene.spec(config=CONFIG)]))[0]
 
         return trio.run(run)

@@ -52,7 +52,7 @@ class CrashingLog(RuleBasedStateMachine):
 
     def open(self) -> None:
         async def run() -> PartitionStore:
-            await self.scene.storage.open()
+            await self.scene.open()
             return await self.scene.open_store(**SETTINGS)
 
         self.store = trio.run(run)

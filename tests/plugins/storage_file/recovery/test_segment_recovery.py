@@ -46,7 +46,7 @@ async def crashed_with(
     number = len(list(scene.log_dir.parent.glob("crash*")))
     crashed = scene.crash(scene.log_dir.parent / f"crash{number}")
     damage(crashed)
-    await crashed.storage.open()
+    await crashed.open()
     return await crashed.open_store(**SETTINGS)
 
 
@@ -164,13 +164,13 @@ async def test_recovery_cuts_off_for_good_what_it_cuts_off(
     batches = append_many(store, 5, 200)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     overwrite_first(sum(map(len, batches[:2])) + 100, b"\xff", crashed)
-    await crashed.storage.open()
+    await crashed.open()
     store = await crashed.open_store()
     assert store.log_end_offset == 2
     again = append(store, 200)
     assert len(again) == len(batches[2])
     second = crashed.crash(scene.log_dir.parent / "second")
-    await second.storage.open()
+    await second.open()
     assert read_all(await second.open_store()) == b"".join([*batches[:2], again])
 
 
@@ -304,7 +304,7 @@ async def test_recovery_rebuilds_indexes_entry_for_entry(
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for path in crashed.partition_dir.glob(f"*{suffix}"):
         damage(path)
-    await crashed.storage.open()
+    await crashed.open()
     await crashed.open_store(**SETTINGS)
     await crashed.close()
     assert {path.name: path.read_bytes() for path in crashed.partition_dir.glob("*index")} == expected
@@ -322,7 +322,7 @@ async def test_an_index_whose_newest_entry_is_of_another_batch_is_rebuilt(scene:
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     relative, _ = offset_entries(path)[-1]
     overwrite(crashed.partition_dir / path.name, len(expected) - 8, (relative + 1).to_bytes(4, "big"))
-    await crashed.storage.open()
+    await crashed.open()
     await crashed.open_store(**SETTINGS)
     await crashed.close()
     assert (crashed.partition_dir / path.name).read_bytes() == expected
@@ -349,7 +349,7 @@ async def test_recovery_twice_changes_nothing(scene: LogDirectoryScene) -> None:
     contents: list[dict[str, bytes]] = []
     for number in range(3):
         crashed = crashed.crash(scene.log_dir.parent / f"again{number}")
-        await crashed.storage.open()
+        await crashed.open()
         await crashed.open_store(**SETTINGS)
         contents.append({path.name: path.read_bytes() for path in crashed.partition_dir.iterdir()})
     assert contents[0] == contents[1] == contents[2]
@@ -391,7 +391,7 @@ async def test_messages_of_an_old_format_are_refused_and_not_destroyed(
     messages = b"".join(legacy_message(magic, offset + 1) for offset in range(count))
     append_to(crashed.log_files()[0], messages)
     content = crashed.log_files()[0].read_bytes()
-    await crashed.storage.open()
+    await crashed.open()
     with pytest.raises(StorageError, match=f"holds messages of format {magic} at byte 7"):
         await crashed.open_store(**SETTINGS)
     assert crashed.log_files()[0].read_bytes() == content
@@ -406,7 +406,7 @@ async def test_leftovers_of_an_interrupted_change_are_removed(scene: LogDirector
     append(store)
     again = scene.crash(scene.log_dir.parent / "crashed")
     (again.partition_dir / name).write_bytes(b"left over")
-    await again.storage.open()
+    await again.open()
     assert (await again.open_store(**SETTINGS)).log_end_offset == 1
     assert name not in again.names()
     await again.close()
@@ -417,7 +417,7 @@ async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> 
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for suffix in ("index", "timeindex", "txnindex"):
         (crashed.partition_dir / f"00000000000000000077.{suffix}").write_bytes(b"")
-    await crashed.storage.open()
+    await crashed.open()
     await crashed.open_store(**SETTINGS)
     assert not [name for name in crashed.names() if name.startswith("00000000000000000077")]
     await crashed.close()
@@ -433,7 +433,7 @@ async def test_log_that_ends_before_its_checkpointed_start_is_recreated_there(
     for path in scene.log_files()[1:]:
         path.unlink()
     scene.storage = scene.new_storage()
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS)
     assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (30, 30, 0)
     assert "ends at offset 14, before its recorded start 30" in caplog.text
@@ -445,7 +445,7 @@ async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(scene: LogDir
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     (crashed.log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     append_to(crashed.log_files()[-1], b"\0" * 5000)
-    await crashed.storage.open()
+    await crashed.open()
     assert crashed.storage.clean_start
     assert read_all(await crashed.open_store(**SETTINGS)) == b"".join(batches)
     await crashed.close()
@@ -458,7 +458,7 @@ async def test_recovery_of_many_partitions_is_parallel_and_reports_progress(
     stores = await scene.storage.open_partitions(specs)
     contents = [append(store, 1000 * number) for number, store in enumerate(stores)]
     crashed = scene.crash(scene.log_dir.parent / "crashed")
-    await crashed.storage.open()
+    await crashed.open()
     done: list[int] = []
     recovered = await crashed.storage.open_partitions(specs, done.append)
     assert [read_all(store) for store in recovered] == contents

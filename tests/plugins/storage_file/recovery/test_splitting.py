@@ -35,7 +35,7 @@ CONTENT = b"".join(map(batch_at, OFFSETS))
 async def overflowed(place: Path, tasks: BackgroundTasks, *, clean: bool) -> LogDirectoryScene:
     """A log of one segment, as a broker wrote it that knew no limit; not open."""
     scene = LogDirectoryScene(place, tasks)
-    await scene.storage.open()
+    await scene.open()
     await scene.open_store(**SETTINGS)
     await scene.storage.close()
     log = scene.partition_dir / f"{0:020d}.log"
@@ -55,7 +55,7 @@ async def test_split_segment_where_offsets_do_not_fit(
     tmp_path: Path, tasks: BackgroundTasks, clean: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = await overflowed(tmp_path, tasks, clean=clean)
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS)
     assert f"it was split at {FAR}, {3 * FAR}" in caplog.text
     caplog.clear()
@@ -105,7 +105,7 @@ async def test_split_segment_of_far_offsets_only_is_replaced_by_one_that_begins_
         if again:
             await scene.reopen()
         else:
-            await scene.storage.open()
+            await scene.open()
         store = await scene.open_store(**SETTINGS)
         assert [view.base_offset for view in store.segments()] == [0, 3 * FAR]
         assert read_all(store) == near + far
@@ -119,7 +119,7 @@ async def test_split_segment_with_a_crash_at_every_step(tmp_path: Path, tasks: B
     while died:
         scene = template.crash(tmp_path / "begun")
         with Unsynced().installed():
-            await scene.storage.open()
+            await scene.open()
             dying = DyingProcess(step, CHANGING)
             with dying.installed():
                 try:
@@ -129,7 +129,7 @@ async def test_split_segment_with_a_crash_at_every_step(tmp_path: Path, tasks: B
                         raise
             scene.abandon()
             crashed = scene.crash(tmp_path / "crashed")
-            await crashed.storage.open()
+            await crashed.open()
             store = await crashed.open_store(**SETTINGS)
             assert read_all(store) == CONTENT
             assert [view.base_offset for view in store.segments()] == PIECES

@@ -117,7 +117,7 @@ async def test_roll_without_a_spare_segment_creates_files_and_preallocates_nothi
     tmp_path: Path, kind: str
 ) -> None:
     scene = LogDirectoryScene(tmp_path, IdleTasks())
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS[kind], preallocate=True)
     threads = Threads()
     with threads.installed():
@@ -190,7 +190,7 @@ async def test_spare_segment_that_a_crash_left_is_removed_at_start(
     await scene.tasks.wait_for_jobs()
     crashed = scene.crash(tmp_path / "crashed")
     assert sum(name.endswith(".next.deleted") for name in crashed.names()) == 3
-    await crashed.storage.open()
+    await crashed.open()
     store = await crashed.open_store(segment_bytes=3000)
     assert read_all(store) == content
     assert not any(name.endswith(".deleted") for name in crashed.names())
@@ -202,7 +202,7 @@ async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tas
     while died:
         place = tmp_path / str(step)
         scene = LogDirectoryScene(place, tasks)
-        await scene.storage.open()
+        await scene.open()
         store = await scene.open_store(segment_bytes=3000)
         content = b"".join(append_many(store, 4, 600))
         await tasks.wait_for_jobs()
@@ -216,7 +216,7 @@ async def test_roll_with_a_crash_at_every_step_loses_nothing(tmp_path: Path, tas
         scene.abandon()
         await tasks.wait_for_jobs()
         crashed = scene.crash(place / "crashed")
-        await crashed.storage.open()
+        await crashed.open()
         found = read_all(await crashed.open_store(segment_bytes=3000))
         assert found[: len(content)] == content
         assert len(found) >= len(content) + len(last)

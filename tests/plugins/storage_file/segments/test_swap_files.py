@@ -76,7 +76,7 @@ async def prepared(
 ) -> tuple[LogDirectoryScene, PartitionStore, list[bytes]]:
     """A log of ten segments, all durable, so that nothing of it is checked after a crash."""
     scene = LogDirectoryScene(place, tasks)
-    await scene.storage.open()
+    await scene.open()
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 20, 100)
     await scene.reopen()
@@ -88,7 +88,7 @@ async def prepared(
 async def content_after_a_crash(crashed: LogDirectoryScene, *, thoroughly: bool = True) -> bytes:
     """What a start finds, and nothing is left over; `thoroughly`: a second start finds the same."""
     with Unsynced().installed():
-        await crashed.storage.open()
+        await crashed.open()
         store = await crashed.open_store(**SETTINGS)
         content = read_all(store)
         assert [header.base_offset for header in store.headers(0)] == [
@@ -137,7 +137,7 @@ async def test_replace_segments_with_a_crash_at_every_step(
     died = True
     while died:
         copy = template.crash(tmp_path / "copy")
-        await copy.storage.open()
+        await copy.open()
         died = died_at(copy, await copy.open_store(**SETTINGS), batches, change, len(outcomes))
         crashed, thoroughly = copy.crash(tmp_path / "crashed"), len(outcomes) % 7 == 0
         outcomes.append(await content_after_a_crash(crashed, thoroughly=thoroughly))
@@ -157,7 +157,7 @@ async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: 
     step, died = 10, True
     while died:
         copy = template.crash(tmp_path / f"{step}")
-        await copy.storage.open()
+        await copy.open()
         died = died_at(copy, await copy.open_store(**SETTINGS), batches, change, step)
         expected = await content_after_a_crash(copy.crash(tmp_path / f"{step}.once"))
         assert expected in outcomes
@@ -174,7 +174,7 @@ async def test_resolve_with_a_second_crash_at_every_step(tmp_path: Path, tasks: 
 
 async def open_and_die(scene: LogDirectoryScene) -> None:
     try:
-        await scene.storage.open()
+        await scene.open()
         await scene.open_store(**SETTINGS)
     except (BaseExceptionGroup, ProcessDied) as error:
         if not isinstance(only_cause(error), ProcessDied):
