@@ -47,6 +47,13 @@ def examples_of(page: str) -> list[Example]:
     return found
 
 
+def module_of(source: str) -> str:
+    """The name of the module that a plugin's source says in its first line."""
+    name = _FILE_NAME.match(source)
+    assert name is not None, source
+    return name["name"].removesuffix(".py")
+
+
 def example_of_hook(hook: str) -> str:
     """The plugin that docs/hooks.md shows for a hook."""
     section = (DOCS / "hooks.md").read_text().partition(f"\n## `{hook}(")[2].partition("\n## ")[0]

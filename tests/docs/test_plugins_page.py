@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import Example, examples_of, run_example
+from tests.docs.packages import install, project_of
 from tests.kernel.cli.running import serving
 
 EXAMPLES = examples_of("plugins.md")
@@ -33,6 +34,17 @@ def test_the_distribution_announces_the_plugin(folder: Path) -> None:
     (module,) = project["project"]["entry-points"]["tidelog"].values()
     assert [module] == project["tool"]["setuptools"]["py-modules"]
     assert (folder / f"{module}.py").exists()
+
+
+def test_a_real_broker_finds_the_installed_distribution(folder: Path, tmp_path: Path) -> None:
+    source = (folder / "tide_gauge.py").read_text()
+    assert project_of("tide_gauge") == (folder / "pyproject.toml").read_text()
+    site = install([("tide_gauge", source)], tmp_path)
+    # The broker would refuse the plugin's key if it did not know the plugin.
+    with serving(tmp_path, "--set", "tide.gauge.interval.ms=1", PYTHONPATH=str(site)) as broker:
+        assert broker.ready
+        assert broker.stop() == 0
+    assert "ERROR" not in broker.stderr
 
 
 def test_a_real_broker_runs_the_plugin(folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import trio
 from click.testing import CliRunner
 
 from tests.deadlines import DEADLINE_S
-from tests.docs.examples import example_of_hook
+from tests.docs.examples import example_of_hook, module_of
+from tests.docs.packages import copy_installed, install
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, PluginError
@@ -56,6 +57,36 @@ def example(tmp_path: Path) -> Generator[Example]:
         yield make
 
 
+PACKAGED = (
+    "tidelog_storage_backends",
+    "tidelog_index_formats",
+    "tidelog_background_tasks",
+    "tidelog_event_listeners",
+    "tidelog_kafka_apis",
+)
+"""Hooks whose examples are tested as packages of their own, which the broker finds without a setting."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the distributions of all packaged examples, installed by pip."""
+    sources = [example_of_hook(hook) for hook in PACKAGED]
+    return install([(module_of(source), source) for source in sources], tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture
+def installed(site: Path, tmp_path: Path) -> Generator[Example]:
+    """Puts the distribution with the example for a hook on the import path; gives its module's name."""
+    with import_folder(tmp_path / "site"):
+
+        def make(hook: str) -> str:
+            module = module_of(example_of_hook(hook))
+            copy_installed(module, site, tmp_path / "site")
+            return module
+
+        yield make
+
+
 def test_tidelog_config_keys(example: Example) -> None:
     plugin = example("tidelog_config_keys")
     config, plugins = configure({"plugins": plugin, "greeting.text": "moin", "log.greeting.times": 3})
@@ -67,9 +98,9 @@ def test_tidelog_config_keys(example: Example) -> None:
         configure({"plugins": plugin, "greeting.text": ""})
 
 
-async def test_tidelog_storage_backends(example: Example) -> None:
-    plugin = example("tidelog_storage_backends")
-    async with running_broker({"plugins": plugin, "storage": "counting"}) as broker:
+async def test_tidelog_storage_backends(installed: Example) -> None:
+    plugin = installed("tidelog_storage_backends")
+    async with running_broker({"storage": "counting"}) as broker:
         (partition,) = (await broker.topics.ensure("t")).partitions
         batch = make_batch([b"counted"])
         partition.append_nowait(batch)
@@ -102,9 +133,9 @@ async def test_a_metadata_store_that_forgets_is_refused_below_a_durable_storage(
         await new_broker({"metadata": "kraft", "storage": "memory"}).storage.open()
 
 
-async def test_tidelog_index_formats(example: Example, tmp_path: Path) -> None:
+async def test_tidelog_index_formats(installed: Example, tmp_path: Path) -> None:
+    installed("tidelog_index_formats")
     settings = {
-        "plugins": example("tidelog_index_formats"),
         "storage": "file",
         "log.index.format": "listed",
         "log.dirs": str(tmp_path / "data"),
@@ -182,12 +213,12 @@ async def test_tidelog_partition_assignors(example: Example) -> None:
         assert described.assignor == "first-takes-all"
 
 
-async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tidelog_background_tasks(installed: Example, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    plugin = example("tidelog_background_tasks")
-    async with running_broker({"plugins": plugin}) as broker:
-        task = broker.plugins.background_tasks(broker)[-1]
-        assert (task.name, type(task)) == ("closing-time", LifespanTask)
+    plugin = installed("tidelog_background_tasks")
+    async with running_broker() as broker:
+        tasks = {task.name: task for task in broker.plugins.background_tasks(broker)}
+        assert isinstance(tasks["closing-time"], LifespanTask)
         assert plugin not in {record.name for record in caplog.records}
         assert broker.tasks.statistics()["closing-time"].runs == 0
     assert [record.message for record in caplog.records if record.name == plugin] == [
@@ -196,9 +227,9 @@ async def test_tidelog_background_tasks(example: Example, caplog: pytest.LogCapt
     assert broker.tasks.statistics()["closing-time"].failures == 0
 
 
-async def test_tidelog_event_listeners(example: Example) -> None:
-    plugin = example("tidelog_event_listeners")
-    async with running_broker({"plugins": plugin}) as broker:
+async def test_tidelog_event_listeners(installed: Example) -> None:
+    plugin = installed("tidelog_event_listeners")
+    async with running_broker() as broker:
         for name in ("a", "b"):
             await broker.topics.ensure(name)
         await broker.topics.delete("a")
@@ -216,9 +247,9 @@ def ask_api(connection: socket.socket, key: int, version: int, request: object, 
     return decode(answer, version, response[4 + len(tags) :])
 
 
-def test_tidelog_kafka_apis(example: Example) -> None:
-    plugin = example("tidelog_kafka_apis")
-    with broker_in_thread({"plugins": plugin}) as running:
+def test_tidelog_kafka_apis(installed: Example) -> None:
+    plugin = installed("tidelog_kafka_apis")
+    with broker_in_thread() as running:
         trio.from_thread.run(running.broker.topics.ensure, "t", trio_token=running.token)
         (partition,) = running.broker.topics.get("t").partitions
         trio.from_thread.run_sync(partition.append, make_batch([b"a", b"b"]), trio_token=running.token)
