@@ -32,7 +32,7 @@ def install(sources: Iterable[tuple[str, str]], folder: Path) -> Path:
         (project / "pyproject.toml").write_text(project_of(module))
         (project / f"{module}.py").write_text(source)
         projects.append(project)
-    command = [sys.executable, *_PIP, *_ALONE, "--target", site, *projects]
+    command = [sys.executable, *_PIP, *_ALONE, "--target", str(site), *map(str, projects)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return site

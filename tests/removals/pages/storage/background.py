@@ -23,15 +23,15 @@ _WORK: Final = (
     Removal(
         _INITIAL,
         _BACKGROUND,
-        "self._remove_partitions, DELETION_INTERVAL_MS, initial_delay_ms)",
-        "self._remove_partitions, DELETION_INTERVAL_MS)",
+        "self._remove_partitions, deletion_ms, initial_delay_ms)",
+        "self._remove_partitions, deletion_ms)",
         f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
     ),
     Removal(
         _INITIAL,
         _BACKGROUND,
-        "self._start(name, task, config[key], initial_delay_ms)",
-        "self._start(name, task, config[key])",
+        "partial(self._in_each_directory, write), config[key], initial_delay_ms)",
+        "partial(self._in_each_directory, write), config[key])",
         f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
     ),
     Removal(
@@ -260,8 +260,8 @@ _CONFIGURATION: Final = (
     Removal(
         _INTERVALS,
         _BACKGROUND,
-        "            if config[key]:\n",
-        "            if name:\n",
+        "            if config[key]\n",
+        "            if name\n",
         f"{_FILE}/test_background.py::test_a_checkpoint_without_an_interval_is_written_at_a_stop_only",
     ),
     Removal(

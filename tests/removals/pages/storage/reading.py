@@ -186,8 +186,8 @@ _OFFSETS: Final = (
     Removal(
         "The checkpoint of high watermarks (`replication-offset-checkpoint`), written periodically and",
         f"{_FILE}/background.py",
-        'self._start("checkpoint high watermarks", self._write_high_watermarks, interval_ms)',
-        "pass",
+        'PeriodicTask("checkpoint high watermarks", self._write_high_watermarks, high_watermarks_ms),',
+        "",
         f"{_FILE}/test_background.py::test_the_log_managers_tasks_wait_for_the_initial_delay",
     ),
     Removal(
