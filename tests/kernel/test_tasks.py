@@ -279,7 +279,9 @@ async def test_start_ready_waits_until_a_lifespan_task_is_ready(autojump_clock: 
         assert service.log == ["ready"]
 
 
-async def test_finish_waits_until_lifespan_tasks_have_finished(autojump_clock: MockClock) -> None:
+async def test_wait_stopping_and_finish_wait_until_lifespan_tasks_have_finished(
+    autojump_clock: MockClock,
+) -> None:
     tasks, services = BackgroundTasks(), [Service(finish_takes=takes) for takes in (0, 3, 1)]
     async with tasks.running():
         for service in services:
