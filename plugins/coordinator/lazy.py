@@ -79,7 +79,7 @@ class LazyCoordinator:
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
-        """How far state has been loaded."""
+        """Return how far state has been loaded."""
         return self._service.loading
 
     async def open(self) -> None:

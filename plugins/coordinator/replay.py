@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_LOGGED: Final = 20
-"""How many unreadable records of a partition are logged one by one: a damaged log may have millions."""
+"""Most unreadable records of a partition that are logged one by one: a damaged log may have millions."""
 _TYPE_BYTES: Final = 2
 _OFFSET_KINDS: Final = frozenset(kind.to_bytes(_TYPE_BYTES, "big") for kind in OFFSET_KEY_TYPES)
 

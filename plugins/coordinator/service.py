@@ -91,7 +91,7 @@ class CoordinatorService:
 
     @property
     def loading(self) -> Mapping[str, LoadProgress]:
-        """How far state has been loaded."""
+        """Return how far state has been loaded."""
         return {"groups": self.group_log.progress, "transactions": self.transaction_log.progress}
 
     def begin(self) -> None:

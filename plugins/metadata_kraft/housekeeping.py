@@ -29,7 +29,7 @@ RETRY_AFTER_MS = 60_000
 
 
 class SnapshotLimits(NamedTuple):
-    """When to take snapshots, and how long to retain them and the log; -1 means without a limit."""
+    """Limits for taking snapshots and for retaining them and the log; -1 means no limit."""
 
     bytes_between: int
     interval_ms: int

@@ -99,7 +99,7 @@ class KeptRecords:
 
 
 Resource: TypeAlias = tuple[int, str]
-"""What a configuration is for: its type (2 topic, 4 broker) and its name."""
+"""Resource of a configuration: its type (2 topic, 4 broker) and its name."""
 
 METADATA_VERSION = "metadata.version"
 ELR_VERSION = "eligible.leader.replicas.version"

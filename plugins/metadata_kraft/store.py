@@ -38,7 +38,7 @@ from tidelog.plugins.metadata_kraft.replay import apply_message, apply_record
 _log = logging.getLogger(__name__)
 
 MAINTENANCE_INTERVAL_MS = 60_000
-"""How often it is checked whether a snapshot is due, or some of the log too old."""
+"""Interval of the checks whether a snapshot is due or part of the log is too old."""
 # Half of what a batch may have leaves room for what the records' own lengths and offsets take.
 _CHUNK_BYTES = MAX_BATCH_BYTES // 2
 

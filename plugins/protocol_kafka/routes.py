@@ -89,7 +89,7 @@ SERVED: dict[int, Served] = {
 
 
 class Route(NamedTuple):
-    """How to serve one version of one API.
+    """Decoder, encoder and handler of one version of one API.
 
     `decode` and `encode` raise `TooManyElements` for a message that takes longer than a step.
     """

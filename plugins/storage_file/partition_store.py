@@ -84,7 +84,7 @@ class FilePartitionStore:
 
     @property
     def config(self) -> LogConfig:
-        """What the log uses of the topic's configuration."""
+        """Return the log's configuration."""
         return self.log.config
 
     @property

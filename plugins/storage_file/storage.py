@@ -92,7 +92,7 @@ class FileStorage:
 
     @property
     def clean_start(self) -> bool:
-        """Whether every log directory was closed properly, or is new."""
+        """Return whether every log directory was closed properly, or is new."""
         return self._clean_start
 
     @property

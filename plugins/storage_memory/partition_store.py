@@ -78,7 +78,7 @@ class MemorySegmentDraft:
 
     @property
     def base_offset(self) -> int:
-        """Where it begins."""
+        """Return the base offset of the draft."""
         return self.segment.base_offset
 
     @property

@@ -30,7 +30,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
 )
 
 CURRENT_VERSION: Final = 3
-"""What Apache Kafka 4.3 writes: the newest version that older brokers read as well."""
+"""The version that Apache Kafka 4.3 writes: the newest one that older brokers read as well."""
 NO_TIMESTAMP: Final = -1
 
 
@@ -100,7 +100,7 @@ class GenerationChange(DurableChange[ClassicGroup]):
 
     @property
     def timestamp_ms(self) -> int | None:
-        """When the group entered its state, None if the record has no time."""
+        """Return when the group entered its state, None if the record has no time."""
         timestamp_ms = NO_TIMESTAMP if self.metadata is None else self.metadata.current_state_timestamp
         return None if timestamp_ms < 0 else timestamp_ms
 

@@ -232,12 +232,12 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members have joined, and none is expected."""
+        """Return whether all members have joined, and none is expected."""
         return self.awaiting_joins == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to rejoin: the longest of their rebalance timeouts."""
+        """Return the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:

@@ -38,7 +38,7 @@ NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 would otherwise leave a member behind at each attempt."""
 
 MAX_PENDING: Final = 100_000
-"""How many member ids a group assigns whose members have not joined yet."""
+"""Most member ids of a group that were assigned to members which have not joined yet."""
 
 
 @attrs.frozen

@@ -63,14 +63,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LOADING_RETRY_MS = 1_000
-"""How soon a timer fires again that fired before the group's partition was active."""
+"""Delay of a timer that fired before the group's partition was active."""
 MAX_REASON_CHARACTERS = 255
-"""How much of a client's reason to join or leave is logged; clients do not send more either (KIP-800)."""
+"""Characters of a client's reason to join or leave that are logged; clients send no more (KIP-800)."""
 
 
 @attrs.frozen
 class ClassicContext:
-    """What all classic groups share; `has_offsets` returns whether a group has committed any."""
+    """Context shared by all classic groups; `has_offsets` returns whether a group has committed any."""
 
     registry: GroupRegistry
     log: StateLog
@@ -81,7 +81,7 @@ class ClassicContext:
 
 
 class _Subscribed(NamedTuple):
-    """What the members of a generation subscribe to; `topics` is None if that cannot be read."""
+    """Subscribed topics of a generation; `topics` is None if a subscription is malformed."""
 
     generation: int
     protocol_name: str

@@ -36,7 +36,7 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Whether it has an instance id (KIP-345)."""
+        """Return whether the member has an instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     def vote(self, candidates: Collection[str]) -> str:

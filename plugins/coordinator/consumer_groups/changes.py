@@ -64,7 +64,7 @@ def removal_of(group: ConsumerGroup) -> list[ConsumerGroupChange]:
 
 
 class Draft:
-    """What a group would become. The group itself stays as it is until the changes are in the log.
+    """Draft of a group with changes. The group itself stays as it is until the changes are in the log.
 
     Attributes:
         group: the group with all changes so far

@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRY_MS = 1_000
-"""How soon the removal of a member is tried again whose records the log refused."""
+"""Delay before the removal of a member is retried after the log refused its records."""
 
 
 @attrs.frozen
 class Shared:
-    """What all consumer groups share; `classic` creates the groups that some of them become."""
+    """Context shared by all consumer groups; `classic` creates the groups that some of them become."""
 
     registry: GroupRegistry
     log: StateLog

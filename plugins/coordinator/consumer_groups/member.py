@@ -17,7 +17,7 @@ OwnedPartitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """How far a member has reconciled its target assignment; the numbers are those of Kafka's records."""
+    """State of a member's reconciliation; the numbers are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -27,7 +27,7 @@ class MemberState(IntEnum):
 
 @attrs.frozen
 class ClassicProtocol:
-    """What a member of the classic protocol sent when it joined; protocols in its order of preference."""
+    """JoinGroup data of a member of the classic protocol; protocols in its order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -79,7 +79,7 @@ class Member:
 
     @property
     def is_classic(self) -> bool:
-        """Whether it speaks the classic protocol."""
+        """Return whether the member speaks the classic protocol."""
         return self.metadata.classic is not None
 
 

@@ -57,7 +57,7 @@ class ClassicProtocolValue:
 
 @struct(frozen=True)
 class ClassicMemberMetadata:
-    """What is known of a member because it speaks the classic protocol."""
+    """Metadata of a member that speaks the classic protocol."""
 
     session_timeout_ms: int = int32(default=0)
     supported_protocols: list[ClassicProtocolValue] = array(ClassicProtocolValue, factory=list)

@@ -12,7 +12,7 @@ from tidelog.plugins.coordinator.deadlines import Deadlines
 
 
 class Timer(StrEnum):
-    """What a member has to do in time; the text is what the broker logs of one that did not."""
+    """Timers of a member; the value is the text that is logged when the timer expires."""
 
     SESSION = "no heartbeat within its session timeout"
     REVOKE = "partitions not revoked within its rebalance timeout"

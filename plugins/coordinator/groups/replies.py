@@ -17,7 +17,7 @@ Durable: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Reply(Protocol[T_contra]):
-    """What a state machine knows of a request that waits."""
+    """Interface of a state machine to a waiting request."""
 
     def set(self, outcome: T_contra | BrokerError, durable: Durable | None = None) -> None:
         """Answer, once; with `durable` not before that returned."""

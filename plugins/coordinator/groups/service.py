@@ -31,7 +31,7 @@ from tidelog.plugins.coordinator.log import StateLog, StateRecord
 
 
 class GroupOffsets(Protocol):
-    """What DeleteGroups needs of committed offsets."""
+    """Interface of DeleteGroups to committed offsets."""
 
     def tombstones(self, group_id: str) -> Sequence[StateRecord]:
         """Return the records that remove all offsets of a group."""

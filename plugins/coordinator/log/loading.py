@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log.state_log import LogReader
 
 RECORDS_PER_SLICE: Final = 1000
-"""How many records are applied before other tasks run: a millisecond or two."""
+"""Records that are applied before other tasks run, in a millisecond or two."""
 STEPS_PER_SLICE: Final = 128
-"""How many steps of settling a partition are done before other tasks run."""
+"""Steps of settling a partition that are done before other tasks run."""
 
 
 class TopicLoader:
@@ -59,7 +59,7 @@ class TopicLoader:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether `stop` was called."""
+        """Return whether `stop` was called."""
         return self._stopped
 
     def empty_partitions(self) -> Iterator[int]:

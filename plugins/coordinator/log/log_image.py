@@ -74,7 +74,7 @@ class LogImage:
 
     @property
     def has_state(self) -> bool:
-        """Whether any key has a value or may get one."""
+        """Return whether any key has a value or may get one."""
         return bool(self.pending) or any(entry.value is not None for entry in self.entries.values())
 
     def _put(self, key: bytes, entry: Entry) -> None:

@@ -45,7 +45,7 @@ class SelectedRecords:
 
     @property
     def found_any(self) -> bool:
-        """Whether a record was selected so far."""
+        """Return whether a record was selected so far."""
         return any(self._selected.values())
 
     def divert(self, batch: LoadedBatch) -> LoadedBatch:

@@ -50,7 +50,7 @@ class Copies(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What is copied to the partition where it belongs, and which keys are removed where they were found."""
+    """Records to copy to the right partition, and keys to remove from the wrong one."""
 
     copies: Sequence[Copies]
     removed: Sequence[bytes]
@@ -75,7 +75,7 @@ class RelocationPolicy(Protocol):
 
 @attrs.define
 class Relocated:
-    """What was moved, to be logged."""
+    """Counts of what was moved, to be logged."""
 
     names: set[str] = attrs.field(factory=set[str])
     records: int = 0

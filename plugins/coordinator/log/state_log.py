@@ -42,7 +42,7 @@ class StateLog(Protocol):
 
     @property
     def progress(self) -> LoadProgress:
-        """How far it is loaded."""
+        """Return how far the log is loaded."""
         ...
 
     @property

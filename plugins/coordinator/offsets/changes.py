@@ -30,7 +30,7 @@ _PARTITION_BYTES: Final = 4
 EXPIRING_VERSION: Final = 1
 """The one version with an expiry time chosen by the client; leader epoch and topic id are lost in it."""
 CURRENT_VERSION: Final = 4
-"""What Apache Kafka 4.3 writes."""
+"""The version that Apache Kafka 4.3 writes."""
 _V4: Final = b"\0\4"
 _V4_METADATA_AT: Final = 14
 """Position of the metadata's length in a value of version 4."""

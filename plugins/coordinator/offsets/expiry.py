@@ -28,7 +28,7 @@ from tidelog.plugins.coordinator.offsets.table import GroupOffsets
 _log = logging.getLogger(__name__)
 
 OFFSETS_PER_SLICE: Final = 500
-"""How many offsets are checked before other tasks run: about a millisecond."""
+"""Offsets that are checked before other tasks run, in about a millisecond."""
 LOADING_POLL_S: Final = 0.1
 
 

@@ -29,7 +29,7 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
 from tidelog.plugins.protocol_kafka.codecs.types import INT32
 
 TYPE: Final = b"\0\0"
-"""What a key begins with."""
+"""Type at the start of a key."""
 VALUE_VERSION: Final = 1
 STATUS_AT: Final = 16
 """Position of the byte of the state in a value of either version."""

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MARKERS_PER_SLICE: Final = 32
-"""How many markers are written before other tasks run."""
+"""Markers that are written before other tasks run."""
 
 
 class PendingOffsets(Protocol):
-    """What markers need of the offsets that are committed in transactions."""
+    """Interface of markers to the offsets that are committed in transactions."""
 
     def complete_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
         """Commit or drop the offsets that are pending in a producer's transaction in that partition."""

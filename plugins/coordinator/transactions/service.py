@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.transactions.markers import Markers
 
 MATCHED_PER_SLICE: Final = 200
-"""How many transactional ids are matched before other tasks run."""
+"""Transactional ids that are matched before other tasks run."""
 
 
 class Transactions:

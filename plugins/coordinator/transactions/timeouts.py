@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 TOMBSTONES_PER_BATCH: Final = 1000
 CHECKED_PER_SLICE: Final = 200
-"""How many transactional ids are checked before other tasks run."""
+"""Transactional ids that are checked before other tasks run."""
 
 
 class TransactionTimeouts:

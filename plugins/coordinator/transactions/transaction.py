@@ -56,7 +56,7 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to assign."""
+        """Return whether the producer id has no epoch left to assign."""
         return self.producer_epoch >= LAST_EPOCH_GIVEN_OUT
 
     def end_marker(self, coordinator_epoch: int) -> EndOfTransaction:

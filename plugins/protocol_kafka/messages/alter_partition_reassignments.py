@@ -34,7 +34,7 @@ class AlterPartitionReassignmentsRequest:
 
 @struct()
 class ReassignablePartitionResponse:
-    """Whether a partition is being reassigned."""
+    """Result for one partition."""
 
     partition_index: int = int32()
     error_code: int = int16()

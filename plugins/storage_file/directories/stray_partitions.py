@@ -20,11 +20,11 @@ from tidelog.plugins.storage_file.segments.segment_files import was_never_writte
 _log = logging.getLogger(__name__)
 
 NAMED = 10
-"""How many partitions of unknown topics are named in the log; their number is logged anyway."""
+"""Most partitions of unknown topics that are named in the log, which always has their number."""
 
 
 class KnownTopics(NamedTuple):
-    """What is in the metadata: topics by name, names of deleted ones by id.
+    """Topics in the metadata by name, and names of deleted ones by id.
 
     `assigned(partition)` returns the id of the log directory that a partition is assigned to, None without.
     """

@@ -66,7 +66,7 @@ class MappedIndex:
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment has to roll before another entry."""
+        """Return whether the segment has to roll before another entry."""
         return self.entries >= self.max_entries
 
     def resize(self, max_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Whether the pages of a mapped file are in memory, so that a lookup does not wait for a device.
+"""Residency of the pages of a mapped file, by which a lookup avoids waiting for a device.
 
 A page fault on a mapping cannot be refused the way `preadv2` with `RWF_NOWAIT` refuses, and blocks the whole
 interpreter. `mincore` shows it beforehand; where the system has no such call all pages count as resident.

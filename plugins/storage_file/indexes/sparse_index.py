@@ -34,7 +34,7 @@ class SparseIndex:
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment has to roll before another entry."""
+        """Return whether the segment has to roll before another entry."""
         return self._offsets.is_full or self._times.is_full
 
     @property

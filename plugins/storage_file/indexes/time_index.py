@@ -40,7 +40,7 @@ class TimeIndex(MappedIndex):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the reserved last slot is left."""
+        """Return whether only the reserved last slot is left."""
         return self.entries >= self.max_entries - 1
 
     def append(self, timestamp: int, offset: int) -> None:

@@ -60,7 +60,7 @@ class FileSegmentDraft:
 
     @property
     def base_offset(self) -> int:
-        """Where it begins."""
+        """Return the base offset of the draft."""
         return self._place.base_offset
 
     @property

@@ -31,9 +31,9 @@ class Durability:
     )
 
     def __init__(self, durable_offset: int, *, names_durable: bool) -> None:
-        """Everything below `durable_offset` is on disk, and with `names_durable` the names of all files are.
+        """Begin with a durable offset; `names_durable`: the names of all files are durable, too.
 
-        They are not in a new partition, and may not be after a process was killed that created some.
+        The names are not durable in a new partition, nor after a crash of a process that created files.
         """
         self._durable_offset = durable_offset
         self._flushing = threading.Lock()
@@ -95,7 +95,7 @@ class Durability:
 
     @property
     def is_retired(self) -> bool:
-        """Whether `retire` was called."""
+        """Return whether `retire` was called."""
         return self._retired
 
     def retire(self) -> None:

@@ -138,7 +138,7 @@ RULES: Final[Mapping[Operation, Mapping[Operation, Rule]]] = {
 
 
 class Change(NamedTuple):
-    """What an operation has done: all segments that lay in `[start_offset, end_offset)` are gone."""
+    """Change by an operation: all segments in `[start_offset, end_offset)` were removed."""
 
     operation: Operation
     start_offset: int

@@ -46,7 +46,7 @@ class Replacement:
 
     @property
     def start_offset(self) -> int:
-        """Where the segments begin that are replaced."""
+        """Return the base offset of the first segment to replace."""
         return self._old[0].base_offset
 
     @property

@@ -73,7 +73,7 @@ class ReplicaMove:
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether the copy has all that the log has, and follows it."""
+        """Return whether the copy has caught up and follows the log."""
         future = self.store.future_replica
         return future is not None and not future.behind
 

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class SegmentSettings(NamedTuple):
-    """How segments are created and opened: the indexes' format, their sizes and interval in bytes.
+    """Settings of new and opened segments: the indexes' format, their sizes and interval in bytes.
 
     `now_ms` is the clock's time in milliseconds.
     """
@@ -98,7 +98,7 @@ def create_segment(directory: str, base_offset: int, settings: SegmentSettings) 
 
 
 class _Files(NamedTuple):
-    """What was created: names end in `mark`; `suffixes` are those of all files, the log first."""
+    """Files that were created: names end in `mark`; `suffixes` are those of all files, the log first."""
 
     mark: str
     suffixes: tuple[str, ...]
