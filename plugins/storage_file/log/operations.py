@@ -49,7 +49,7 @@ class Rule(enum.Enum):
     """The one that begins is refused with `LogBusy`."""
     ABORTS = "aborts it"
     """The one under way is aborted and has no effect."""
-    INFORMS = "informs it"
+    INFORMS = "notifies it"
     """The one under way is notified of what the other has done, and follows."""
 
 

@@ -235,7 +235,7 @@ def test_operations_advance_refuses_a_move_that_is_aborted_while_it_waits(
 
 def test_operations_table_is_in_the_documentation() -> None:
     page = (DOCS / "storage.md").read_text()
-    header, *rows = re.findall(r"^\| (?:under way|\*\*\w+\*\*) \|.*\|$", page, re.MULTILINE)
+    header, *rows = re.findall(r"^\| (?:in progress|\*\*\w+\*\*) \|.*\|$", page, re.MULTILINE)
     columns = [name.strip() for name in header.split("|")[2:-1]]
     assert columns == [operation.value for operation in Operation]
     written = {
