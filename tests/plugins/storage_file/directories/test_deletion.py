@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.plugins.storage_file.files import PARTITION, LogDirectoryScene, eventually
 from tidelog.kernel import disk
@@ -169,18 +170,23 @@ async def test_a_deleted_partition_is_not_flushed_any_more(scene: LogDirectorySc
 async def test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_not(
     scene: LogDirectoryScene, clock: MockClock
 ) -> None:
-    del clock
+    # Otherwise time would pass while threads remove files.
+    clock.autojump_threshold = math.inf
     store = await scene.open_store(segment_bytes=1000, file_delete_delay_ms=0)
     append_many(store, 3, 600)
     store.delete_segments_before(1)
     spec = scene.spec("other", config=TopicConfig({"file.delete.delay.ms": 0}))
     (other,) = await scene.storage.open_partitions([spec])
     await scene.storage.delete_partitions([(spec.topic_partition, other)])
-    await trio.sleep(2)
+    assert deleted(scene)
+    clock.jump(2)
     await eventually(lambda: not deleted(scene))
-    await trio.sleep(INITIAL_DELAY_S - 4)
+    for _ in range(INITIAL_DELAY_S - 4):
+        clock.jump(1)
+        await wait_all_tasks_blocked()
+    await wait_for_threads()
     assert list(scene.log_dir.glob("*-delete"))
-    await trio.sleep(4)
+    clock.jump(4)
     await eventually(lambda: not list(scene.log_dir.glob("*-delete")))
 
 
