@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from confluent_kafka.admin._resource import ResourceType
 
 from tests.clients.java_programs import run_inside_kafka
 from tests.deadlines import DEADLINE_S
+
+from .repeating import repeat
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -167,7 +170,9 @@ class Looker:
 
     def _partitions(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], Partition]:
         asker = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody", **QUIET})
-        beginnings = [asker.get_watermark_offsets(place, timeout=DEADLINE_S)[0] for place in places]
+        beginnings = [
+            repeat(partial(asker.get_watermark_offsets, place, timeout=DEADLINE_S))[0] for place in places
+        ]
         asker.close()
         every, committed = (self._read(places, level) for level in ("read_uncommitted", "read_committed"))
         return {

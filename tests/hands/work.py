@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -17,11 +14,9 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.deadlines import DEADLINE_S
 
 from .names import NAMES
-
-T = TypeVar("T")
+from .repeating import repeat
 
 MOST_TOPICS = 5
-PAUSE_S = 0.2
 QUIET = {"log_level": 0}
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -111,15 +106,3 @@ class Work:
                 places = [TopicPartition(topic, 0, turn)]
                 repeat(partial(consumer.commit, offsets=places, asynchronous=False))
                 consumer.close()
-
-
-def repeat(action: Callable[[], T]) -> T:
-    """Do again what fails while a broker that has just started is not ready, and return what it does."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        try:
-            return action()
-        except KafkaException:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(PAUSE_S)
