@@ -8,16 +8,14 @@ Source: Apache Kafka 4.3's `GroupMetadataKey` and `GroupMetadataValue`; KIP-345 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Final, Self
 
 import attrs
 
-from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
 from tidelog.plugins.coordinator.classic_groups.member import Member
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
-from tidelog.plugins.coordinator.groups.replies import Durable
 from tidelog.plugins.coordinator.log.durable_change import DurableChange, VersionedValue
 from tidelog.plugins.protocol_kafka.codecs.declare import (
     VersionSpan,
@@ -87,7 +85,7 @@ class GenerationChange(DurableChange[ClassicGroup]):
                 protocol_type=group.protocol_type or "",
                 generation=group.generation,
                 protocol=group.protocol_name,
-                leader=group.leader,
+                leader=group.members.leader,
                 members=[_metadata(group, member, assignments) for member in group.members.values()],
             ),
         )
@@ -154,19 +152,3 @@ def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
         {} if protocol is None else {protocol: metadata.subscription},
         metadata.assignment,
     )
-
-
-def _continue(durable: Durable | None) -> None:
-    """Do nothing: no reply depends on the record."""
-
-
-def _continue_without(error: BrokerError) -> None:
-    """Do nothing: an older generation may be loaded at the next start; it ends with its members' sessions."""
-
-
-class Write(NamedTuple):
-    """Change to append for a state machine; `written` or `failed` is called immediately afterwards."""
-
-    change: GenerationChange
-    written: Callable[[Durable | None], None] = _continue
-    failed: Callable[[BrokerError], None] = _continue_without

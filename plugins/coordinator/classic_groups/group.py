@@ -1,30 +1,37 @@
-"""State of a classic group, and what holds in each of its states. No socket, no clock, no log.
+"""State machine of a classic group: from one generation to the next. No socket, no clock, no log.
 
-What it does when it is asked is in `joining`, `syncing`, `leaving` and `sessions`; how a generation comes
-about is in `rebalance`. Times are milliseconds of one clock that never goes back, given by the caller.
+Members join until all known ones have, or until the rebalance timeout; the new generation begins, with a
+leader and a protocol; the leader sends the assignment. Any change of members begins another rebalance.
+
+The requests of members are in `joining`, `syncing` and `leaving`. Times are milliseconds of one clock that
+never goes back, given by the caller. A method that returns a `Write` has changed what the log has to
+have: the caller writes it at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NamedTuple
 
 import attrs
 
 from tidelog.kernel.errors import (
     BrokerError,
     CoordinatorNotAvailable,
-    FencedInstanceId,
     IllegalGeneration,
     RebalanceInProgress,
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, Synced
-from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.member import NO_ASSIGNMENT, Member
+from tidelog.plugins.coordinator.classic_groups.members import Members
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import FOLLOWING, GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable
+
+MIN_ABSENCE_MS: Final = 100
+"""The shortest time between two checks of a group whose static members are all absent."""
 
 
 @attrs.define
@@ -42,14 +49,31 @@ class InitialDelay:
     new_member_joined: bool = False
 
 
+def _continue(durable: Durable | None) -> None:
+    """Do nothing: no reply depends on the record."""
+
+
+def _continue_without(error: BrokerError) -> None:
+    """Do nothing: an older generation may be loaded at the next start; it ends with its members' sessions."""
+
+
+class Write(NamedTuple):
+    """An order to write the group's generation to the log; `written` or `failed` is called afterwards.
+
+    `assignments` are those to write by member id, None for the present ones.
+    """
+
+    assignments: Mapping[str, bytes] | None = None
+    written: Callable[[Durable | None], None] = _continue
+    failed: Callable[[BrokerError], None] = _continue_without
+
+
 class ClassicGroup:
     """State of one group.
 
     Attributes:
-        members: in the order in which they came
-        static_members: member id by instance id
-        pending: ids given to members that have yet to join with them, and until when they may
-        pending_sync: members of this generation that have not sent SyncGroup yet
+        members: its members
+        pending_sync: ids of members of this generation that have not sent SyncGroup yet
         timer_ms: the earliest time at which a deadline may pass
     """
 
@@ -60,105 +84,18 @@ class ClassicGroup:
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.pending: dict[str, int] = {}
-        self.pending_sync: set[str] = set()
-        self.initial: InitialDelay | None = None
-        self.join_deadline_ms: int | None = None
-        self.sync_deadline_ms: int | None = None
+        self.members = Members(group_id)
         self.timer_ms: float = math.inf
-        self.awaiting_joins = 0
-        self._supporters: Counter[str] = Counter()
+        self.pending_sync: set[str] = set()
+        self._initial: InitialDelay | None = None
+        self._join_deadline_ms: int | None = None
+        self._sync_deadline_ms: int | None = None
 
     def become(self, state: GroupState) -> None:
         """Change the state to one that may follow the present one."""
         if state not in FOLLOWING[self.state]:
             raise AssertionError(f"group {self.group_id!r} cannot go from {self.state} to {state}")
         self.state = state
-
-    def fire_by(self, at_ms: int) -> int:
-        """Have the group's timer fire at that time at the latest; return the time."""
-        if at_ms < self.timer_ms:
-            self.timer_ms = at_ms
-        return at_ms
-
-    def extend_session(self, member: Member, now_ms: int) -> None:
-        """Extend a member's session: it ends its session timeout after `now_ms`."""
-        deadline_ms = member.deadline_ms = now_ms + member.session_timeout_ms
-        if deadline_ms < self.timer_ms:
-            self.timer_ms = deadline_ms
-
-    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int) -> None:
-        """Extend a member's session.
-
-        Raises:
-            BrokerError: see `GroupService.heartbeat`; with RebalanceInProgress the session is extended too.
-        """
-        state = self.state
-        if state is GroupState.DEAD:
-            raise CoordinatorNotAvailable(f"group {self.group_id!r} has just been removed")
-        member = self.check_member(member_id, group_instance_id, generation)
-        if state is GroupState.EMPTY:
-            raise UnknownMemberId(f"group {self.group_id!r} has no members")
-        self.extend_session(member, now_ms)
-        if state is GroupState.PREPARING_REBALANCE:
-            raise RebalanceInProgress(f"group {self.group_id!r} begins another generation")
-
-    def check_member(
-        self, member_id: str, group_instance_id: str | None, generation: int | None = None
-    ) -> Member:
-        """Return the member of that id; with `generation` also check that it is the current one.
-
-        Raises:
-            FencedInstanceId: another member has taken this instance's place.
-            UnknownMemberId: there is none.
-            IllegalGeneration: the group is in another generation.
-        """
-        if group_instance_id is not None:
-            current = self.static_members.get(group_instance_id)
-            if current is not None and current != member_id:
-                raise FencedInstanceId(
-                    f"instance {group_instance_id!r} of group {self.group_id!r} is another member by now"
-                )
-            if current is None:
-                raise UnknownMemberId(f"group {self.group_id!r} has no instance {group_instance_id!r}")
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"group {self.group_id!r} has no member {member_id!r}")
-        if generation is not None and generation != self.generation:
-            raise IllegalGeneration(
-                f"group {self.group_id!r} is in generation {self.generation}, not {generation}"
-            )
-        return member
-
-    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these protocols may join: it shares one with all members."""
-        if self.state is GroupState.EMPTY:
-            return bool(protocol_type) and bool(names)
-        all_members = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self._supporters[name] == all_members for name in names
-        )
-
-    def select_protocol(self) -> str:
-        """Return the protocol that most members prefer, out of those that all support; there is a member."""
-        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
-        return votes.most_common(1)[0][0]
-
-    def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member; the first one sets the protocol type, and is the leader."""
-        if not self.members:
-            self.protocol_type = protocol_type
-        if self.leader is None:
-            self.leader = member.member_id
-        self.members[member.member_id] = member
-        if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member.member_id
-        self._supporters.update(member.protocols.keys())
-        self.pending.pop(member.member_id, None)
 
     def restore(
         self, generation: int, protocol_type: str | None, protocol_name: str | None, leader: str | None = None
@@ -170,110 +107,291 @@ class ClassicGroup:
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
         if leader is not None and leader in self.members:
-            self.leader = leader
+            self.members.leader = leader
+
+    def end(self, reason: BrokerError) -> None:
+        """End the group: every request that waits is answered with `reason`."""
+        if self.state is not GroupState.DEAD:
+            self.become(GroupState.DEAD)
+            self.members.answer_all(reason)
+
+    def check_alive(self) -> None:
+        """Check that the group has not ended.
+
+        Raises:
+            CoordinatorNotAvailable: it has.
+        """
+        if self.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(f"group {self.group_id!r} has just been removed")
+
+    def check_member(self, member_id: str, group_instance_id: str | None, generation: int) -> Member:
+        """Return the member of that id; check that it is in the group's generation.
+
+        Raises:
+            FencedInstanceId, UnknownMemberId: see `Members.check`.
+            IllegalGeneration: the group is in another generation.
+        """
+        member = self.members.check(member_id, group_instance_id)
+        if generation != self.generation:
+            raise IllegalGeneration(
+                f"group {self.group_id!r} is in generation {self.generation}, not {generation}"
+            )
+        return member
+
+    def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Return whether a member with these protocols may join: it shares one with all members."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        return protocol_type == self.protocol_type and self.members.all_support_one_of(protocols)
+
+    def heartbeat(self, member_id: str, generation: int, group_instance_id: str | None, now_ms: int) -> None:
+        """Extend a member's session.
+
+        Raises:
+            BrokerError: see `GroupService.heartbeat`; with RebalanceInProgress the session is extended too.
+        """
+        self.check_alive()
+        member = self.check_member(member_id, group_instance_id, generation)
+        if self.state is GroupState.EMPTY:
+            raise UnknownMemberId(f"group {self.group_id!r} has no members")
+        self.extend_session(member, now_ms)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            raise RebalanceInProgress(f"group {self.group_id!r} begins another generation")
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Add a member; the first one sets the protocol type."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self._initial is not None:
+            self._initial.new_member_joined = True
+        self.members.add(member)
 
     def remove(self, member: Member) -> None:
         """Remove a member; its requests that wait are answered with UnknownMemberId."""
-        gone = UnknownMemberId(f"member {member.member_id!r} is not part of group {self.group_id!r} any more")
-        self.answer_join(member, gone)
-        self.answer_sync(member, gone)
-        del self.members[member.member_id]
-        self._forget_protocols(member)
-        if member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
-        if self.leader == member.member_id:
-            self.leader = next(iter(self.members), None)
+        self.members.remove(member)
         self.pending_sync.discard(member.member_id)
 
     def rename(self, member: Member, member_id: str) -> None:
         """Replace the member id of a static member, whose instance is another process now."""
-        old_id = member.member_id
-        del self.members[old_id]
-        member.member_id = member_id
-        self.members[member_id] = member
-        if member.group_instance_id is not None:
-            self.static_members[member.group_instance_id] = member_id
-        if self.leader == old_id:
-            self.leader = member_id
-        if old_id in self.pending_sync:
-            self.pending_sync.remove(old_id)
+        if member.member_id in self.pending_sync:
+            self.pending_sync.remove(member.member_id)
             self.pending_sync.add(member_id)
+        self.members.rename(member, member_id)
 
-    def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
-        """Replace the protocols of a member, and its metadata in them."""
-        self._forget_protocols(member)
-        member.protocols = protocols
-        self._supporters.update(protocols.keys())
+    def expect(self, member_id: str, until_ms: int) -> None:
+        """Wait until then for a new member to join with the id that it was given."""
+        self.members.pending[member_id] = self._fire_by(until_ms)
 
-    def _forget_protocols(self, member: Member) -> None:
-        self._supporters.subtract(member.protocols.keys())
-        for name in member.protocols:
-            if not self._supporters[name]:
-                del self._supporters[name]
-
-    def answer_join(
-        self, member: Member, outcome: Joined | BrokerError, durable: Durable | None = None
-    ) -> None:
-        """Answer the JoinGroup request of a member, if one waits."""
-        reply, member.awaiting_join = member.awaiting_join, None
-        if reply is not None:
-            self.awaiting_joins -= 1
-            reply.set(outcome, durable)
-
-    def answer_sync(
-        self, member: Member, outcome: Synced | BrokerError, durable: Durable | None = None
-    ) -> bool:
-        """Answer the SyncGroup request of a member, if one waits; return whether one did."""
-        reply, member.awaiting_sync = member.awaiting_sync, None
-        if reply is None:
-            return False
-        reply.set(outcome, durable)
-        return True
-
-    @property
-    def all_joined(self) -> bool:
-        """Return whether all members have joined, and none is expected."""
-        return self.awaiting_joins == len(self.members) and not self.pending
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of the members."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+    def sync_received(self, member: Member) -> None:
+        """Wait no more for the SyncGroup of a member in this generation."""
+        self.pending_sync.discard(member.member_id)
+        if not self.pending_sync:
+            self._sync_deadline_ms = None
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
         """Return the answer to a member's JoinGroup; the one to the leader lists the members."""
-        leads = member.member_id == self.leader
+        leads = member.member_id == self.members.leader
         return Joined(
             member.member_id,
             self.generation,
             self.protocol_type,
             self.protocol_name,
-            self.leader or "",
-            self.member_list() if leads else (),
+            self.members.leader or "",
+            self._member_list() if leads else (),
             skip_assignment,
         )
 
-    def synced(self, member: Member) -> Synced:
-        """Return the answer to a member's SyncGroup."""
-        return Synced(self.protocol_type, self.protocol_name, member.assignment)
-
-    def member_list(self) -> list[JoinedMember]:
-        """Return the members as the leader gets them."""
+    def _member_list(self) -> list[JoinedMember]:
         return [
             JoinedMember(member.member_id, member.group_instance_id, self.metadata_of(member))
             for member in self.members.values()
         ]
 
+    def synced(self, member: Member) -> Synced:
+        """Return the answer to a member's SyncGroup."""
+        return Synced(self.protocol_type, self.protocol_name, member.assignment)
+
     def metadata_of(self, member: Member) -> bytes:
         """Return a member's metadata in the group's protocol, empty without one."""
         return member.protocols.get(self.protocol_name or "", b"")
+
+    # Rebalances
+
+    def prepare_or_complete(self, now_ms: int) -> Write | None:
+        """Begin a rebalance after a change of members, or complete the one under way if that is possible."""
+        if GroupState.PREPARING_REBALANCE in FOLLOWING[self.state]:
+            return self.prepare(now_ms)
+        return self.complete_if_possible(now_ms)
+
+    def prepare(self, now_ms: int) -> Write | None:
+        """Begin a rebalance. A group that had no members waits for further ones (KIP-134)."""
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            self.clear_assignments(
+                RebalanceInProgress(f"group {self.group_id!r} begins another generation"), now_ms
+            )
+        self.pending_sync.clear()
+        self._sync_deadline_ms = None
+        if self.state is GroupState.EMPTY:
+            delay_ms = self.settings.initial_rebalance_delay_ms
+            remaining_ms = max(self.members.rebalance_timeout_ms - delay_ms, 0)
+            self._initial = InitialDelay(delay_ms, remaining_ms)
+            self._join_deadline_ms = self._fire_by(now_ms + delay_ms)
+            self.become(GroupState.PREPARING_REBALANCE)
+            return None
+        self.become(GroupState.PREPARING_REBALANCE)
+        if self.members.all_joined:
+            return self._complete(now_ms)
+        self._join_deadline_ms = self._fire_by(now_ms + self.members.rebalance_timeout_ms)
+        return None
+
+    def complete_if_possible(self, now_ms: int) -> Write | None:
+        """Begin the next generation if all members have joined and the initial delay is over."""
+        return self.complete_if_all_joined(now_ms) if self._initial is None else None
+
+    def complete_if_all_joined(self, now_ms: int) -> Write | None:
+        """Begin the next generation if all members have joined, whether or not the initial delay is over."""
+        if self.state is GroupState.PREPARING_REBALANCE and self.members.all_joined:
+            return self._complete(now_ms)
+        return None
+
+    def _complete(self, now_ms: int) -> Write | None:
+        """Begin the next generation with the members that joined.
+
+        Other dynamic members are removed; static ones stay. If only static members that did not join are
+        left, the group waits for them or for the end of their sessions.
+        """
+        self._join_deadline_ms = None
+        self._initial = None
+        for member in [member for member in self.members.values() if member.awaiting_join is None]:
+            if not member.is_static:
+                self.remove(member)
+        if self.members and not self.members.elect_leader():
+            absence_ms = max(self.members.rebalance_timeout_ms, MIN_ABSENCE_MS)
+            self._join_deadline_ms = self._fire_by(now_ms + absence_ms)
+            return None
+        self.generation += 1
+        self.pending_sync.clear()
+        if not self.members:
+            self.protocol_name = None
+            self.become(GroupState.EMPTY)
+            return Write()
+        self.protocol_name = self.members.select_protocol()
+        self.become(GroupState.COMPLETING_REBALANCE)
+        self._start_generation(now_ms)
+        return None
+
+    def _start_generation(self, now_ms: int) -> None:
+        for member in self.members.values():
+            self.members.answer_join(member, self.joined(member))
+            self.extend_session(member, now_ms)
+            member.is_new = False
+        self.pending_sync.update(self.members)
+        self._sync_deadline_ms = self._fire_by(now_ms + self.members.rebalance_timeout_ms)
+
+    def stabilize(self, assignments: Mapping[str, bytes], durable: Durable | None, now_ms: int) -> None:
+        """Send each member its assignment, empty without one: the leader's assignment is in the log."""
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, NO_ASSIGNMENT)
+        for member in self.members.values():
+            self._answer_sync(member, self.synced(member), durable, now_ms)
+        self.become(GroupState.STABLE)
+
+    def clear_assignments(self, reason: BrokerError, now_ms: int) -> None:
+        """End a generation that has no assignment yet; members that wait for theirs get `reason`."""
+        for member in self.members.values():
+            member.assignment = NO_ASSIGNMENT
+        for member in self.members.values():
+            self._answer_sync(member, reason, None, now_ms)
+
+    def _answer_sync(
+        self, member: Member, outcome: Synced | BrokerError, durable: Durable | None, now_ms: int
+    ) -> None:
+        # Its session may have expired while it waited, which is not noticed then and would never be.
+        if self.members.answer_sync(member, outcome, durable):
+            self.extend_session(member, now_ms)
+
+    # Deadlines
+
+    def extend_session(self, member: Member, now_ms: int) -> None:
+        """Extend a member's session: it ends its session timeout after `now_ms`."""
+        member.deadline_ms = self._fire_by(now_ms + member.session_timeout_ms)
+
+    def start_sessions(self, now_ms: int, *, rebalance: bool) -> Write | None:
+        """Start the sessions of all members of a group that was loaded or changed its protocol.
+
+        One that is too large rebalances in any case: its members can commit before some are rejected.
+        """
+        for member in self.members.values():
+            self.extend_session(member, now_ms)
+        if self.members and (rebalance or len(self.members) > self.settings.max_size):
+            return self.prepare(now_ms)
+        return None
+
+    def await_first_generation(self, member: Member, until_ms: int) -> None:
+        """Give a new member until then for its first generation; it sends no heartbeats before."""
+        member.deadline_ms = self._fire_by(until_ms)
+
+    def handle_deadlines(self, now_ms: int) -> Write | None:
+        """Handle all deadlines that have passed, and compute the next one.
+
+        There is never more than one change to write: the last member was removed.
+        """
+        write: Write | None = None
+        pending = self.members.pending
+        for member_id in [member_id for member_id, until_ms in pending.items() if until_ms <= now_ms]:
+            del pending[member_id]
+            write = self.complete_if_all_joined(now_ms) or write
+        for member in [member for member in self.members.values() if member.is_overdue(now_ms)]:
+            write = self._session_over(member, now_ms) or write
+        if self._join_deadline_ms is not None and self._join_deadline_ms <= now_ms:
+            write = self._join_deadline_passed(now_ms) or write
+        if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
+            write = self._sync_deadline_passed(now_ms) or write
+        self.timer_ms = min(self.deadlines(), default=math.inf)
+        return write
 
     def deadlines(self) -> Iterable[int]:
         """Return all times at which the timer has to fire."""
         for member in self.members.values():
             if member.deadline_ms is not None:
                 yield member.deadline_ms
-        yield from self.pending.values()
-        for deadline in (self.join_deadline_ms, self.sync_deadline_ms):
-            if deadline is not None:
-                yield deadline
+        yield from self.members.pending.values()
+        for deadline_ms in (self._join_deadline_ms, self._sync_deadline_ms):
+            if deadline_ms is not None:
+                yield deadline_ms
+
+    def _fire_by(self, at_ms: int) -> int:
+        """Have the group's timer fire at that time at the latest; return the time."""
+        if at_ms < self.timer_ms:
+            self.timer_ms = at_ms
+        return at_ms
+
+    def _session_over(self, member: Member, now_ms: int) -> Write | None:
+        if self.members.get(member.member_id) is not member or not member.is_overdue(now_ms):
+            # Handling another member's deadline has changed this one's.
+            return None
+        if member.is_excused():
+            member.deadline_ms = None
+            return None
+        self.remove(member)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return self.complete_if_all_joined(now_ms)
+        return self.prepare(now_ms)
+
+    def _join_deadline_passed(self, now_ms: int) -> Write | None:
+        """Begin the next generation, or extend the initial delay."""
+        initial = self._initial
+        if initial is not None and initial.new_member_joined and initial.remaining_ms:
+            stretch_ms = min(self.settings.initial_rebalance_delay_ms, initial.remaining_ms)
+            self._initial = InitialDelay(stretch_ms, max(initial.remaining_ms - initial.stretch_ms, 0))
+            self._join_deadline_ms = self._fire_by(now_ms + stretch_ms)
+            return None
+        return self._complete(now_ms)
+
+    def _sync_deadline_passed(self, now_ms: int) -> Write | None:
+        """Remove the members that joined the generation and sent no SyncGroup."""
+        self._sync_deadline_ms = None
+        missing = [self.members[member_id] for member_id in self.pending_sync if member_id in self.members]
+        for member in missing:
+            self.remove(member)
+        return self.prepare(now_ms) if missing else None

@@ -12,7 +12,6 @@ import attrs
 
 from tidelog.kernel.errors import (
     BrokerError,
-    CoordinatorNotAvailable,
     FencedInstanceId,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
@@ -21,15 +20,8 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import NO_MEMBER_ID, Joined, JoinRequest
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.member import Member, by_name
-from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    complete_if_all_joined,
-    complete_if_possible,
-    prepare,
-    prepare_or_complete,
-)
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
@@ -56,8 +48,7 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms
     Raises:
         BrokerError: see `GroupService.join`.
     """
-    if group.state is GroupState.DEAD:
-        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    group.check_alive()
     if not _accepts(group, request.member_id):
         _reject_member(group, request.member_id, now_ms)
     asked = _Join(group, request, reply, now_ms, by_name(request.protocols))
@@ -68,9 +59,9 @@ def join(group: ClassicGroup, request: JoinRequest, reply: Reply[Joined], now_ms
         )
     if request.member_id == NO_MEMBER_ID:
         return _join_new(asked)
-    if request.member_id in group.pending and request.group_instance_id is None:
+    if request.member_id in group.members.pending and request.group_instance_id is None:
         return _add(asked, request.member_id)
-    member = group.check_member(request.member_id, request.group_instance_id)
+    member = group.members.check(request.member_id, request.group_instance_id)
     return _REJOIN[group.state](asked, member)
 
 
@@ -80,16 +71,16 @@ def _accepts(group: ClassicGroup, member_id: str) -> bool:
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         waits = member is not None and member.awaiting_join is not None
-        return waits or group.awaiting_joins < max_size
+        return waits or group.members.awaiting_joins < max_size
     return group.state is GroupState.EMPTY or member is not None or len(group.members) < max_size
 
 
 def _reject_member(group: ClassicGroup, member_id: str, now_ms: int) -> None:
-    group.pending.pop(member_id, None)
+    group.members.pending.pop(member_id, None)
     member = group.members.get(member_id)
     if member is not None:
         group.remove(member)
-        complete_if_all_joined(group, now_ms)
+        group.complete_if_all_joined(now_ms)
     raise GroupMaxSizeReached(f"group {group.group_id!r} may have {group.settings.max_size} members")
 
 
@@ -98,15 +89,16 @@ def _join_new(asked: _Join) -> Write | None:
     instance = request.group_instance_id
     if instance is not None:
         member_id = group.settings.new_member_id(instance)
-        if instance in group.static_members:
-            return _replace(asked, group.members[group.static_members[instance]], member_id)
+        replaced = group.members.by_instance.get(instance)
+        if replaced is not None:
+            return _replace(asked, group.members[replaced], member_id)
         return _add(asked, member_id)
     member_id = group.settings.new_member_id(request.client_id)
     if not request.knows_member_id_required:
         return _add(asked, member_id)
-    if len(group.pending) >= MAX_PENDING:
+    if len(group.members.pending) >= MAX_PENDING:
         raise GroupMaxSizeReached(f"group {group.group_id!r} waits for {MAX_PENDING} new members already")
-    group.pending[member_id] = group.fire_by(asked.now_ms + request.session_timeout_ms)
+    group.expect(member_id, asked.now_ms + request.session_timeout_ms)
     raise MemberIdRequired(member_id)
 
 
@@ -121,30 +113,26 @@ def _add(asked: _Join, member_id: str) -> Write | None:
         request.rebalance_timeout_ms,
         asked.protocols,
         is_new=True,
-        deadline_ms=group.fire_by(asked.now_ms + NEW_MEMBER_TIMEOUT_MS),
         awaiting_join=asked.reply,
     )
-    if group.initial is not None:
-        group.initial.new_member_joined = True
     group.add(member, request.protocol_type)
-    group.awaiting_joins += 1
-    return prepare_or_complete(group, asked.now_ms)
+    group.await_first_generation(member, asked.now_ms + NEW_MEMBER_TIMEOUT_MS)
+    return group.prepare_or_complete(asked.now_ms)
 
 
 def _update(asked: _Join, member: Member) -> None:
     """Update a member that rejoins; a request of its that still waits has lost its connection."""
-    group, request = asked.group, asked.request
-    group.answer_join(member, RebalanceInProgress(f"member {member.member_id!r} joins once more"))
-    group.set_protocols(member, asked.protocols)
+    members, request = asked.group.members, asked.request
+    members.answer_join(member, RebalanceInProgress(f"member {member.member_id!r} joins once more"))
+    members.set_protocols(member, asked.protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
-    member.awaiting_join = asked.reply
-    group.awaiting_joins += 1
+    members.await_join(member, asked.reply)
 
 
 def _rejoin(asked: _Join, member: Member) -> Write | None:
     _update(asked, member)
-    return prepare_or_complete(asked.group, asked.now_ms)
+    return asked.group.prepare_or_complete(asked.now_ms)
 
 
 def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
@@ -157,7 +145,7 @@ def _rejoin_if_changed(asked: _Join, member: Member) -> Write | None:
 
 def _rejoin_stable(asked: _Join, member: Member) -> Write | None:
     """Let a leader begin a rebalance with the same protocols: what it assigns has changed."""
-    if member.member_id == asked.group.leader:
+    if member.member_id == asked.group.members.leader:
         return _rejoin(asked, member)
     return _rejoin_if_changed(asked, member)
 
@@ -182,35 +170,33 @@ def _replace(asked: _Join, member: Member, member_id: str) -> Write | None:
     """
     group = asked.group
     before = attrs.evolve(member, awaiting_join=None, awaiting_sync=None)
-    leader_before = group.leader or ""
+    leader_before = group.members.leader or ""
     fenced = FencedInstanceId(f"instance {member.group_instance_id!r} is another member by now")
-    group.answer_join(member, fenced)
-    group.answer_sync(member, fenced)
+    group.members.answer_join(member, fenced)
+    group.members.answer_sync(member, fenced)
     group.rename(member, member_id)
     group.extend_session(member, asked.now_ms)
     _update(asked, member)
-    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+    if group.state is GroupState.STABLE and group.members.select_protocol() == group.protocol_name:
         return _keep_generation(asked, member, before, leader_before)
-    if group.state is GroupState.PREPARING_REBALANCE:
-        return complete_if_possible(group, asked.now_ms)
-    return prepare(group, asked.now_ms)
+    return group.prepare_or_complete(asked.now_ms)
 
 
 def _keep_generation(asked: _Join, member: Member, before: Member, leader_before: str) -> Write:
     group = asked.group
 
     def written(durable: Durable | None) -> None:
-        group.answer_join(member, _rejoined(asked, member, leader_before), durable)
+        group.members.answer_join(member, _rejoined(asked, member, leader_before), durable)
 
     def failed(error: BrokerError) -> None:
-        group.answer_join(member, error)
+        group.members.answer_join(member, error)
         group.rename(member, before.member_id)
-        group.set_protocols(member, before.protocols)
+        group.members.set_protocols(member, before.protocols)
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         group.extend_session(member, asked.now_ms)
 
-    return Write(GenerationChange.of(group), written, failed)
+    return Write(None, written, failed)
 
 
 def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
@@ -221,5 +207,5 @@ def _rejoined(asked: _Join, member: Member, leader_before: str) -> Joined:
     """
     group = asked.group
     if asked.request.knows_skip_assignment:
-        return group.joined(member, skip_assignment=member.member_id == group.leader)
+        return group.joined(member, skip_assignment=member.member_id == group.members.leader)
     return attrs.evolve(group.joined(member), leader=leader_before, members=())

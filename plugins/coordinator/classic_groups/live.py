@@ -14,7 +14,6 @@ from tidelog.kernel.errors import (
     BatchTooLarge,
     BrokerError,
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     GroupIdNotFound,
     MessageTooLarge,
     NonEmptyGroup,
@@ -35,16 +34,11 @@ from tidelog.kernel.seams.coordination.groups import (
     SyncRequest,
 )
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit, OffsetFetch
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.joining import join
+from tidelog.plugins.coordinator.classic_groups.leaving import leave
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.sessions import (
-    end_group,
-    handle_deadlines,
-    leave,
-    start_sessions,
-)
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
@@ -174,8 +168,7 @@ class LiveClassicGroup:
     def check_commit(self, commit: OffsetCommit) -> None:
         """Check that the client may commit offsets; the commit of a member extends its session."""
         group = self.group
-        if group.state is GroupState.DEAD:
-            raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+        group.check_alive()
         if commit.generation < 0 and self.is_empty():
             return
         if commit.generation < 0 and not commit.member_id and commit.group_instance_id is None:
@@ -226,7 +219,7 @@ class LiveClassicGroup:
 
     def is_idle(self) -> bool:
         """Return whether the group has no members, and none is about to join."""
-        return self.is_empty() and not self.group.pending
+        return self.is_empty() and not self.group.members.pending
 
     def tombstones(self) -> Sequence[StateRecord]:
         """Return the tombstone of the group.
@@ -242,12 +235,12 @@ class LiveClassicGroup:
         A group that is in the log stays even without members and offsets, until it expires: only then is
         its tombstone written.
         """
-        self._carry_out(start_sessions(self.group, self._now_ms(), rebalance=rebalance))
+        self._carry_out(self.group.start_sessions(self._now_ms(), rebalance=rebalance))
         self._schedule()
 
     def close(self, reason: BrokerError) -> None:
         """Cancel the timer, and answer every request that waits with `reason`."""
-        end_group(self.group, reason)
+        self.group.end(reason)
         self._context.deadlines.cancel(self._timer_key)
 
     def _carry_out(self, write: Write | None) -> Durable | None:
@@ -255,8 +248,9 @@ class LiveClassicGroup:
         if write is None:
             return None
         log, now_ms = self._context.log, self._context.clock()
+        change = GenerationChange.of(self.group, write.assignments).stamp(now_ms)
         try:
-            result = log.append(self.partition, [write.change.stamp(now_ms).to_record()])
+            result = log.append(self.partition, [change.to_record()])
         except BrokerError as error:
             _log.warning("group %.100r could not be written: %s", self.group_id, error)
             write.failed(_error_for_members(error))
@@ -298,7 +292,7 @@ class LiveClassicGroup:
             # No heartbeat can be received yet, and nothing be written.
             context.deadlines.schedule(self._timer_key, self._now_ms() + LOADING_RETRY_MS, self._fire)
             return
-        self._carry_out(handle_deadlines(self.group, self._now_ms()))
+        self._carry_out(self.group.handle_deadlines(self._now_ms()))
         self._update_timer()
 
     def _subscribed_topics(self) -> frozenset[str] | None:

@@ -43,6 +43,10 @@ class Member:
         """Return the candidate that it prefers; it supports one of them."""
         return next(name for name in self.protocols if name in candidates)
 
+    def is_overdue(self, now_ms: int) -> bool:
+        """Return whether its session has ended."""
+        return self.deadline_ms is not None and self.deadline_ms <= now_ms
+
     def is_excused(self) -> bool:
         """Return whether it need not send heartbeats: it is not new, and a request of it waits."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from tidelog.kernel.errors import (
     BrokerError,
-    CoordinatorNotAvailable,
     InconsistentGroupProtocol,
     RebalanceInProgress,
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Synced, SyncRequest
-from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, Write
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.member import Member
-from tidelog.plugins.coordinator.classic_groups.rebalance import (
-    clear_assignments,
-    prepare_or_complete,
-    stabilize,
-)
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 from tidelog.plugins.coordinator.groups.replies import Durable, Reply
 
@@ -31,21 +24,18 @@ def sync(group: ClassicGroup, request: SyncRequest, reply: Reply[Synced], now_ms
     member = _check(group, request)
     if group.state is GroupState.PREPARING_REBALANCE:
         raise RebalanceInProgress(f"group {group.group_id!r} begins another generation")
-    group.pending_sync.discard(member.member_id)
-    if not group.pending_sync:
-        group.sync_deadline_ms = None
+    group.sync_received(member)
     if group.state is GroupState.STABLE:
         reply.set(group.synced(member))
         return None
     again = RebalanceInProgress(f"member {member.member_id!r} asks once more")
-    group.answer_sync(member, again)
+    group.members.answer_sync(member, again)
     member.awaiting_sync = reply
-    return _assign(group, request, now_ms) if member.member_id == group.leader else None
+    return _assign(group, request, now_ms) if member.member_id == group.members.leader else None
 
 
 def _check(group: ClassicGroup, request: SyncRequest) -> Member:
-    if group.state is GroupState.DEAD:
-        raise CoordinatorNotAvailable(f"group {group.group_id!r} has just been removed")
+    group.check_alive()
     if group.state is GroupState.EMPTY:
         raise UnknownMemberId(f"group {group.group_id!r} has no members")
     member = group.check_member(request.member_id, request.group_instance_id, request.generation)
@@ -66,10 +56,10 @@ def _assign(group: ClassicGroup, request: SyncRequest, now_ms: int) -> Write:
     assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
 
     def written(durable: Durable | None) -> None:
-        stabilize(group, assignments, durable, now_ms)
+        group.stabilize(assignments, durable, now_ms)
 
     def failed(error: BrokerError) -> None:
-        clear_assignments(group, error, now_ms)
-        prepare_or_complete(group, now_ms)
+        group.clear_assignments(error, now_ms)
+        group.prepare_or_complete(now_ms)
 
-    return Write(GenerationChange.of(group, assignments), written, failed)
+    return Write(assignments, written, failed)

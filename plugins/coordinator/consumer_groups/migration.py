@@ -156,7 +156,7 @@ def downgrade(group: ConsumerGroup, leaving: Collection[str], context: Context) 
             target = group.targets.get(member_id, {})
             downgraded = _downgraded(member, member.metadata.classic, target, context.topics)
             classic.add(downgraded, CONSUMER_PROTOCOL_TYPE)
-    classic.restore(group.epoch, CONSUMER_PROTOCOL_TYPE, classic.select_protocol())
+    classic.restore(group.epoch, CONSUMER_PROTOCOL_TYPE, classic.members.select_protocol())
     return classic
 
 

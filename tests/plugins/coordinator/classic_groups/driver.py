@@ -17,10 +17,10 @@ from tidelog.kernel.seams.coordination.groups import (
     Synced,
     SyncRequest,
 )
-from tidelog.plugins.coordinator.classic_groups.changes import GroupMetadataValue, Write
-from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup
+from tidelog.plugins.coordinator.classic_groups.changes import GenerationChange, GroupMetadataValue
+from tidelog.plugins.coordinator.classic_groups.group import ClassicGroup, Write
 from tidelog.plugins.coordinator.classic_groups.joining import join
-from tidelog.plugins.coordinator.classic_groups.sessions import handle_deadlines, leave
+from tidelog.plugins.coordinator.classic_groups.leaving import leave
 from tidelog.plugins.coordinator.classic_groups.settings import GroupSettings
 from tidelog.plugins.coordinator.classic_groups.syncing import sync
 from tidelog.plugins.coordinator.groups.replies import Durable
@@ -165,7 +165,7 @@ class ClassicGroupDriver:
         until_ms = self.now_ms + by_ms
         while self.group.timer_ms <= until_ms:
             self.now_ms = max(self.now_ms, int(self.group.timer_ms))
-            self._carry_out(handle_deadlines(self.group, self.now_ms))
+            self._carry_out(self.group.handle_deadlines(self.now_ms))
         self.now_ms = until_ms
 
     def _carry_out(self, write: Write | None) -> None:
@@ -174,8 +174,9 @@ class ClassicGroupDriver:
         if self.refuse_writes:
             write.failed(NotCoordinator("the log refuses"))
             return
-        assert write.change.metadata is not None
-        self.written.append(write.change.metadata)
+        change = GenerationChange.of(self.group, write.assignments)
+        assert change.metadata is not None
+        self.written.append(change.metadata)
         write.written(None)
 
 

@@ -191,12 +191,12 @@ class GroupModel(RuleBasedStateMachine):
     def what_is_counted_agrees_with_what_is_there(self) -> None:
         group = self.group
         members = group.members.values()
-        assert group.awaiting_joins == sum(member.awaiting_join is not None for member in members)
-        assert group.static_members == {
+        assert group.members.awaiting_joins == sum(member.awaiting_join is not None for member in members)
+        assert group.members.by_instance == {
             member.group_instance_id: member.member_id for member in members if member.group_instance_id
         }
-        assert group.leader in group.members if group.members else group.leader is None
-        assert not set(group.pending) & set(group.members)
+        assert group.members.leader in group.members if group.members else group.members.leader is None
+        assert not set(group.members.pending) & set(group.members)
         assert group.pending_sync <= set(group.members)
         assert len(group.members) <= group.settings.max_size or group.state is GroupState.PREPARING_REBALANCE
 
@@ -221,7 +221,7 @@ class GroupModel(RuleBasedStateMachine):
         assert not any(answer.waits for answer in self.answers)
         assert self.group.state is GroupState.EMPTY
         assert not self.group.members
-        assert not self.group.pending
+        assert not self.group.members.pending
 
 
 GroupModel.TestCase.settings = hypothesis_settings(max_examples=300, stateful_step_count=40, deadline=None)

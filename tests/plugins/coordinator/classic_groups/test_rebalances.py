@@ -21,7 +21,6 @@ from tidelog.kernel.errors import (
 )
 from tidelog.kernel.seams.coordination.groups import Joined, JoinedMember, LeavingMember
 from tidelog.plugins.coordinator.classic_groups.joining import NEW_MEMBER_TIMEOUT_MS
-from tidelog.plugins.coordinator.classic_groups.sessions import end_group, start_sessions
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 
@@ -76,7 +75,7 @@ def test_who_does_not_come_back_with_its_id_is_not_waited_for_beyond_its_session
     assert again.waits
     driver.pass_time(1)
     assert again.value.generation == 2
-    assert not driver.group.pending
+    assert not driver.group.members.pending
 
 
 def test_everybody_joins_again_when_somebody_comes() -> None:
@@ -166,7 +165,7 @@ class TestAnswersThatGotLost:
         second = driver.join(leader.member_id)
         assert isinstance(first.error, RebalanceInProgress)
         assert second.waits
-        assert driver.group.awaiting_joins == 1
+        assert driver.group.members.awaiting_joins == 1
 
     def test_the_second_sync_takes_the_place_of_the_first(self) -> None:
         driver = ClassicGroupDriver()
@@ -437,9 +436,9 @@ def test_a_group_that_is_larger_than_it_may_be_rebalances_when_it_is_taken_over(
     smaller = ClassicGroupDriver(settings(max_size=2))
     smaller.group.members = driver.group.members
     smaller.group.state = GroupState.STABLE
-    assert start_sessions(driver.group, driver.now_ms, rebalance=False) is None
+    assert driver.group.start_sessions(driver.now_ms, rebalance=False) is None
     assert driver.group.state is GroupState.STABLE
-    start_sessions(smaller.group, driver.now_ms, rebalance=False)
+    smaller.group.start_sessions(driver.now_ms, rebalance=False)
     assert smaller.group.state is GroupState.PREPARING_REBALANCE
 
 
@@ -452,6 +451,6 @@ def test_whoever_waits_is_told_that_it_is_over(assigning: bool) -> None:
     if assigning:
         driver.pass_time(2 * INITIAL_DELAY_MS)
         syncing = driver.sync(answer.value)
-    end_group(driver.group, NotCoordinator("the broker stops"))
+    driver.group.end(NotCoordinator("the broker stops"))
     assert isinstance((syncing or answer).outcome, NotCoordinator)
-    end_group(driver.group, NotCoordinator("again"))
+    driver.group.end(NotCoordinator("again"))

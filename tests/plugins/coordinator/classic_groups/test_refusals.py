@@ -27,7 +27,6 @@ from tidelog.kernel.errors import (
     UnknownMemberId,
 )
 from tidelog.kernel.seams.coordination.groups import Joined, LeavingMember
-from tidelog.plugins.coordinator.classic_groups.sessions import end_group
 from tidelog.plugins.coordinator.classic_groups.states import GroupState
 
 STATES = (
@@ -55,7 +54,7 @@ def machine_in(state: GroupState) -> ClassicGroupDriver:
         for member in (group.members[FOLLOWER], group.members[LEADER]):
             driver.sync(group.joined(member))
     elif state is GroupState.DEAD:
-        end_group(group, NotCoordinator("over"))
+        group.end(NotCoordinator("over"))
     assert group.state is state
     return driver
 

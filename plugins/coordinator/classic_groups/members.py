@@ -1,0 +1,170 @@
+"""Members of a classic group: who they are, which protocols they share, who leads, whose JoinGroup waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+
+from tidelog.kernel.errors import BrokerError, FencedInstanceId, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import Joined, Synced
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.groups.replies import Durable, Reply
+
+
+class Members(Mapping[str, Member]):
+    """Members by id, in the order in which they came.
+
+    Attributes:
+        by_instance: ids of static members by instance id (KIP-345)
+        leader: id of the member that assigns the partitions, None without members
+        pending: ids given to members that have yet to join with them, and until when (ms) they may
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.by_instance: dict[str, str] = {}
+        self.leader: str | None = None
+        self.pending: dict[str, int] = {}
+        self._group_id = group_id
+        self._members: dict[str, Member] = {}
+        self._supporters: Counter[str] = Counter()
+        self._awaiting_joins = 0
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._members[member_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def check(self, member_id: str, group_instance_id: str | None) -> Member:
+        """Return the member of that id.
+
+        Raises:
+            FencedInstanceId: another member has taken this instance's place.
+            UnknownMemberId: there is none.
+        """
+        if group_instance_id is not None:
+            current = self.by_instance.get(group_instance_id)
+            if current is not None and current != member_id:
+                raise FencedInstanceId(
+                    f"instance {group_instance_id!r} of group {self._group_id!r} is another member by now"
+                )
+            if current is None:
+                raise UnknownMemberId(f"group {self._group_id!r} has no instance {group_instance_id!r}")
+        member = self._members.get(member_id)
+        if member is None:
+            raise UnknownMemberId(f"group {self._group_id!r} has no member {member_id!r}")
+        return member
+
+    def add(self, member: Member) -> None:
+        """Add a member; the first one is the leader."""
+        if self.leader is None:
+            self.leader = member.member_id
+        self._members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.by_instance[member.group_instance_id] = member.member_id
+        self._supporters.update(member.protocols.keys())
+        self.pending.pop(member.member_id, None)
+        self._awaiting_joins += member.awaiting_join is not None
+
+    def remove(self, member: Member) -> None:
+        """Remove a member; its requests that wait are answered with UnknownMemberId."""
+        gone = UnknownMemberId(f"member {member.member_id!r} is no longer part of group {self._group_id!r}")
+        self.answer_join(member, gone)
+        self.answer_sync(member, gone)
+        del self._members[member.member_id]
+        self._forget_protocols(member)
+        if member.group_instance_id is not None:
+            self.by_instance.pop(member.group_instance_id, None)
+        if self.leader == member.member_id:
+            self.leader = next(iter(self._members), None)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Replace the member id of a static member, whose instance is another process now."""
+        old_id = member.member_id
+        del self._members[old_id]
+        member.member_id = member_id
+        self._members[member_id] = member
+        if member.group_instance_id is not None:
+            self.by_instance[member.group_instance_id] = member_id
+        if self.leader == old_id:
+            self.leader = member_id
+
+    def elect_leader(self) -> bool:
+        """Choose a leader among the members that joined; return whether there is one."""
+        if self.leader is not None and self._members[self.leader].awaiting_join is not None:
+            return True
+        joined = (member for member in self._members.values() if member.awaiting_join is not None)
+        chosen = next(joined, None)
+        if chosen is not None:
+            self.leader = chosen.member_id
+        return chosen is not None
+
+    def set_protocols(self, member: Member, protocols: Mapping[str, bytes]) -> None:
+        """Replace the protocols of a member, and its metadata in them."""
+        self._forget_protocols(member)
+        member.protocols = protocols
+        self._supporters.update(protocols.keys())
+
+    def _forget_protocols(self, member: Member) -> None:
+        self._supporters.subtract(member.protocols.keys())
+        for name in member.protocols:
+            if not self._supporters[name]:
+                del self._supporters[name]
+
+    def all_support_one_of(self, protocols: Collection[str]) -> bool:
+        """Return whether all members support one of these protocols."""
+        return any(self._supporters[name] == len(self._members) for name in protocols)
+
+    def select_protocol(self) -> str:
+        """Return the protocol that most members prefer, out of those that all support; there is a member."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
+        votes = Counter(member.vote(candidates) for member in self._members.values())
+        return votes.most_common(1)[0][0]
+
+    @property
+    def awaiting_joins(self) -> int:
+        """Return how many members wait for the answer to their JoinGroup."""
+        return self._awaiting_joins
+
+    @property
+    def all_joined(self) -> bool:
+        """Return whether all members have joined, and none is expected."""
+        return self._awaiting_joins == len(self._members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Return the longest rebalance timeout of the members."""
+        return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
+
+    def await_join(self, member: Member, reply: Reply[Joined]) -> None:
+        """Let a member that rejoins wait for the next generation; none of its requests waits for it yet."""
+        member.awaiting_join = reply
+        self._awaiting_joins += 1
+
+    def answer_join(
+        self, member: Member, outcome: Joined | BrokerError, durable: Durable | None = None
+    ) -> None:
+        """Answer the JoinGroup request of a member, if one waits."""
+        reply, member.awaiting_join = member.awaiting_join, None
+        if reply is not None:
+            self._awaiting_joins -= 1
+            reply.set(outcome, durable)
+
+    def answer_sync(
+        self, member: Member, outcome: Synced | BrokerError, durable: Durable | None = None
+    ) -> bool:
+        """Answer the SyncGroup request of a member, if one waits; return whether one did."""
+        reply, member.awaiting_sync = member.awaiting_sync, None
+        if reply is None:
+            return False
+        reply.set(outcome, durable)
+        return True
+
+    def answer_all(self, reason: BrokerError) -> None:
+        """Answer every request that waits with an error."""
+        for member in self._members.values():
+            self.answer_join(member, reason)
+            self.answer_sync(member, reason)

@@ -1,0 +1,140 @@
+"""Members of a classic group: identities, shared protocols, the leader, and requests that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.plugins.coordinator.classic_groups.driver import REBALANCE_MS, SESSION_MS, Answer
+from tidelog.kernel.errors import FencedInstanceId, NotCoordinator, UnknownMemberId
+from tidelog.kernel.seams.coordination.groups import Joined, Synced
+from tidelog.plugins.coordinator.classic_groups.member import Member
+from tidelog.plugins.coordinator.classic_groups.members import Members
+
+
+def member(
+    member_id: str, *protocols: str, instance: str | None = None, joins: Answer[Joined] | None = None
+) -> Member:
+    metadata: Mapping[str, bytes] = dict.fromkeys(protocols or ("range",), b"")
+    return Member(
+        member_id, instance, "c", "/127.0.0.1", SESSION_MS, REBALANCE_MS, metadata, awaiting_join=joins
+    )
+
+
+def members(*of: Member) -> Members:
+    found = Members("g")
+    for each in of:
+        found.add(each)
+    return found
+
+
+def test_check_identifies_a_static_member_by_both_of_its_ids() -> None:
+    found = members(member("dynamic"), member("static", instance="i"))
+    assert found.check("dynamic", None).member_id == "dynamic"
+    assert found.check("static", "i").member_id == "static"
+    with pytest.raises(FencedInstanceId):
+        found.check("dynamic", "i")
+    with pytest.raises(UnknownMemberId, match="no instance 'j'"):
+        found.check("static", "j")
+    with pytest.raises(UnknownMemberId, match="no member 'nobody'"):
+        found.check("nobody", None)
+
+
+def test_add_makes_the_first_member_the_leader_and_ends_its_pending_id() -> None:
+    found = Members("g")
+    found.pending["b"] = 1
+    found.add(member("a"))
+    found.add(member("b"))
+    assert (list(found), found.leader, found.pending) == (["a", "b"], "a", {})
+
+
+def test_remove_answers_the_requests_of_the_member_and_passes_its_leadership_on() -> None:
+    joins, syncs = Answer[Joined](), Answer[Synced]()
+    leader = member("a", instance="i", joins=joins)
+    leader.awaiting_sync = syncs
+    found = members(leader, member("b"))
+    found.remove(leader)
+    assert isinstance(joins.error, UnknownMemberId)
+    assert isinstance(syncs.error, UnknownMemberId)
+    assert (list(found), found.leader, found.by_instance, found.awaiting_joins) == (["b"], "b", {}, 0)
+    found.remove(found["b"])
+    assert (len(found), found.leader) == (0, None)
+
+
+def test_rename_keeps_the_instance_and_the_leadership() -> None:
+    found = members(member("old", instance="i"), member("other"))
+    found.rename(found["old"], "new")
+    assert (set(found), found.leader, found.by_instance) == ({"new", "other"}, "new", {"i": "new"})
+    assert found.check("new", "i").member_id == "new"
+
+
+@pytest.mark.parametrize(
+    ("joined", "leader"), [(("a", "b"), "a"), (("b", "c"), "b"), (("c",), "c"), ((), None)]
+)
+def test_elect_leader_chooses_the_first_member_that_joined(joined: tuple[str, ...], leader: str) -> None:
+    found = members(*(member(each, joins=Answer() if each in joined else None) for each in "abc"))
+    assert found.elect_leader() == (leader is not None)
+    assert found.leader == (leader or "a")
+
+
+@pytest.mark.parametrize(
+    ("protocols", "selected"),
+    [
+        ((("x", "y"), ("y", "x"), ("y", "x")), "y"),  # the one that most prefer
+        ((("x", "y"), ("x", "z"), ("z", "x")), "x"),  # preferred by one, and the only one that all support
+        ((("z", "x"), ("z", "x"), ("y", "x")), "x"),  # one that most prefer does not count if one lacks it
+    ],
+)
+def test_select_protocol_is_the_preferred_one_that_all_support(
+    protocols: tuple[tuple[str, ...], ...], selected: str
+) -> None:
+    found = members(*(member(str(number), *names) for number, names in enumerate(protocols)))
+    assert found.select_protocol() == selected
+
+
+def test_all_support_one_of_follows_set_protocols_and_remove() -> None:
+    found = members(member("a", "x", "y"), member("b", "y", "z"))
+    assert found.all_support_one_of(["y"])
+    assert not found.all_support_one_of(["x", "z"])
+    found.set_protocols(found["b"], {"x": b"2"})
+    assert found.all_support_one_of(["z", "x"])
+    assert not found.all_support_one_of(["y"])
+    found.remove(found["b"])
+    assert found.all_support_one_of(["y"])
+    assert not found.all_support_one_of([])
+
+
+def counted(found: Members) -> tuple[int, bool]:
+    return found.awaiting_joins, found.all_joined
+
+
+def test_all_joined_counts_every_request_once_and_waits_for_pending_members() -> None:
+    found = members(member("a", joins=Answer()), member("b"))
+    assert counted(found) == (1, False)
+    answer = Answer[Joined]()
+    found.await_join(found["b"], answer)
+    assert counted(found) == (2, True)
+    found.pending["c"] = 1
+    assert counted(found) == (2, False)
+    found.pending.clear()
+    found.answer_join(found["b"], NotCoordinator("moved"))
+    found.answer_join(found["b"], NotCoordinator("again"))
+    assert isinstance(answer.error, NotCoordinator)
+    assert counted(found) == (1, False)
+
+
+def test_answer_sync_reports_whether_a_request_waited() -> None:
+    waiting = member("a")
+    waiting.awaiting_sync = answer = Answer[Synced]()
+    found = members(waiting)
+    assert found.answer_sync(waiting, Synced("consumer", "range", b"share"))
+    assert answer.value.assignment == b"share"
+    assert not found.answer_sync(waiting, NotCoordinator("again"))
+
+
+def test_rebalance_timeout_ms_is_the_longest_of_the_members() -> None:
+    patient = member("b")
+    patient.rebalance_timeout_ms = REBALANCE_MS + 1
+    assert members(member("a"), patient, member("c")).rebalance_timeout_ms == REBALANCE_MS + 1
+    assert Members("g").rebalance_timeout_ms == 0
