@@ -14,11 +14,8 @@ from tests.crash.core import Core
 from tests.crash.history import Expected
 from tests.crash.interposers import Unsynced
 from tests.crash.workload import Recording
-from tidelog.plugins.storage_file.testing import DataFate, Device, NameFate, Operation, PowerCut
+from tidelog.plugins.storage_file.testing import PROCESS_ENDS, Device, Operation, PowerCut
 from tidelog.plugins.storage_file.testing.operations import SyncDirectory, SyncFile
-
-PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
-"""The machine goes on, so that everything that was written is there."""
 
 
 @attrs.frozen

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.crash.replaying import PROCESS_ENDS, check_crash, moments, replays
+from tests.crash.replaying import check_crash, moments, replays
 from tests.crash.workload import record
-from tidelog.plugins.storage_file.testing import Device
+from tidelog.plugins.storage_file.testing import PROCESS_ENDS, Device
 
 STRIDE = int(os.environ.get("TIDELOG_CRASH_STRIDE", "5"))
 COMMON = {"append_some", "roll_before_any_job"}

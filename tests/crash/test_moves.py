@@ -23,6 +23,7 @@ from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.storage.scene import headers_of, read_all
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.testing import (
+    PROCESS_ENDS,
     DataFate,
     Device,
     NameFate,
@@ -34,7 +35,6 @@ from tidelog.plugins.storage_file.testing import (
 BATCHES = 40
 MOST_MEANWHILE = 80
 """Batches appended during a move at most: each makes recording slower, and the copy has to catch up."""
-PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
 CUTS = [
     PowerCut(DataFate.LOST, NameFate.LOST),
     PowerCut(DataFate.LOST, NameFate.KEPT),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.replaying import PROCESS_ENDS, check_crash, moments
+from tests.crash.replaying import check_crash, moments
 from tests.crash.workload import STEPS, Recording, record, record_second_life
-from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut
+from tidelog.plugins.storage_file.testing import PROCESS_ENDS, DataFate, NameFate, PowerCut
 
 CUTS = int(os.environ.get("TIDELOG_POWER_CUTS", "350"))
 SEED = int(os.environ.get("TIDELOG_CRASH_SEED", "0"))

@@ -9,12 +9,13 @@ from tidelog.plugins.storage_file.testing.device import Device
 from tidelog.plugins.storage_file.testing.failing import DyingProcess, FailingDisk, ProcessDied
 from tidelog.plugins.storage_file.testing.interposing import CHANGING, READING
 from tidelog.plugins.storage_file.testing.operations import Operation
-from tidelog.plugins.storage_file.testing.power_cut import DataFate, NameFate, PowerCut
+from tidelog.plugins.storage_file.testing.power_cut import PROCESS_ENDS, DataFate, NameFate, PowerCut
 from tidelog.plugins.storage_file.testing.recording import Recorder
 from tidelog.plugins.storage_file.testing.short import ShortDisk
 
 __all__ = [
     "CHANGING",
+    "PROCESS_ENDS",
     "READING",
     "DataFate",
     "Device",

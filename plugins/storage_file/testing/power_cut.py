@@ -94,6 +94,10 @@ class PowerCut:
         return Content(kept + filler, max(file.cached.size, file.durable.size))
 
 
+PROCESS_ENDS = PowerCut(DataFate.KEPT, NameFate.KEPT)
+"""The machine goes on, so that everything that was written is there."""
+
+
 def _torn(file: StoredFile, choose: random.Random) -> Content:
     whole = choose.randrange(len(file.pending))
     content = file.durable

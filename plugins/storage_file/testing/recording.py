@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +42,8 @@ class Recorder(Interposer):
 
     What is in the directory when it begins counts as durable; `start` is a device that has that. Stores into
     mapped files happen without a call; they are noticed by their outcome before the next call, and by
-    `catch_up`.
+    `catch_up`. Operations of several threads happen one after the other, as they
+    are recorded.
     """
 
     def __init__(self, root: Path) -> None:
@@ -53,13 +55,18 @@ class Recorder(Interposer):
         self._mappings: list[_Mapping] = []
         self._last_node = self._device.last_node
         self.operations: list[Operation] = []
+        self._one_at_a_time = threading.RLock()
 
     def call(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Perform a call, and record its operation."""
+        if name != "close" and name not in CHANGING:
+            return perform(*arguments)
+        with self._one_at_a_time:
+            return self._record(name, perform, arguments)
+
+    def _record(self, name: str, perform: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if name == "close":
             self._nodes.pop(arguments[0], None)
-            return perform(*arguments)
-        if name not in CHANGING:
             return perform(*arguments)
         self.catch_up()
         if name == "remove_tree":
@@ -74,12 +81,13 @@ class Recorder(Interposer):
 
     def catch_up(self) -> None:
         """Record what was stored into mapped files since the last call."""
-        for mapping in list(self._mappings):
-            alive = mapping.alive() is not None
-            self._compare(mapping)
-            if not alive:
-                self._mappings.remove(mapping)
-                os.close(mapping.fd)
+        with self._one_at_a_time:
+            for mapping in list(self._mappings):
+                alive = mapping.alive() is not None
+                self._compare(mapping)
+                if not alive:
+                    self._mappings.remove(mapping)
+                    os.close(mapping.fd)
 
     def _compare(self, mapping: _Mapping) -> None:
         for start, end in filled_ranges(mapping.fd):

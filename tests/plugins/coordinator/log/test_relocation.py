@@ -6,10 +6,11 @@ import logging
 import random
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from tests.plugins.coordinator import misplacing
@@ -39,7 +40,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.plugins.coordinator.hashing import partition_for
 from tidelog.plugins.coordinator.log import LoadedBatch, loading
 from tidelog.plugins.coordinator.log.batches import decode_batches
-from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
+from tidelog.plugins.storage_file.testing import PROCESS_ENDS, DataFate, NameFate, PowerCut, Recorder
 
 CUTS = 8
 DAY_MS = 86_400_000
@@ -80,6 +81,24 @@ async def check_end(broker: Broker) -> None:
                 partition.topic_partition,
             )
     assert misplaced_keys(broker) == []
+
+
+async def check_starts_after(
+    cut: PowerCut, moments: Collection[int], recorder: Recorder, tmp_path: Path
+) -> None:
+    """Start from what is left when the machine ends after so many operations, for each of these counts."""
+    device = recorder.start
+    for done, operation in enumerate([*recorder.operations, None]):
+        if done in moments:
+            place = tmp_path / f"cut-{done}"
+            place.mkdir()
+            attrs.evolve(cut, seed=cut.seed + done).leave(device, place / "data")
+            async with running_broker(settings(place / "data")) as broker:
+                await check_state(broker)
+                await check_end(broker)
+            shutil.rmtree(place)
+        if operation is not None:
+            device.apply(operation)
 
 
 async def test_an_earlier_version_left_it_in_the_wrong_place(
@@ -125,25 +144,24 @@ async def test_a_clock_that_was_set_back_keeps_nothing_in_the_wrong_place(old: P
 async def test_a_kill_before_any_write_loses_nothing(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[Path] = []
+    recorder = Recorder(old)
+    done_before_writes: set[int] = set()
 
-    def leave_before(method: Callable[..., Any]) -> Callable[..., Any]:
+    def note_before(method: Callable[..., Any]) -> Callable[..., Any]:
         def write(self: Partition, *arguments: Any, **options: Any) -> Any:
-            left.append(shutil.copytree(old, tmp_path / f"killed-{len(left)}"))
+            recorder.catch_up()
+            done_before_writes.add(len(recorder.operations))
             return method(self, *arguments, **options)
 
         return write
 
-    with monkeypatch.context() as patch:
+    with recorder.installed(), monkeypatch.context() as patch:
         for name in ("append_nowait", "append_marker"):
-            patch.setattr(Partition, name, leave_before(getattr(Partition, name)))
+            patch.setattr(Partition, name, note_before(getattr(Partition, name)))
         async with running_broker(settings(old)) as broker:
             await check_state(broker)
-    assert len(left) > 15
-    for data in left:
-        async with running_broker(settings(data)) as broker:
-            await check_state(broker)
-            await check_end(broker)
+    assert len(done_before_writes) > 15
+    await check_starts_after(PROCESS_ENDS, done_before_writes, recorder, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -156,18 +174,8 @@ async def test_a_power_cut_loses_nothing(old: Path, tmp_path: Path, fate: DataFa
             await loaded(broker)
             recorder.catch_up()
             count = len(recorder.operations)
-    chosen = set(random.Random(SEED).sample(range(count), min(CUTS, count)))
-    device = recorder.start
-    for done, operation in enumerate(recorder.operations[:count]):
-        if done in chosen:
-            place = tmp_path / f"cut-{done}"
-            place.mkdir()
-            PowerCut(fate, NameFate.SOME, seed=done).leave(device, place / "data")
-            async with running_broker(settings(place / "data")) as broker:
-                await check_state(broker)
-                await check_end(broker)
-            shutil.rmtree(place)
-        device.apply(operation)
+    cuts = random.Random(SEED).sample(range(count), min(CUTS, count))
+    await check_starts_after(PowerCut(fate, NameFate.SOME, seed=SEED), cuts, recorder, tmp_path)
 
 
 async def test_a_partition_without_records_waits_until_its_counterpart_was_read(
