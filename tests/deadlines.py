@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
+
 # With other work a machine may need a hundred times as long, and a deadline that is met costs nothing.
 # Commands that expect tests to fail set a shorter one.
-DEADLINE_S: Final = float(os.environ.get("TEST_DEADLINE_S", "180"))
+DEADLINE_S: Final = float(os.environ.get("TEST_DEADLINE_S", "300"))
 _PAUSE_S: Final = 0.01
+_REFUSED_PAUSE_S: Final = 0.1
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
@@ -25,3 +28,19 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {DEADLINE_S:.0f} s"
         time.sleep(_PAUSE_S)
+
+
+def repeat_while_refused(action: Callable[[], T], refusal: type[Exception]) -> T:
+    """Repeat what a broker refuses that has just started, and return its result.
+
+    Raises:
+        Exception: the last refusal, when it is still refused after `DEADLINE_S`.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return action()
+        except refusal:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_REFUSED_PAUSE_S)

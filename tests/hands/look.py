@@ -14,6 +14,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
@@ -22,9 +23,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from tests.clients.java_programs import run_inside_kafka
-from tests.deadlines import DEADLINE_S
-
-from .repeating import repeat
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -171,7 +170,10 @@ class Looker:
     def _partitions(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], Partition]:
         asker = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody", **QUIET})
         beginnings = [
-            repeat(partial(asker.get_watermark_offsets, place, timeout=DEADLINE_S))[0] for place in places
+            repeat_while_refused(
+                partial(asker.get_watermark_offsets, place, timeout=DEADLINE_S), KafkaException
+            )[0]
+            for place in places
         ]
         asker.close()
         every, committed = (self._read(places, level) for level in ("read_uncommitted", "read_committed"))

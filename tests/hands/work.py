@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 
 from .names import NAMES
-from .repeating import repeat
 
 MOST_TOPICS = 5
 QUIET = {"log_level": 0}
@@ -35,7 +34,10 @@ class Work:
         """Create a topic; keys have underscores for dots."""
         values = {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, partitions, 1, config=values)
-        repeat(lambda: [each.result(DEADLINE_S) for each in self._admin.create_topics([topic]).values()])
+        repeat_while_refused(
+            lambda: [each.result(DEADLINE_S) for each in self._admin.create_topics([topic]).values()],
+            KafkaException,
+        )
 
     def turn(self, number: int) -> None:
         """One of everything."""
@@ -88,7 +90,9 @@ class Work:
     def _delete_records(self, topic: str) -> None:
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "nobody", **QUIET})
         place = TopicPartition(topic, 0)
-        low, high = repeat(lambda: consumer.get_watermark_offsets(place, timeout=DEADLINE_S))
+        low, high = repeat_while_refused(
+            lambda: consumer.get_watermark_offsets(place, timeout=DEADLINE_S), KafkaException
+        )
         consumer.close()
         until = TopicPartition(topic, 0, self._chance.randint(low, high))
         for future in self._admin.delete_records([until]).values():
@@ -104,5 +108,7 @@ class Work:
             for group in (name, f"{name}-plain-{self._chance.randint(0, 2)}"):
                 consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, **QUIET})
                 places = [TopicPartition(topic, 0, turn)]
-                repeat(partial(consumer.commit, offsets=places, asynchronous=False))
+                repeat_while_refused(
+                    partial(consumer.commit, offsets=places, asynchronous=False), KafkaException
+                )
                 consumer.close()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
+
 from .class_archive import ClassArchive
 from .java import QUICK_JVM_OPTIONS, find_java
 from .maven import resolve_jars
@@ -40,7 +42,7 @@ class KafkaDistribution:
         return [self.java, *jvm_options, _QUIET, "-cp", f"{self.jars}/*", main_class, *args]
 
     def run_tool(
-        self, class_name: str, args: Sequence[str], *, stdin: str | None = None, timeout_s: float = 180.0
+        self, class_name: str, args: Sequence[str], *, stdin: str | None = None, timeout_s: float = DEADLINE_S
     ) -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's tools to its end: its output and exit status, whatever that is.
 
@@ -71,7 +73,7 @@ def find_kafka(version: str = NEWEST_KAFKA) -> KafkaDistribution:
 
 
 def run_kafka_tool(
-    class_name: str, args: Sequence[str], *, stdin: str | None = None, timeout_s: float = 180.0
+    class_name: str, args: Sequence[str], *, stdin: str | None = None, timeout_s: float = DEADLINE_S
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool of the newest Apache Kafka; see `KafkaDistribution.run_tool` and `find_kafka`."""
     return find_kafka().run_tool(class_name, args, stdin=stdin, timeout_s=timeout_s)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
+
 from .java import QUICK_JVM_OPTIONS
 from .kafka import NEWEST_KAFKA, KafkaDistribution, find_kafka
 from .ports import LOOPBACK, free_ports
@@ -34,7 +36,6 @@ SHIPPED_JVM_OPTIONS = (
 )
 # A node that lives for seconds.
 _QUICK_JVM_OPTIONS = ("-Xmx512M", *QUICK_JVM_OPTIONS, "-Djava.awt.headless=true")
-_START_TIMEOUT_S = 180.0
 _STORAGE_TOOL = "kafka.tools.StorageTool"
 _MAIN_CLASS = "kafka.Kafka"
 
@@ -139,7 +140,7 @@ class KafkaServer:
                 f"{self.name} could not format {self.data_dir}: {formatted.stderr or formatted.stdout}"
             )
 
-    def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+    def start(self, timeout_s: float = DEADLINE_S) -> None:
         """Start the node and wait until it answers ApiVersions.
 
         Raises ServerFailedError with the end of its log when it does not within `timeout_s`.

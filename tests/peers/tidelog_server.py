@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tests.deadlines import DEADLINE_S
+
 from .ports import LOOPBACK
 from .process import ServerProcess
 from .readiness import wait_until_answers
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
-_START_TIMEOUT_S = 180.0
 _LISTENER = "PLAINTEXT"
 
 
@@ -85,7 +86,7 @@ class TidelogServer:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.ready_file.unlink(missing_ok=True)
 
-    def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+    def start(self, timeout_s: float = DEADLINE_S) -> None:
         """Start the broker and wait until it answers ApiVersions at the address of its ready file.
 
         Raises ServerFailedError with the end of its log when it does not within `timeout_s`.

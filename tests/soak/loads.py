@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tests.clients.groups.member import Member
+from tests.deadlines import DEADLINE_S
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 
 from .writers.numbers import number_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 PARTITIONS: Final = 3
 MEMBERS: Final = 2
 _LEAVING_SHARE: Final = 0.5
-PATIENCE_S: Final = 180.0
 POLL_S: Final = 0.1
 
 
@@ -36,9 +36,9 @@ def wait_until(condition: Callable[[], bool], describe: Callable[[], str]) -> No
     """Wait until a condition holds.
 
     Raises:
-        AssertionError: it did not within `PATIENCE_S`; `describe` says what was missing.
+        AssertionError: it did not within `DEADLINE_S`; `describe` says what was missing.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, describe()
         time.sleep(POLL_S)
@@ -98,7 +98,7 @@ class Writer:
         """
         assert self._process.stdin is not None
         self._process.stdin.close()
-        status = self._process.wait(PATIENCE_S)
+        status = self._process.wait(DEADLINE_S)
         self._reader.join()
         assert status == 0, f"the writer with {self.kind} ended with {status}: see {self.folder}"
 

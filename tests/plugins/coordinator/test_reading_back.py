@@ -8,10 +8,11 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import pytest
 import trio
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.metadata_kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
+from tests.plugins.metadata_kraft.hands import QUIET, Client, kafka_on, tidelog_on
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import AppendOrigin
 from tidelog.kernel.seams.coordination.offsets import (
@@ -137,7 +138,9 @@ def committed_on(bootstrap: str, group: str) -> int:
     """The offset of a group, whatever is pending."""
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_uncommitted"}
     consumer = Consumer({**settings, **QUIET})
-    (found,) = patiently(lambda: consumer.committed([TopicPartition(TOPIC, 0)], timeout=5.0))
+    (found,) = repeat_while_refused(
+        lambda: consumer.committed([TopicPartition(TOPIC, 0)], timeout=5.0), KafkaException
+    )
     consumer.close()
     return int(found.offset)
 
@@ -148,7 +151,9 @@ def seen_on(server: KafkaServer | TidelogServer) -> tuple[dict[str, int], dict[s
     try:
         client = Client(server.bootstrap)
         offsets = {group: committed_on(server.bootstrap, group) for group in HISTORIES}
-        listed = patiently(lambda: cast("Any", client.admin).list_consumer_groups().result(PATIENCE_S))
+        listed = repeat_while_refused(
+            lambda: cast("Any", client.admin).list_consumer_groups().result(DEADLINE_S), KafkaException
+        )
         return offsets, {group.group_id: group.state.name for group in listed.valid}
     finally:
         server.stop()

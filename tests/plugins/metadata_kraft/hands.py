@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import attrs
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
@@ -14,12 +13,10 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 from tests.peers import KafkaServer, TidelogServer, find_kafka
 
-T = TypeVar("T")
-
 QUIET: dict[str, str | int | float | bool] = {"log_level": 0}
-PATIENCE_S = 180.0
 KAFKA_SETTINGS = {
     # After a kill Kafka waits that long before the same broker may come back.
     "broker.session.timeout.ms": "3000",
@@ -46,18 +43,6 @@ class Seen:
     records: tuple[tuple[bytes, ...], ...]
 
 
-def patiently(action: Callable[[], T]) -> T:
-    """Repeat what fails while leaders are elected."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return action()
-        except KafkaException:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.1)
-
-
 class Client:
     """A client of whichever broker has the directory now."""
 
@@ -69,12 +54,12 @@ class Client:
         """Create a topic."""
         topic = NewTopic(name, partitions, 1, config=dict(config or {}))
         for future in self.admin.create_topics([topic]).values():
-            future.result(PATIENCE_S)
+            future.result(DEADLINE_S)
 
     def delete(self, name: str) -> None:
         """Delete a topic."""
         for future in self.admin.delete_topics([name]).values():
-            future.result(PATIENCE_S)
+            future.result(DEADLINE_S)
 
     def produce(self, topic: str, partition: int, values: Iterable[bytes]) -> None:
         """Produce with idempotence; every record is acknowledged on return."""
@@ -84,14 +69,14 @@ class Client:
             producer.produce(
                 topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error)
             )
-        left = producer.flush(PATIENCE_S)
+        left = producer.flush(DEADLINE_S)
         assert (left, set(errors)) == (0, {None})
 
     def see(self) -> dict[str, Seen]:
         """All topics that are not Kafka's own."""
-        there = self.admin.list_topics(timeout=PATIENCE_S).topics
+        there = self.admin.list_topics(timeout=DEADLINE_S).topics
         names = [name for name in there if not name.startswith("__")]
-        described = patiently(lambda: self._describe(names))
+        described = repeat_while_refused(lambda: self._describe(names), KafkaException)
         return {
             name: Seen(topic_id, tuple(self.records(name, index) for index in range(partitions)))
             for name, (topic_id, partitions) in described.items()
@@ -99,7 +84,7 @@ class Client:
 
     def _describe(self, names: list[str]) -> dict[str, tuple[str, int]]:
         futures = self.admin.describe_topics(TopicCollection(names)) if names else {}
-        found = {name: future.result(PATIENCE_S) for name, future in futures.items()}
+        found = {name: future.result(DEADLINE_S) for name, future in futures.items()}
         return {name: (str(topic.topic_id), len(topic.partitions)) for name, topic in found.items()}
 
     def records(self, topic: str, partition: int) -> tuple[bytes, ...]:
@@ -107,10 +92,12 @@ class Client:
         place = TopicPartition(topic, partition, 0)
         consumer = Consumer({**self._bootstrap, "group.id": "none", "enable.auto.commit": False})
         try:
-            _, end = patiently(lambda: consumer.get_watermark_offsets(place, timeout=5.0))
+            _, end = repeat_while_refused(
+                lambda: consumer.get_watermark_offsets(place, timeout=5.0), KafkaException
+            )
             consumer.assign([place])
             values: list[bytes] = []
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + DEADLINE_S
             while len(values) < end and time.monotonic() < deadline:
                 message = consumer.poll(0.2)
                 if message is not None and message.error() is None:
@@ -123,19 +110,21 @@ class Client:
         """What the topic itself sets."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         (future,) = self.admin.describe_configs([resource]).values()
-        entries = future.result(PATIENCE_S).values()
+        entries = future.result(DEADLINE_S).values()
         return {entry.name: entry.value for entry in entries if entry.source == 1}
 
     def commit(self, group: str, topic: str, offset: int) -> None:
         """Commit an offset of partition 0."""
         consumer = Consumer({**self._bootstrap, "group.id": group, "enable.auto.commit": False})
         place = TopicPartition(topic, 0, offset)
-        patiently(lambda: consumer.commit(offsets=[place], asynchronous=False))
+        repeat_while_refused(lambda: consumer.commit(offsets=[place], asynchronous=False), KafkaException)
         consumer.close()
 
     def committed(self, group: str, topic: str) -> int:
         """The committed offset of partition 0."""
         consumer = Consumer({**self._bootstrap, "group.id": group, "enable.auto.commit": False})
-        (found,) = patiently(lambda: consumer.committed([TopicPartition(topic, 0)], timeout=5.0))
+        (found,) = repeat_while_refused(
+            lambda: consumer.committed([TopicPartition(topic, 0)], timeout=5.0), KafkaException
+        )
         consumer.close()
         return int(found.offset)

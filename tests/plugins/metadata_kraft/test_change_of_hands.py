@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from tests.deadlines import DEADLINE_S
 from tests.peers import KafkaServer, ServerFailedError, TidelogServer, find_kafka
-from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, Seen, kafka_on, tidelog_on
+from tests.plugins.metadata_kraft.hands import Client, Seen, kafka_on, tidelog_on
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CONFIG = {"max.message.bytes": "2000000"}
@@ -36,7 +37,7 @@ def kafkas_own_state(client: Client) -> object:
     """What only Kafka can tell of: configuration that tidelog has no key for, offsets, credentials."""
     told = client.admin.describe_user_scram_credentials(["bob"])
     assert isinstance(told, dict)
-    credentials = told["bob"].result(PATIENCE_S).scram_credential_infos
+    credentials = told["bob"].result(DEADLINE_S).scram_credential_infos
     iterations = [info.iterations for info in credentials]
     configs = {name: client.topic_config(name) for name in ("orders", "compacted")}
     return configs, client.committed("group", "orders"), iterations
@@ -50,7 +51,7 @@ def leave_state_of_kafkas_own(client: Client) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsertion = UserScramCredentialUpsertion("bob", info, b"password")
     for future in client.admin.alter_user_scram_credentials([upsertion]).values():
-        future.result(PATIENCE_S)
+        future.result(DEADLINE_S)
 
 
 def test_after_clean_stops_everything_is_there(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 from confluent_kafka.admin._resource import ResourceType
 
-from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, kafka_on, tidelog_on
+from tests.deadlines import DEADLINE_S
+from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
 
 BROKER = "1"
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
@@ -22,13 +23,13 @@ def alter(admin: AdminClient, kind: ResourceType, name: str, **changes: str | No
     ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_S)
+        future.result(DEADLINE_S)
 
 
 def told(admin: AdminClient, kind: ResourceType, name: str, key: str) -> tuple[str, ConfigSource]:
     """The value of a key, and where it comes from."""
     (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
-    entry = future.result(PATIENCE_S)[key]
+    entry = future.result(DEADLINE_S)[key]
     return str(entry.value), ConfigSource(entry.source)
 
 

@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 from tests.peers import KafkaServer, TidelogServer
-from tests.plugins.metadata_kraft.hands import PATIENCE_S, QUIET, Client, kafka_on, patiently, tidelog_on
+from tests.plugins.metadata_kraft.hands import QUIET, Client, kafka_on, tidelog_on
 
 TOPIC: Final = "flights"
 # The state of this group is in partition 0 of 2, by either broker's count.
@@ -28,7 +29,9 @@ class Member(NamedTuple):
 def members_on(bootstrap: str) -> list[Member]:
     """The members of the group."""
     admin = cast("Any", AdminClient({"bootstrap.servers": bootstrap, **QUIET}))
-    described = patiently(lambda: admin.describe_consumer_groups([GROUP])[GROUP].result(PATIENCE_S))
+    described = repeat_while_refused(
+        lambda: admin.describe_consumer_groups([GROUP])[GROUP].result(DEADLINE_S), KafkaException
+    )
     return sorted(
         Member(
             member.member_id,
@@ -44,7 +47,7 @@ def join(server: KafkaServer | TidelogServer, client_id: str) -> Consumer:
     settings = {"bootstrap.servers": server.bootstrap, "group.id": GROUP, "group.protocol": "consumer"}
     consumer = Consumer({**settings, "client.id": client_id, **QUIET})
     consumer.subscribe([TOPIC])
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + DEADLINE_S
     while client_id not in {member.client_id for member in members_on(server.bootstrap)}:
         assert time.monotonic() < deadline
         consumer.poll(0.1)

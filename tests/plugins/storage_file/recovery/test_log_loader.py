@@ -14,7 +14,8 @@ import trio
 from confluent_kafka import TopicPartition as Place
 
 from tests.crash.core import Core
-from tests.plugins.metadata_kraft.hands import PATIENCE_S, Client, kafka_on
+from tests.deadlines import DEADLINE_S
+from tests.plugins.metadata_kraft.hands import Client, kafka_on
 from tests.plugins.storage_file.files import log_directories_of
 from tests.plugins.storage_file.moving.test_replica_moves import moved
 from tidelog.kernel.broker import Broker
@@ -237,7 +238,7 @@ async def test_a_start_after_a_clean_stop_of_kafka_reads_no_batch(tmp_path: Path
         client.produce("written", 0, [b"x"] * 10)
         client.produce("trimmed", 0, [b"x"] * 10)
         deletion = client.admin.delete_records([Place("trimmed", 0, 4)])
-        assert [future.result(PATIENCE_S).low_watermark for future in deletion.values()] == [4]
+        assert [future.result(DEADLINE_S).low_watermark for future in deletion.values()] == [4]
         client.commit("readers", "written", 3)
     finally:
         kafka.stop()
