@@ -67,6 +67,7 @@ class LiveTransactions:
         if commit and self._open is not None:
             self.committed.append(self._open)
             self.offset = self._begun
+            self._repeat(self._wait_stable)
         self._open = None
 
     def begin_to_commit(self) -> None:
@@ -101,6 +102,15 @@ class LiveTransactions:
             place = TopicPartition(PAYMENTS, self.place, self._begun)
             metadata = consumer.consumer_group_metadata()
             self._producer.send_offsets_to_transaction([place], metadata, DEADLINE_S)
+        finally:
+            consumer.close()
+
+    def _wait_stable(self) -> None:
+        """Wait for the group's offset: a commit is answered before the markers are written."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group, **QUIET})
+        try:
+            # Readers of committed data ask for stable offsets.
+            consumer.committed([TopicPartition(PAYMENTS, self.place)], DEADLINE_S)
         finally:
             consumer.close()
 

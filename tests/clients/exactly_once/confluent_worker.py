@@ -27,11 +27,19 @@ class Worker:
     input: str
     output: str
     _read: list[Message] = attrs.field(factory=list[Message], init=False)
+    _group: object = attrs.field(default=None, init=False)
 
     def start(self) -> None:
         """Fence whoever had this transactional id before, and join the group."""
         self.producer.init_transactions(PATIENCE_S)
-        self.consumer.subscribe([self.input], on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        self.consumer.subscribe(
+            [self.input], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+
+    def _on_assign(self, _: Consumer, __: list[TopicPartition]) -> None:
+        # Not when offsets are sent: a member whose session has ended is nobody then, and offsets of nobody
+        # are taken, while another member reads the same partitions again.
+        self._group = self.consumer.consumer_group_metadata()
 
     def _on_revoke(self, _: Consumer, __: list[TopicPartition]) -> None:
         # What was read of them starts again at what is committed, wherever they go, and not before that.
@@ -59,13 +67,12 @@ class Worker:
         return list(self._read)
 
     def _transact(self, messages: list[Message]) -> None:
-        group = self.consumer.consumer_group_metadata()
         self.producer.begin_transaction()
         for message in messages:
             self.producer.produce(self.output, message.value(), partition=_partition(message))
         positions = {_partition(message): (message.offset() or 0) + 1 for message in messages}
         offsets = [TopicPartition(self.input, partition, offset) for partition, offset in positions.items()]
-        self.producer.send_offsets_to_transaction(offsets, group, PATIENCE_S)
+        self.producer.send_offsets_to_transaction(offsets, self._group, PATIENCE_S)
         self.producer.commit_transaction(PATIENCE_S)
 
     def _rewind(self) -> None:
