@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ PARTITIONS = 4
 WORKERS = 2
 AT_ONCE = 60
 CALM_S = (0.2, 1.2)
+HANGS_S = 2.5
 
 
 class RestartableBroker(Protocol):
@@ -89,7 +91,9 @@ class Pipeline:
             self.produce()
             time.sleep(chance.uniform(*CALM_S))
             victim = chance.randrange(WORKERS + 1)
-            if victim < WORKERS:
+            if victim < WORKERS and chance.random() < 0.5:
+                self.hang_worker(victim)
+            elif victim < WORKERS:
                 self.kill_worker(victim)
             else:
                 self.broker.kill()
@@ -102,6 +106,13 @@ class Pipeline:
         self.kills += 1
         _kill(self._workers[number])
         self._workers[number] = self._start(number)
+
+    def hang_worker(self, number: int) -> None:
+        """Stop a worker for longer than its session lasts; the others have its partitions when it goes on."""
+        self._workers[number].send_signal(signal.SIGSTOP)
+        time.sleep(HANGS_S)
+        self.produce()
+        self._workers[number].send_signal(signal.SIGCONT)
 
     def finish(self) -> None:
         """Wait until every input is done, and have the workers end."""
