@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from uuid import UUID
 
+import trio
+
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
@@ -68,6 +70,7 @@ from tidelog.kernel.seams.storage import (
     AbortedTransaction,
     LogSlice,
     PartitionStore,
+    SegmentView,
     TopicPartition,
 )
 
@@ -400,6 +403,40 @@ class Partition:
         watermarks.raise_log_start(offset)
         self.epochs.raise_log_start(offset)
         self.producers.remove_snapshots_soon(below=offset)
+
+    async def roll(self) -> bool:
+        """Begin a new segment at the log end; return False if the active one has no batch.
+
+        Raises:
+            BrokerError: the partition is offline; says why.
+            StorageError: the disk refused; the log is as before.
+        """
+        self.check_online()
+        try:
+            await trio.to_thread.run_sync(self.side_writes.run, self.store.prepare_roll)
+            self.check_online()
+            rolled = self.store.roll()
+        except OSError as error:
+            raise StorageError(f"{self.topic_partition}: no new segment: {error}") from error
+        if rolled:
+            self.producers.snapshot_soon(self.log_end_offset)
+        return rolled
+
+    async def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Raise the log start offset, delete the segments below it except the active one, and return those.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+            BrokerError: the partition is offline; says why.
+            StorageError: the disk refused; some segments may be deleted.
+        """
+        self.check_online()
+        self.raise_log_start(offset)
+        delete = partial(self.store.delete_segments_before, self.log_start_offset)
+        try:
+            return await trio.to_thread.run_sync(self.side_writes.run, delete) or ()
+        except OSError as error:
+            raise StorageError(f"{self.topic_partition}: segments are not deleted: {error}") from error
 
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start offset, and delete the segments below it in the background."""

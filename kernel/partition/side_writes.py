@@ -10,8 +10,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from tidelog.kernel.seams.storage import PartitionStore
+
+T = TypeVar("T")
 
 
 class SideWrites:
@@ -44,12 +47,12 @@ class SideWrites:
 
     def run_soon(self, job: str, change: Callable[[], object]) -> None:
         """Change files of the partition in the background; `job` is the name of the work, for logs."""
-        self._in_thread(job, lambda: self._run(change))
+        self._in_thread(job, lambda: self.run(change))
 
-    def _run(self, change: Callable[[], object]) -> None:
+    def run(self, change: Callable[[], T]) -> T | None:
+        """Blocking: change files of the partition; return None without doing it if the partition is gone."""
         with self._writing:
-            if not self._closed and self._wanted():
-                change()
+            return change() if not self._closed and self._wanted() else None
 
     def _write(self, name: str, content: bytes, number: int) -> None:
         with self._writing:

@@ -12,7 +12,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, PartitionStore, TopicPartition
+from tidelog.kernel.seams.storage import (
+    AbortedTransaction,
+    LogSlice,
+    PartitionStore,
+    SegmentView,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 
@@ -363,6 +369,25 @@ class Partition(Watermarks, Protocol):
 
     def remove_waiter(self, waiter: AppendWaiter) -> None:
         """Drop a waiter."""
+        ...
+
+    async def roll(self) -> bool:
+        """Begin a new segment at the log end; return False if the active one has no batch.
+
+        Raises:
+            BrokerError: the partition is offline; says why.
+            StorageError: the disk refused; the log is as before.
+        """
+        ...
+
+    async def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Raise the log start offset, delete the segments below it except the active one, and return those.
+
+        Raises:
+            OffsetOutOfRange: the offset is above the high watermark.
+            BrokerError: the partition is offline; says why.
+            StorageError: the disk refused; some segments may be deleted.
+        """
         ...
 
     def delete_records_before(self, offset: int) -> None:

@@ -124,8 +124,19 @@ class FilePartitionStore:
         return self.log_end_offset if known is None else known
 
     def segments(self) -> Sequence[SegmentView]:
-        """Return what policies may know of each segment, oldest first."""
-        return self.log.segments.views()
+        """Blocking: return what policies may know of each segment, oldest first.
+
+        Raises:
+            OSError: the disk refused, or the partition was deleted.
+        """
+        while True:
+            log = self.log
+            changes = log.segments.changes
+            try:
+                return log.segments.views()
+            except FileNotFoundError:
+                if not self._has_changed(log, changes):
+                    raise
 
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""
@@ -160,6 +171,28 @@ class FilePartitionStore:
             future.follow("append", lambda copy: copy.append(batch, base_offset, last_offset, max_timestamp))
             # Every append has to reach the future replica.
             self.log.segments.force_slow_path()
+        return rolled
+
+    def prepare_roll(self) -> None:
+        """Blocking: create the files of the next segment.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self.log.check()
+        self.log.create_spare()
+
+    def roll(self) -> bool:
+        """Begin a new active segment at the log end; return False if the active segment has no batch.
+
+        Raises:
+            OSError: the disk refused; the old segment is still active.
+        """
+        self.log.check()
+        rolled = self.log.roll_at_end()
+        future = self.future_replica
+        if rolled and future is not None:
+            future.follow("roll", lambda copy: copy.roll())
         return rolled
 
     @reports_disk_errors
@@ -296,8 +329,8 @@ class FilePartitionStore:
         if future is not None:
             future.copy.raise_log_start(offset)
 
-    def delete_segments_before(self, offset: int) -> int:
-        """Blocking: delete segments that lie wholly below `offset`, never the active one; return how many.
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Blocking: delete segments that lie wholly below `offset`, never the active one; return those.
 
         Raises:
             OSError: the disk refused.
@@ -307,12 +340,12 @@ class FilePartitionStore:
             deletion = self.operations.begin(Operation.DELETE)
         except LogBusy:
             # Closed or deleted: there is nothing left to delete from.
-            return 0
+            return ()
         try:
-            count = self.log.delete_segments_before(offset)
-            if count:
+            deleted = self.log.delete_segments_before(offset)
+            if deleted:
                 self.operations.inform(deletion, 0, self.log_start_offset)
-            return count
+            return deleted
         finally:
             self.operations.end(deletion)
 

@@ -62,6 +62,12 @@ class _Segment:
         self.max_timestamp = max((batch.max_timestamp for batch in self.batches), default=NO_TIMESTAMP)
         self.next_offset = self.batches[-1].last_offset + 1 if self.batches else self.base_offset
 
+    def view(self) -> SegmentView:
+        """Return what policies may know of it."""
+        return SegmentView(
+            self.base_offset, self.next_offset, self.size, self.max_timestamp, self.modified_ms
+        )
+
 
 class MemorySegmentDraft:
     """`SegmentDraft` in memory; `stale` is the reason why it cannot be used any more, empty if it can."""
@@ -168,6 +174,17 @@ class MemoryPartitionStore:
         active.add(_Batch(base_offset, last_offset, max_timestamp, bytes(batch)), now_ms)
         return rolled
 
+    def prepare_roll(self) -> None:
+        """Do nothing: a segment costs nothing here."""
+
+    def roll(self) -> bool:
+        """Begin a new active segment at the log end; return False if the active segment has no batch."""
+        active = self._segments[-1]
+        if not active.batches:
+            return False
+        self._segments = (*self._segments, _Segment(active.next_offset, self._now_ms()))
+        return True
+
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset` on; never raises `WouldBlock`."""
         del wait
@@ -237,16 +254,7 @@ class MemoryPartitionStore:
 
     def segments(self) -> Sequence[SegmentView]:
         """Return what policies may know of each segment, oldest first."""
-        return [
-            SegmentView(
-                segment.base_offset,
-                segment.next_offset,
-                segment.size,
-                segment.max_timestamp,
-                segment.modified_ms,
-            )
-            for segment in self._segments
-        ]
+        return [segment.view() for segment in self._segments]
 
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""
@@ -269,12 +277,12 @@ class MemoryPartitionStore:
         """Raise the log start offset to `offset`, if it is above."""
         self._log_start = max(self._log_start, offset)
 
-    def delete_segments_before(self, offset: int) -> int:
-        """Drop segments that lie wholly below `offset`, never the active one; return how many."""
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Drop segments that lie wholly below `offset`, never the active one; return those."""
         segments = self._segments
         count = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         self._segments = segments[count:]
-        return count
+        return [segment.view() for segment in segments[:count]]
 
     def draft_segment(self, base_offset: int) -> MemorySegmentDraft:
         """Begin to rewrite segments into one that begins at `base_offset`."""

@@ -133,6 +133,14 @@ class ForwardingStore:
         """See `PartitionStore.append`."""
         return self.wrapped.append(batch, base_offset, last_offset, max_timestamp)
 
+    def prepare_roll(self) -> None:
+        """See `PartitionStore.prepare_roll`."""
+        self.wrapped.prepare_roll()
+
+    def roll(self) -> bool:
+        """See `PartitionStore.roll`."""
+        return self.wrapped.roll()
+
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """See `PartitionStore.read`."""
         return self.wrapped.read(offset, max_bytes, limit_offset, wait=wait)
@@ -175,7 +183,7 @@ class ForwardingStore:
         """See `PartitionStore.raise_log_start`."""
         self.wrapped.raise_log_start(offset)
 
-    def delete_segments_before(self, offset: int) -> int:
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
         """See `PartitionStore.delete_segments_before`."""
         return self.wrapped.delete_segments_before(offset)
 

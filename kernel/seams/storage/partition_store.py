@@ -83,6 +83,24 @@ class PartitionStore(Protocol):
         """
         ...
 
+    def prepare_roll(self) -> None:
+        """Blocking: create what `roll` needs, so that it hardly waits for the disk.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    def roll(self) -> bool:
+        """Begin a new active segment at the log end; return False if the active segment has no batch.
+
+        Called between two appends, after `prepare_roll`.
+
+        Raises:
+            OSError: the disk refused; the old segment is still active.
+        """
+        ...
+
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Return batches from the one that holds `offset`, up to `max_bytes`, below `limit_offset`.
 
@@ -132,7 +150,13 @@ class PartitionStore(Protocol):
         ...
 
     def segments(self) -> Sequence[SegmentView]:
-        """Return all segments, oldest first; the last one is the active segment."""
+        """Blocking: return all segments, oldest first; the last one is the active segment.
+
+        Segments may be deleted or replaced at the same time.
+
+        Raises:
+            OSError: the disk refused, or the partition was deleted.
+        """
         ...
 
     def configure(self, config: TopicConfig) -> None:
@@ -156,8 +180,14 @@ class PartitionStore(Protocol):
         """
         ...
 
-    def delete_segments_before(self, offset: int) -> int:
-        """Blocking: delete segments wholly below `offset`, except the active one; return how many."""
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Blocking: delete segments wholly below `offset`, except the active one; return those, oldest first.
+
+        Nothing is deleted from a store that is closed.
+
+        Raises:
+            OSError: the disk refused; the segments that were not deleted yet are still there.
+        """
         ...
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:

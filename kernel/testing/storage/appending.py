@@ -140,6 +140,50 @@ class Appending:
             offset = store.log_end_offset
             assert store.append(make_batch([b""], offset), offset, offset, timestamp) is expected
 
+    @pytest.mark.parametrize("prepared", [True, False])
+    async def test_roll_begins_a_segment_at_the_log_end(self, scene: StorageScene, prepared: bool) -> None:
+        settings = {"segment_bytes": 10_000}
+        store = await scene.open_store(**settings)
+        content = b"".join(append_many(store, 3, 100))
+        for expected in (True, False):
+            if prepared:
+                store.prepare_roll()
+            assert store.roll() is expected
+        assert [(view.base_offset, view.next_offset) for view in store.segments()] == [(0, 3), (3, 3)]
+        assert (store.log_start_offset, store.log_end_offset, read_all(store)) == (0, 3, content)
+        content += append(store, 100)
+        assert read_all(store) == content
+        assert [view.base_offset for view in store.segments()] == [0, 3]
+        if scene.backend.durable:
+            await scene.reopen()
+            store = await scene.open_store(**settings)
+            assert [view.base_offset for view in store.segments()] == [0, 3]
+            assert read_all(store) == content
+
+    async def test_roll_of_an_empty_log_does_nothing(self, scene: StorageScene) -> None:
+        store = await scene.open_store()
+        store.prepare_roll()
+        assert not store.roll()
+        assert [view.base_offset for view in store.segments()] == [0]
+        append(store)
+        assert store.log_end_offset == 1
+
+    async def test_roll_lets_the_whole_log_be_deleted(self, scene: StorageScene) -> None:
+        settings = {"segment_bytes": 500}
+        store = await scene.open_store(**settings)
+        append_many(store, 7, 100)
+        views = store.segments()
+        store.prepare_roll()
+        assert store.roll()
+        assert store.delete_segments_before(7) == views
+        assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (7, 7, 0)
+        if scene.backend.durable:
+            await scene.reopen()
+            store = await scene.open_store(**settings)
+        assert (store.log_start_offset, store.log_end_offset, store.size_bytes) == (7, 7, 0)
+        batch = append(store, 10)
+        assert read_bytes(store, 7) == batch
+
     async def test_configure_is_followed_by_appends(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=10_000)
         append_many(store, 3, 100)

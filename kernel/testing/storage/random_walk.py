@@ -75,7 +75,9 @@ class RandomWalk:
         choose = random.Random(seed)
         store, model = await scene.open_store(**SETTINGS), ModelLog()
         for _ in range(STEPS):
-            step = choose.choices(["add", "truncate", "delete", "reopen", "flush"], [20, 2, 1, 1, 1])[0]
+            step = choose.choices(
+                ["add", "truncate", "delete", "reopen", "flush", "roll"], [20, 2, 1, 1, 1, 1]
+            )[0]
             if step == "add":
                 batch = add(store, model, choose)
                 assert read_bytes(store, parse_header(batch).base_offset) == bytes(batch)
@@ -83,6 +85,9 @@ class RandomWalk:
                 truncate(store, model, choose)
             elif step == "delete":
                 delete(store, model, choose)
+            elif step == "roll":
+                store.prepare_roll()
+                store.roll()
             elif step == "flush":
                 assert store.flush() == model.end_offset
             elif scene.backend.durable:

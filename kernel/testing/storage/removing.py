@@ -64,8 +64,8 @@ class Removing:
             model.append(append(store, 250))
         starts = [segment.base_offset for segment in store.segments()]
         assert len(starts) == 5
-        assert store.delete_segments_before(starts[1] - 1) == 0
-        assert store.delete_segments_before(starts[2] + 1) == 2
+        assert len(store.delete_segments_before(starts[1] - 1)) == 0
+        assert len(store.delete_segments_before(starts[2] + 1)) == 2
         assert store.log_start_offset == starts[2]
         model.delete_before(starts[2])
         assert read_all(store) == model.read(0, store.log_end_offset)
@@ -75,7 +75,7 @@ class Removing:
         store = await scene.open_store(segment_bytes=700)
         append_many(store, 10, 250)
         active = store.segments()[-1]
-        assert store.delete_segments_before(store.log_end_offset) == 4
+        assert len(store.delete_segments_before(store.log_end_offset)) == 4
         assert [segment.base_offset for segment in store.segments()] == [active.base_offset]
         assert store.log_end_offset == 10
 
@@ -89,7 +89,7 @@ class Removing:
             await scene.reopen()
             store = await scene.open_store(segment_bytes=700)
             assert store.log_start_offset == 5
-        assert store.delete_segments_before(store.log_start_offset) == 2
+        assert len(store.delete_segments_before(store.log_start_offset)) == 2
         assert store.log_start_offset == 5
         store.raise_log_start(10)
         assert store.log_start_offset == store.log_end_offset == 10

@@ -32,6 +32,14 @@ class OfflineStore:
         """Refuse."""
         self._refuse()
 
+    def prepare_roll(self) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def roll(self) -> bool:
+        """Refuse."""
+        self._refuse()
+
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, wait: bool = False) -> LogSlice:
         """Refuse."""
         self._refuse()
@@ -73,7 +81,7 @@ class OfflineStore:
         """Refuse."""
         self._refuse()
 
-    def delete_segments_before(self, offset: int) -> int:
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
         """Refuse."""
         self._refuse()
 

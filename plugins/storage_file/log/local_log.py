@@ -20,6 +20,7 @@ from tidelog.plugins.storage_file.segments.creation import SegmentSettings, Spar
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer
     from tidelog.kernel.seams.indexes import IndexFormat
+    from tidelog.kernel.seams.storage import SegmentView
     from tidelog.plugins.storage_file.log.durability import Durability
     from tidelog.plugins.storage_file.log.replacement import Replacement
     from tidelog.plugins.storage_file.log.side_files import SideFiles
@@ -194,6 +195,37 @@ class LocalLog:
 
         self.services.in_thread(f"next segment {self._label}", create)
 
+    def create_spare(self) -> None:
+        """Blocking: create the files of the next segment, unless they are there.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if not self._spare.is_ready:
+            self._spare.is_wanted = False
+            try:
+                self._spare.create(self.directory, self.settings())
+            except OSError as error:
+                self.report_unless_full(error)
+                raise
+
+    def roll_at_end(self) -> bool:
+        """Begin a new active segment at the log end; return False if the active segment has no batch.
+
+        Raises:
+            OSError: the disk refused, now or at an earlier flush; the old segment is still active.
+        """
+        active = self.segments.active
+        if not active.size:
+            return False
+        self.durability.check()
+        try:
+            self.roll(active.next_offset)
+        except OSError as error:
+            self.report_unless_full(error)
+            raise
+        return True
+
     def roll(self, base_offset: int) -> Segment:
         """Start a new active segment; the old one is finished and made durable in the background.
 
@@ -246,26 +278,30 @@ class LocalLog:
         self.segments.active.truncate_to(offset)
 
     @reports_disk_errors
-    def delete_segments_before(self, offset: int) -> int:
-        """Blocking: delete segments that lie wholly below `offset`, never the active one; return how many.
+    def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Blocking: delete segments that lie wholly below `offset`, never the active one; return those.
 
         Raises:
             OSError: the disk refused; segments whose files were not renamed are still there.
         """
         with self.segments.removing():
             taken = self.segments.take_before(offset)
-            for index, segment in enumerate(taken):
-                try:
+            deleted: list[SegmentView] = []
+            try:
+                for segment in taken:
+                    view = segment.view(active=False)
                     self._mark_deleted(segment)
-                except OSError:
-                    for kept in taken[index:]:
-                        kept.removed = False
-                    self.segments.put_back(taken[index:])
-                    raise
+                    deleted.append(view)
+            except OSError:
+                kept = taken[len(deleted) :]
+                for segment in kept:
+                    segment.removed = False
+                self.segments.put_back(kept)
+                raise
             if taken:
                 disk.sync_directory(self.directory)
                 self.durability.sync_parent(self.directory)
-            return len(taken)
+            return deleted
 
     def _mark_deleted(self, segment: Segment) -> None:
         segment.removed = True

@@ -125,6 +125,11 @@ class SpareSegment:
         self._closed = False
         self.is_wanted = True
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the files are there."""
+        return self._ready is not None
+
     def create(self, directory: str, settings: SegmentSettings) -> None:
         """Blocking: create the files.
 

@@ -158,6 +158,14 @@ class InterruptedLog(RuleBasedStateMachine):
         self.note()
         self.place.run_jobs()
 
+    @rule(prepare=st.booleans())
+    def roll(self, prepare: bool) -> None:
+        self.note()
+        was_empty = not self.store.log.segments.active.size
+        if prepare:
+            self.store.prepare_roll()
+        assert self.store.roll() is not was_empty
+
     @rule(back=st.integers(1, 12))
     def truncate(self, back: int) -> None:
         self.note(gradual=True)
