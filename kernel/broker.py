@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from tidelog.kernel.cleanup import LogCleanup
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster, advertised_addresses
 from tidelog.kernel.collector import frozen_survivors, thaw_task
@@ -54,7 +55,7 @@ class Broker:
 
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
     `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
-    `load_progress` counts the logs that are still to be opened.
+    `cleanup` carries out the cleanup policies, `load_progress` counts the logs that are still to be opened.
     """
 
     def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
@@ -93,6 +94,7 @@ class Broker:
             )
         )
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
+        self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
@@ -125,9 +127,14 @@ class Broker:
         return self.plugins.partition_assignors()
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
-        """Return the tasks of the storage, the metadata store and the coordinator."""
+        """Return the tasks of the storage, the metadata store, the coordinator and the cleanup policies."""
         of_coordinator = () if self._coordinator is None else self._coordinator.background_tasks()
-        return (*self.storage.background_tasks(), *self.metadata.background_tasks(), *of_coordinator)
+        return (
+            *self.storage.background_tasks(),
+            *self.metadata.background_tasks(),
+            *of_coordinator,
+            *self.cleanup.background_tasks(),
+        )
 
     async def allocate_producer_id(self) -> int:
         """Return a producer id that was never returned before."""
@@ -210,6 +217,8 @@ class Broker:
 
     async def _open(self) -> None:
         self.events.subscribe(self.server.on_event)
+        self.events.subscribe(self.cleanup.on_event)
+        self.cleanup.check_default()
         self.dynamic_config.load()
         for listener in self.plugins.event_listeners(self):
             self.events.subscribe(listener)

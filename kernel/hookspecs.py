@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
     from tidelog.kernel.seams.broker import BrokerContext, PluginHooks
+    from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -57,6 +58,11 @@ def tidelog_metadata_stores() -> Iterable[MetadataBackend]:  # type: ignore[empt
 @hookspec
 def tidelog_index_formats() -> Iterable[IndexFormat]:  # type: ignore[empty-body]
     """Return index formats of segments that the keys `log.index.format` and `index.format` can name."""
+
+
+@hookspec
+def tidelog_cleanup_policies() -> Iterable[CleanupPolicy]:  # type: ignore[empty-body]
+    """Return ways to remove old records that the keys `log.cleanup.policy` and `cleanup.policy` can name."""
 
 
 @hookspec

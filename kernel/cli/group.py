@@ -44,7 +44,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first argument names, or fail with a suggestion."""
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            from tidelog.kernel.config.registry import nearest_name
+            from tidelog.kernel.config.types import nearest_name
 
             near = nearest_name(args[0], self.list_commands(ctx))
             ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))

@@ -25,6 +25,7 @@ _NAMED_SEAMS = {
     "tidelog_storage_backends": "storage",
     "tidelog_metadata_stores": "metadata store",
     "tidelog_index_formats": "index format",
+    "tidelog_cleanup_policies": "cleanup policy",
     "tidelog_wire_codecs": "wire codec",
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
@@ -34,7 +35,7 @@ _NAMELESS_SEAMS = {
     "tidelog_background_tasks": "background tasks",
     "tidelog_event_listeners": "event listeners",
 }
-_ALWAYS_ACTIVE = frozenset({"partition assignor", "command"})
+_ALWAYS_ACTIVE = frozenset({"cleanup policy", "partition assignor", "command"})
 
 
 @click.command("plugins", epilog=_EPILOG, short_help="List the plugins and what is in use.")

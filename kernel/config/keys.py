@@ -342,24 +342,25 @@ MESSAGE_TIMESTAMP_AFTER_MAX_MS = ConfigKey(
     documentation="How far a producer's timestamp may be in the future, in milliseconds. No effect with "
     "LogAppendTime.",
 )
+KAFKA_CLEANUP_POLICIES = ("compact", "delete")
+"""The names that any directory of Apache Kafka may have; plugins add theirs."""
 LOG_CLEANUP_POLICY = ConfigKey(
     name="log.cleanup.policy",
-    type=comma_list("compact", "delete"),
+    type=comma_list(*KAFKA_CLEANUP_POLICIES),
     default=("delete",),
     dynamic=True,
-    not_yet="nothing is deleted or compacted yet",
-    documentation="How old records are removed: `delete` by age and size, `compact` to the last record of "
-    "each key, or both.",
+    documentation="How old records are removed: the name of a cleanup policy, or several. `delete` removes "
+    "by age and size, `compact` all but the last record of each key.",
 )
 CLEANUP_POLICY = ConfigKey(
     name="cleanup.policy",
-    type=comma_list("compact", "delete"),
+    type=comma_list(*KAFKA_CLEANUP_POLICIES),
     default=("delete",),
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANUP_POLICY),),
-    not_yet="nothing is deleted or compacted yet",
-    documentation="How old records are removed: `delete` by age and size, `compact` to the last record of "
-    "each key, or both. With `compact`, records without a key are refused.",
+    documentation="How old records are removed: the name of a cleanup policy, or several. `delete` removes "
+    "by age and size, `compact` all but the last record of each key. With `compact`, records without a key "
+    "are refused.",
 )
 
 KERNEL_KEYS = declared_keys(sys.modules[__name__])

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import attrs
+
 from tidelog.kernel.config.key import ConfigKey, environment_variable
-from tidelog.kernel.config.keys import KERNEL_KEYS
-from tidelog.kernel.config.types import Scope
+from tidelog.kernel.config.keys import (
+    CLEANUP_POLICY,
+    KAFKA_CLEANUP_POLICIES,
+    KERNEL_KEYS,
+    LOG_CLEANUP_POLICY,
+)
+from tidelog.kernel.config.types import Scope, comma_list, nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
@@ -15,9 +22,14 @@ class ConfigKeys:
     """Broker keys and topic keys, each by its name and its aliases; `unsupported` are those nothing reads."""
 
     def __init__(
-        self, added: Iterable[ConfigKey[object]] = (), unsupported: Iterable[UnsupportedKey] = ()
+        self,
+        added: Iterable[ConfigKey[object]] = (),
+        unsupported: Iterable[UnsupportedKey] = (),
+        cleanup_policies: Iterable[str] = (),
     ) -> None:
         """Take the kernel's keys, `added` ones, and those that nothing here reads.
+
+        `cleanup.policy` and `log.cleanup.policy` take the names `cleanup_policies` beside Apache Kafka's.
 
         Raises:
             PluginError: two different keys claim one name.
@@ -26,8 +38,10 @@ class ConfigKeys:
         self._by_variable: dict[str, ConfigKey[object]] = {}
         self._keys: list[ConfigKey[object]] = []
         self.unsupported = UnsupportedKeys(unsupported)
+        policies = comma_list(*dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)))
         for key in (*KERNEL_KEYS, *added):
-            self._add(key)
+            named = (CLEANUP_POLICY, LOG_CLEANUP_POLICY)
+            self._add(attrs.evolve(key, type=policies) if key in named else key)
 
     def __iter__(self) -> Iterator[ConfigKey[object]]:
         return iter(self._keys)
@@ -78,16 +92,3 @@ class ConfigKeys:
                         "rename its key."
                     )
         self._keys.append(key)
-
-
-_CLOSE_ENOUGH = 0.7
-"""difflib's ratio from which on a valid name is worth suggesting; below, suggestions look like nonsense."""
-
-
-def nearest_name(wrong: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name that is most like a wrong one, None when none is like it."""
-    # Not at the top: only a mistake needs it.
-    from difflib import get_close_matches
-
-    close = get_close_matches(wrong, list(valid), n=1, cutoff=_CLOSE_ENOUGH)
-    return close[0] if close else None

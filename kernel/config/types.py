@@ -6,7 +6,7 @@ notation, so a type has one parser.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
@@ -152,7 +152,9 @@ def comma_list(*choices: str, unique: bool = True) -> ValueType[tuple[str, ...]]
         items = split_list(text)
         for item in items:
             if choices and item not in choices:
-                raise ValueError(f"has {item!r}, but may have {any_of}")
+                near = nearest_name(item, choices)
+                hint = f" (did you mean {near}?)" if near else ""
+                raise ValueError(f"has {item!r}, but may have {any_of}{hint}")
         if unique and len(set(items)) < len(items):
             raise ValueError("names something twice")
         return items
@@ -249,3 +251,16 @@ def _parse_names(text: str) -> dict[str, str]:
 
 def _format_names(names: dict[str, str]) -> str:
     return ",".join(f"{listener}:{name}" for listener, name in names.items())
+
+
+_CLOSE_ENOUGH = 0.7
+"""difflib's ratio from which on a valid name is worth suggesting; below, suggestions look like nonsense."""
+
+
+def nearest_name(wrong: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that is most like a wrong one, None when none is like it."""
+    # Not at the top: only a mistake needs it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(wrong, list(valid), n=1, cutoff=_CLOSE_ENOUGH)
+    return close[0] if close else None

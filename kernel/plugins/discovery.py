@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tidelog.kernel.config.registry import nearest_name
+from tidelog.kernel.config.types import nearest_name
 from tidelog.kernel.errors import PluginError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import pluggy
 from tidelog.kernel import hookspecs
 from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.keys import PLUGINS, PLUGINS_BLOCKED
-from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.resolve import early_value
 from tidelog.kernel.config.sources import Sources, settings_from_mapping
 from tidelog.kernel.errors import PluginError
@@ -58,7 +57,7 @@ def configure(settings: Sources | Mapping[str, object]) -> tuple[Config, Plugins
     """
     sources = settings if isinstance(settings, Sources) else Sources().over(settings_from_mapping(settings))
     plugins = load_wanted_plugins(sources)
-    return Config(sources, ConfigKeys(plugins.config_keys(), plugins.unsupported_keys())), plugins
+    return Config(sources, plugins.known_keys()), plugins
 
 
 def load_wanted_plugins(sources: Sources) -> Plugins:

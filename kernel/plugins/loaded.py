@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel.config.key import ConfigKey
-from tidelog.kernel.config.registry import ConfigKeys, nearest_name
+from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.types import nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import ConfigError, PluginError
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.plugins.discovery import Candidate
     from tidelog.kernel.seams.broker import BrokerContext
+    from tidelog.kernel.seams.cleanup import CleanupPolicy
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -46,6 +48,10 @@ class Plugins:
     def config_keys(self) -> tuple[ConfigKey[object], ...]:
         """Return the configuration keys of the kernel and of plugins."""
         return tuple(key for _, keys in self.config_keys_by_plugin for key in keys)
+
+    def known_keys(self) -> ConfigKeys:
+        """Return all keys of a configuration with these plugins."""
+        return ConfigKeys(self.config_keys(), self.unsupported_keys(), self.cleanup_policies())
 
     def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
         """Return the keys of other brokers that no plugin reads."""
@@ -93,6 +99,10 @@ class Plugins:
     def index_formats(self) -> dict[str, IndexFormat]:
         """Return all index formats by name."""
         return cast("dict[str, IndexFormat]", self._by_name("index format", "tidelog_index_formats"))
+
+    def cleanup_policies(self) -> dict[str, CleanupPolicy]:
+        """Return all cleanup policies by name."""
+        return cast("dict[str, CleanupPolicy]", self._by_name("cleanup policy", "tidelog_cleanup_policies"))
 
     def wire_codec(self, name: str) -> WireCodec:
         """Return the wire protocol of that name."""

@@ -1,140 +1,89 @@
-"""The cleanup seam: keys of deletion by age and size, and of compaction, for the broker and for topics.
+"""The cleanup seam: policies that say what may be removed from a log.
 
-No policy is there yet: the keys are kept, checked and described, so that a directory keeps them whichever
-broker it goes to. `cleanup.policy` itself is the kernel's, which refuses records without a key where it has
-`compact`.
+A policy is a pure function: from a view of a log, a time and the topic's configuration to a plan. It touches
+neither files nor partitions, and is called in any thread. The kernel asks every policy that the topic's
+`cleanup.policy` names, checks the plan, and carries it out.
 """
 
 from __future__ import annotations
 
-from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, double, integer, long, nullable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
-_NO_RETENTION = "nothing is deleted by age or size yet"
-_NO_COMPACTION = "nothing is compacted yet"
-_MS_PER_MINUTE, _MS_PER_HOUR = 60_000, 3_600_000
+import attrs
 
-LOG_RETENTION_MS = ConfigKey(
-    name="log.retention.ms",
-    type=nullable(long(-1)),
-    default=None,
-    dynamic=True,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: no limit. Unset: `log.retention.minutes`.",
-)
-LOG_RETENTION_MINUTES = ConfigKey(
-    name="log.retention.minutes",
-    type=nullable(integer()),
-    default=None,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in minutes, unless `log.retention.ms` is set. Unset: "
-    "`log.retention.hours`.",
-)
-LOG_RETENTION_HOURS = ConfigKey(
-    name="log.retention.hours",
-    type=integer(),
-    default=168,
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in hours, unless `log.retention.ms` or "
-    "`log.retention.minutes` is set.",
-)
-LOG_RETENTION_BYTES = ConfigKey(
-    name="log.retention.bytes",
-    type=long(),
-    default=-1,
-    dynamic=True,
-    not_yet=_NO_RETENTION,
-    documentation="The size of a partition above which its oldest segments are deleted, in bytes; -1: no "
-    "limit.",
-)
-LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
-    name="log.cleaner.delete.retention.ms",
-    type=long(0),
-    default=86400000,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
-)
-LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
-    name="log.cleaner.min.compaction.lag.ms",
-    type=long(0),
-    default=0,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="The least age of a record that compaction may remove, in milliseconds.",
-)
-LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="log.cleaner.max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
-)
-LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
-    name="log.cleaner.min.cleanable.ratio",
-    type=double(0, 1),
-    default=0.5,
-    dynamic=True,
-    not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be uncompacted before it is compacted.",
-)
-RETENTION_MS = ConfigKey(
-    name="retention.ms",
-    type=long(-1),
-    default=604800000,
-    scope="topic",
-    broker_defaults=(
-        BrokerDefault(LOG_RETENTION_MS),
-        BrokerDefault(LOG_RETENTION_MINUTES, _MS_PER_MINUTE),
-        BrokerDefault(LOG_RETENTION_HOURS, _MS_PER_HOUR),
-    ),
-    not_yet=_NO_RETENTION,
-    documentation="How long records are kept, in milliseconds; -1: no limit.",
-)
-RETENTION_BYTES = ConfigKey(
-    name="retention.bytes",
-    type=long(),
-    default=-1,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_RETENTION_BYTES),),
-    not_yet=_NO_RETENTION,
-    documentation="The size of a partition above which its oldest segments are deleted, in bytes; -1: no "
-    "limit.",
-)
-DELETE_RETENTION_MS = ConfigKey(
-    name="delete.retention.ms",
-    type=long(0),
-    default=86400000,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_DELETE_RETENTION_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
-)
-MIN_COMPACTION_LAG_MS = ConfigKey(
-    name="min.compaction.lag.ms",
-    type=long(0),
-    default=0,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="The least age of a record that compaction may remove, in milliseconds.",
-)
-MAX_COMPACTION_LAG_MS = ConfigKey(
-    name="max.compaction.lag.ms",
-    type=long(1),
-    default=LONG_MAX,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
-    documentation="The age of a record after which its log has to be compacted, in milliseconds.",
-)
-MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
-    name="min.cleanable.dirty.ratio",
-    type=double(0, 1),
-    default=0.5,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_CLEANABLE_RATIO),),
-    not_yet=_NO_COMPACTION,
-    documentation="The share of a log that has to be uncompacted before it is compacted.",
-)
+from tidelog.kernel.seams.storage import SegmentView, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.kernel.config import Config, TopicConfig
+
+
+@attrs.frozen
+class LogView:
+    """A log as it was a moment ago: its segments, oldest first, and its offsets.
+
+    There is at least one segment; the last is the active one, to which records are still appended.
+    """
+
+    topic_partition: TopicPartition
+    segments: Sequence[SegmentView]
+    log_start_offset: int
+    """The first offset that can be read; records below it in the first segment are deleted already."""
+    last_stable_offset: int
+    """The offset below which no transaction is open."""
+    high_watermark: int
+    """The offset below which everything is committed."""
+
+    @property
+    def active(self) -> SegmentView:
+        """The segment that takes appends."""
+        return self.segments[-1]
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset after the last record."""
+        return self.active.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+
+@attrs.frozen
+class Plan:
+    """The removals that a policy wants now; all parts are optional.
+
+    `delete_before`: raise the log start to this offset and delete the segments below it; at most the high
+    watermark. `roll`: begin a new active segment first; needed when `delete_before` is in the active segment.
+    `reason` explains the deletion in the log. `warning` is logged whenever it has changed. With
+    `not_before_ms` the policy promises that it has nothing to remove before that time, whatever is appended;
+    it is not asked until then, unless the topic's configuration or the log start changes.
+    """
+
+    delete_before: int | None = None
+    roll: bool = False
+    reason: str = ""
+    warning: str = ""
+    not_before_ms: int | None = None
+
+
+NOTHING: Final = Plan()
+"""Remove nothing."""
+
+
+class CleanupPolicy(Protocol):
+    """A way to remove old records, which the key `cleanup.policy` can name."""
+
+    @property
+    def name(self) -> str:
+        """The name in `cleanup.policy`, alone or among others."""
+        ...
+
+    def interval_ms(self, config: Config) -> int:
+        """Return how often all logs are to be looked at, in milliseconds, at least 1."""
+        ...
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        """Return what is to be removed from `log` at `now_ms`, milliseconds since the epoch."""
+        ...

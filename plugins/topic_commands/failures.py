@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tidelog.kernel.config.registry import nearest_name
+from tidelog.kernel.config.types import nearest_name
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.topic_commands.options import CommandFailed

@@ -26,6 +26,7 @@ HOOKS = list(SPECS)
 LINES = {
     "tidelog_storage_backends": 40,
     "tidelog_index_formats": 100,
+    "tidelog_cleanup_policies": 40,
     "tidelog_background_tasks": 15,
     "tidelog_event_listeners": 20,
     "tidelog_kafka_apis": 60,

@@ -20,7 +20,7 @@ from tests.docs.examples import example_of_hook, module_of
 from tests.docs.packages import copy_installed, install
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
-from tidelog.kernel.errors import ConfigError, PluginError
+from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
 from tidelog.kernel.plugins import configure
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.offsets import (
@@ -33,7 +33,9 @@ from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
+from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
+from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import decode, encode
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
@@ -60,6 +62,7 @@ def example(tmp_path: Path) -> Generator[Example]:
 PACKAGED = (
     "tidelog_storage_backends",
     "tidelog_index_formats",
+    "tidelog_cleanup_policies",
     "tidelog_background_tasks",
     "tidelog_event_listeners",
     "tidelog_kafka_apis",
@@ -153,6 +156,30 @@ def loaded(hook: str) -> ModuleType:
     module = ModuleType(f"example_{hook}")
     exec(example_of_hook(hook), vars(module))
     return module
+
+
+@pytest.mark.parametrize("policies", ["count", "delete,count"])
+async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> None:
+    installed("tidelog_cleanup_policies")
+    settings = {"cleanup.policy": policies, "segment.ms": "1", "retention.records": "3", "retention.ms": "-1"}
+    async with running_broker() as broker:
+        kept = await broker.topics.create(NewTopic("kept", 1, config={"segment.ms": "1"}))
+        counted = await broker.topics.create(NewTopic("counted", 1, config=settings))
+        for partition in (*kept.partitions, *counted.partitions):
+            for number in range(8):
+                partition.append_nowait(make_batch([b"x"], timestamps=broker.clock() + 10 * number))
+        for task in broker.cleanup.background_tasks():
+            await task.run()
+        starts = [topic.partitions[0].log_start_offset for topic in (kept, counted)]
+        assert starts == [0, 5]
+        with pytest.raises(InvalidTopicConfig, match=r"any of compact, .*did you mean count"):
+            await broker.topics.create(NewTopic("wrong", 1, config={"cleanup.policy": "cuont"}))
+
+
+class TestTidelogCleanupPolicies(CleanupPolicyConformance, plugin=loaded("tidelog_cleanup_policies")):
+    """The example keeps the contract."""
+
+    topic_settings = ({}, {"retention.records": "1"}, {"retention.records": "100"})
 
 
 class TestTidelogIndexFormats(IndexFormatConformance, plugin=loaded("tidelog_index_formats")):

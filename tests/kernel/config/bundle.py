@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidelog.kernel.config import Config, ConfigKeys, Sources, settings_from_mapping
+from tidelog.kernel.config import Config, Sources, settings_from_mapping
 from tidelog.kernel.plugins import load_plugins
 
 _PLUGINS = load_plugins()
-BUNDLE = ConfigKeys(_PLUGINS.config_keys(), _PLUGINS.unsupported_keys())
+BUNDLE = _PLUGINS.known_keys()
 
 
 def bundle_config(settings: Mapping[str, object] | None = None) -> Config:

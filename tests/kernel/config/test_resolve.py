@@ -11,13 +11,13 @@ from tidelog.kernel.config import (
     Config,
     ConfigKey,
     ConfigKeys,
+    compaction_keys,
     nullable,
     password,
     read_sources,
     string,
 )
 from tidelog.kernel.errors import ConfigError
-from tidelog.kernel.seams import cleanup
 
 PROBLEMS = [
     ("num.partitons=3", "num.partitons (--set) is no key; did you mean num.partitions?"),
@@ -133,10 +133,10 @@ def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) ->
 
 
 def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
-    config = Config(read_sources(assignments=["log.retention.hours=1"]), BUNDLE)
-    assert config.default_topic_config[cleanup.RETENTION_MS] == 3_600_000
+    config = Config(read_sources(assignments=["log.cleaner.min.cleanable.ratio=0.9"]), BUNDLE)
+    assert config.default_topic_config[compaction_keys.MIN_CLEANABLE_DIRTY_RATIO] == 0.9
     assert config.warnings == (
-        "log.retention.hours (--set) is kept, but nothing is deleted by age or size yet.",
+        "log.cleaner.min.cleanable.ratio (--set) is kept, but nothing is compacted yet.",
     )
 
 

@@ -96,8 +96,8 @@ def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings()
 
 def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
     config = bundle_config()
-    told = postponed(config, {"retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
-    assert told == ["retention.ms is kept, but nothing is deleted by age or size yet"]
+    told = postponed(config, {"delete.retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
+    assert told == ["delete.retention.ms is kept, but nothing is compacted yet"]
 
 
 RATIO = ConfigKey(name="dirty.ratio", type=double(0, 1), default=0.5, scope="topic", documentation="")

@@ -130,4 +130,4 @@ def test_a_server_properties_of_kafka_is_taken_and_what_does_nothing_is_told(tmp
     assert f"num.io.threads ({file}:11) has no meaning here: one event loop serves every connection" in str(
         config.warnings
     )
-    assert len(config.warnings) == 12
+    assert len(config.warnings) == 11

@@ -7,6 +7,7 @@ from typing import Final
 from . import (
     append,
     background,
+    cleanup,
     directories,
     faults,
     indexes,
@@ -27,5 +28,6 @@ REMOVALS: Final = (
     *producers.REMOVALS,
     *directories.REMOVALS,
     *background.REMOVALS,
+    *cleanup.REMOVALS,
     *faults.REMOVALS,
 )

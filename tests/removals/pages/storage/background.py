@@ -100,8 +100,8 @@ _WORK: Final = (
     Removal(
         "Background work on a deleted partition does not affect a new one of its name",
         f"{_PARTITION}/side_writes.py",
-        "if not self._closed and self._wanted():\n                change()",
-        "if self._store:\n                change()",
+        "return change() if not self._closed and self._wanted() else None",
+        "return change()",
         f"{_PARTITION}/test_side_writes.py::test_side_writes_write_nothing_beside_a_partition_that_is_gone",
     ),
 )

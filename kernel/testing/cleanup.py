@@ -1,0 +1,187 @@
+"""Conformance of cleanup policies: a suite that every policy passes, on logs drawn at random.
+
+    class TestMyPolicy(CleanupPolicyConformance, plugin=my_plugin): ...
+
+Storage and broker need not be there: a policy is a pure function.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+
+from tidelog.kernel.cleanup import check_plan
+from tidelog.kernel.config import Config, TopicConfig, topic_config
+from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan
+from tidelog.kernel.seams.storage import SegmentView, TopicPartition
+from tidelog.kernel.testing.clock import START_MS
+from tidelog.kernel.testing.installed import with_installed_keys
+
+LOGS = 300
+DAY_MS = 86_400_000
+SIZES = (0, 1, 70, 1000, 1 << 20)
+AGES_MS = (-DAY_MS, -1, 0, 1, DAY_MS, 7 * DAY_MS, 7 * DAY_MS + 1, 400 * DAY_MS)
+"""How long before `START_MS` records were written; some are from the future."""
+
+
+def random_segment(choose: random.Random, base_offset: int, *, active: bool) -> SegmentView:
+    """Return a segment that begins there: with records unless it is an active one by chance."""
+    size = choose.choice(SIZES if active else SIZES[1:])
+    count = choose.choice((1, 3, 1000)) if size else 0
+    written_ms = START_MS - choose.choice(AGES_MS)
+    has_timestamp = size and choose.random() < 0.8
+    return SegmentView(
+        base_offset, base_offset + count, size, written_ms if has_timestamp else -1, max(written_ms, 0)
+    )
+
+
+def random_log(choose: random.Random) -> LogView:
+    """Return a log with any number of segments, gaps between them, and offsets anywhere in it."""
+    segments: list[SegmentView] = []
+    base_offset = choose.choice((0, 5, 1 << 40))
+    for remaining in reversed(range(choose.choice((1, 1, 2, 3, 8)))):
+        segment = random_segment(choose, base_offset, active=not remaining)
+        segments.append(segment)
+        base_offset = segment.next_offset + choose.choice((0, 0, 10))
+    start, end = segments[0].base_offset, segments[-1].next_offset
+    high_watermark = choose.choice((end, end, choose.randint(start, end)))
+    log_start = choose.choice((start, start, choose.randint(start, high_watermark)))
+    return LogView(
+        TopicPartition("flights", 0), tuple(segments), log_start, choose.randint(log_start, high_watermark),
+        high_watermark,
+    )  # fmt: skip
+
+
+def appended(log: LogView, choose: random.Random) -> LogView:
+    """Return the log with more records in the active segment, or in a new one."""
+    active = log.active
+    if choose.random() < 0.5 and active.size_bytes:
+        segments = (*log.segments, random_segment(choose, active.next_offset, active=True))
+    else:
+        grown = active._replace(
+            next_offset=active.next_offset + 5,
+            size_bytes=active.size_bytes + 500,
+            max_timestamp=max(active.max_timestamp, START_MS - choose.choice(AGES_MS)),
+        )
+        segments = (*log.segments[:-1], grown)
+    return attrs.evolve(log, segments=segments, high_watermark=segments[-1].next_offset)
+
+
+def carried_out(plan: Plan, log: LogView) -> LogView:
+    """Return the log after a plan that was checked."""
+    segments = list(log.segments)
+    if plan.roll:
+        end = log.log_end_offset
+        segments.append(SegmentView(end, end, 0, -1, START_MS))
+    start = max(log.log_start_offset, plan.delete_before or 0)
+    while len(segments) > 1 and segments[1].base_offset <= start:
+        del segments[0]
+    return attrs.evolve(log, segments=tuple(segments), log_start_offset=max(start, segments[0].base_offset))
+
+
+class CleanupPolicyConformance:
+    """Everything that the kernel relies on; `plugin` is the module with the hook of the policy to prove.
+
+    `policy_name` chooses one where the plugin offers several. Every test is repeated with each mapping of
+    `topic_settings`, the configuration of a topic as text.
+    """
+
+    plugin: ClassVar[ModuleType]
+    policy_name: ClassVar[str | None] = None
+    topic_settings: ClassVar[Sequence[Mapping[str, str]]] = ({},)
+
+    def __init_subclass__(cls, plugin: ModuleType | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if plugin is not None:
+            cls.plugin = plugin
+
+    @pytest.fixture
+    def policy(self) -> CleanupPolicy:
+        """Return the policy under test."""
+        offered: Sequence[CleanupPolicy] = list(self.plugin.tidelog_cleanup_policies())
+        (chosen,) = [each for each in offered if self.policy_name in (None, each.name)]
+        return chosen
+
+    @pytest.fixture
+    def config(self) -> Config:
+        """Return the configuration of a broker with the plugin's keys."""
+        own = list(self.plugin.tidelog_config_keys()) if hasattr(self.plugin, "tidelog_config_keys") else []
+        return Config.from_mapping({}, with_installed_keys(own))
+
+    @pytest.fixture
+    def topics(self, config: Config) -> Sequence[TopicConfig]:
+        """Return the configurations to prove the policy with."""
+        return [topic_config(config, settings) for settings in self.topic_settings]
+
+    def cases(self, topics: Sequence[TopicConfig]) -> Iterator[tuple[random.Random, LogView, TopicConfig]]:
+        """Iterate over logs, each with a configuration of its topic."""
+        for seed in range(LOGS):
+            choose = random.Random(seed)
+            for topic in topics:
+                yield choose, random_log(choose), topic
+
+    def test_name_can_be_an_item_of_a_list(self, policy: CleanupPolicy) -> None:
+        assert policy.name
+        assert "," not in policy.name
+        assert policy.name == policy.name.strip()
+
+    def test_interval_ms_is_positive(self, policy: CleanupPolicy, config: Config) -> None:
+        assert policy.interval_ms(config) >= 1
+
+    def test_plan_depends_on_its_arguments_alone(
+        self, policy: CleanupPolicy, topics: Sequence[TopicConfig]
+    ) -> None:
+        for _, log, topic in self.cases(topics):
+            plans = [policy.plan(log, START_MS, topic)]
+            elsewhere = threading.Thread(target=lambda: plans.append(policy.plan(log, START_MS, topic)))  # noqa: B023 ends here
+            elsewhere.start()
+            elsewhere.join()
+            assert plans[0] == plans[1]
+
+    def test_plan_can_be_carried_out(self, policy: CleanupPolicy, topics: Sequence[TopicConfig]) -> None:
+        for _, log, topic in self.cases(topics):
+            check_plan(policy.plan(log, START_MS, topic), log)
+
+    def test_plan_of_an_empty_log_removes_nothing(
+        self, policy: CleanupPolicy, topics: Sequence[TopicConfig]
+    ) -> None:
+        for topic in topics:
+            for offset in (0, 5, 1 << 40):
+                for modified_ms in (0, START_MS, START_MS + DAY_MS):
+                    empty = SegmentView(offset, offset, 0, -1, modified_ms)
+                    log = LogView(TopicPartition("flights", 0), (empty,), offset, offset, offset)
+                    plan = policy.plan(log, START_MS, topic)
+                    assert (plan.delete_before or 0) <= offset
+                    assert not plan.roll
+
+    def test_plan_comes_to_an_end(self, policy: CleanupPolicy, topics: Sequence[TopicConfig]) -> None:
+        for _, before, topic in self.cases(topics):
+            log = before
+            rounds = 0
+            while (after := carried_out(policy.plan(log, START_MS, topic), log)) != log:
+                log, rounds = after, rounds + 1
+                assert rounds < len(before.segments) + 2, f"the plans for {before} never come to an end"
+
+    def test_plan_keeps_the_promise_of_not_before_ms(
+        self, policy: CleanupPolicy, topics: Sequence[TopicConfig]
+    ) -> None:
+        for choose, before, topic in self.cases(topics):
+            plan = policy.plan(before, START_MS, topic)
+            log = carried_out(plan, before)
+            until = plan.not_before_ms
+            if until is None:
+                continue
+            for _ in range(5):
+                if choose.random() < 0.7:
+                    log = appended(log, choose)
+                now_ms = choose.choice((START_MS, START_MS + 1, until - 1))
+                if now_ms < until:
+                    again = policy.plan(log, now_ms, topic)
+                    assert again.delete_before is None or again.delete_before <= log.log_start_offset
+                    assert not again.roll

@@ -1,0 +1,400 @@
+"""Cleanup policies are asked, checked and carried out, whatever they plan."""
+
+from __future__ import annotations
+
+import logging
+import types
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from tidelog.kernel.broker import Broker
+from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.config import Config, TopicConfig
+from tidelog.kernel.errors import InvalidTopicConfig
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan
+from tidelog.kernel.seams.storage import SegmentView
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
+from tidelog.kernel.topics import NewTopic
+
+TOPIC = "flights"
+
+
+@attrs.define
+class Policy:
+    """Makes plans with a function, and notes for which logs it was asked."""
+
+    make: Callable[[LogView], Any]
+    name: str = "delete"
+    asked: list[LogView] = attrs.field(factory=list[LogView])
+
+    def interval_ms(self, config: Config) -> int:
+        """Never by itself within a test."""
+        del config
+        return 1 << 40
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        """Whatever the function returns."""
+        del now_ms, config
+        self.asked.append(log)
+        return self.make(log)  # type: ignore[no-any-return]
+
+
+def cleanup_of(broker: Broker, *policies: CleanupPolicy) -> Callable[[], Any]:
+    """What looks at every log once, for each of the policies."""
+    made = LogCleanup({each.name: each for each in policies}, broker.config, broker.topics, broker.clock)
+
+    async def run() -> dict[str, Any]:
+        for task in made.background_tasks():
+            await task.run()
+        return made.statistics()
+
+    return run
+
+
+async def filled(broker: Broker, name: str = TOPIC, policies: str = "delete", batches: int = 6) -> Partition:
+    """The partition of a new topic: two batches a segment, the last one active."""
+    config = {"segment.bytes": "1048576", "cleanup.policy": policies}
+    topic = await broker.topics.create(NewTopic(name, 1, config=config))
+    (partition,) = topic.partitions
+    for index in range(batches):
+        if index and not index % 2:
+            assert await partition.roll()
+        partition.append_nowait(make_batch([b"x" * 100]))
+    return partition
+
+
+def bases(partition: Partition) -> list[int]:
+    return [segment.base_offset for segment in partition.store.segments()]
+
+
+async def test_run_deletes_what_a_policy_plans(caplog: pytest.LogCaptureFixture) -> None:
+    policy = Policy(lambda log: Plan(log.segments[1].base_offset, reason="it is old"))
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        run = cleanup_of(broker, policy)
+        size = partition.store.segments()[0].size_bytes
+        with caplog.at_level(logging.INFO):
+            statistics = await run()
+        assert (bases(partition), partition.log_start_offset) == ([2, 4], 2)
+        assert (statistics["delete"].deleted_segments, statistics["delete"].deleted_bytes) == (1, size)
+        assert (
+            f"flights-0: cleanup policy delete deleted 1 segment(s), {size} bytes; the log starts at 2, no "
+            "longer at 0 (it is old)" in caplog.messages
+        )
+        assert (await run())["delete"].deleted_segments == 2
+        assert bases(partition) == [4]
+    (first, second) = policy.asked
+    assert (first.log_start_offset, second.log_start_offset) == (0, 2)
+    assert (first.last_stable_offset, first.high_watermark, first.log_end_offset) == (6, 6, 6)
+    assert first.size_bytes == 3 * size
+
+
+async def test_run_rolls_an_active_segment_that_goes() -> None:
+    policy = Policy(lambda log: Plan(log.log_end_offset, roll=True) if log.active.size_bytes else NOTHING)
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        statistics = await cleanup_of(broker, policy)()
+        assert (bases(partition), partition.log_start_offset, partition.log_end_offset) == ([6], 6, 6)
+        assert (statistics["delete"].rolled_segments, statistics["delete"].deleted_segments) == (1, 3)
+        assert partition.append_nowait(make_batch([b"more"])).base_offset == 6
+
+
+async def test_run_keeps_what_was_appended_between_a_plan_and_its_roll() -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        roll = partition.roll
+
+        async def append_and_roll() -> bool:
+            partition.append_nowait(make_batch([b"more"]))
+            return await roll()
+
+        topics = topic_of(broker, _with(partition, roll=append_and_roll))
+        policy = Policy(lambda log: Plan(log.log_end_offset, roll=True))
+        (task,) = LogCleanup({"delete": policy}, broker.config, topics, broker.clock).background_tasks()
+        await task.run()
+        assert (partition.log_start_offset, partition.log_end_offset) == (6, 7)
+        assert bases(partition) == [4, 7]
+
+
+def topic_of(broker: Broker, partition: Any) -> Any:
+    """The topic with another partition."""
+    return [types.SimpleNamespace(config=broker.topics.get(TOPIC).config, partitions=[partition])]
+
+
+def _with(partition: Partition, **changed: Any) -> Any:
+    """A partition that differs in some attributes."""
+
+    class Changed:
+        def __getattr__(self, name: str) -> Any:
+            return changed[name] if name in changed else getattr(partition, name)
+
+    return Changed()
+
+
+def past_the_high_watermark(log: LogView) -> Plan:
+    return Plan(log.high_watermark + 1, roll=log.active.size_bytes > 0)
+
+
+def into_the_active_segment(log: LogView) -> Plan:
+    return Plan(log.active.base_offset + 1) if log.high_watermark > log.active.base_offset else NOTHING
+
+
+def below_zero(_: LogView) -> Plan:
+    return Plan(-1)
+
+
+def roll_without_records(log: LogView) -> Plan:
+    return Plan(roll=not log.active.size_bytes)
+
+
+def no_plan(_: LogView) -> Any:
+    return None
+
+
+def an_error(_: LogView) -> Plan:
+    raise ZeroDivisionError("oh")
+
+
+WRONG: dict[Callable[[LogView], Any], str] = {
+    past_the_high_watermark: "the plan is refused: it deletes up to 7, but only offsets below 6 are "
+    "committed",
+    into_the_active_segment: "the plan is refused: it deletes up to 5, which is in the active segment at 4, "
+    "without rolling that",
+    below_zero: "the plan is refused: it deletes up to -1, but only offsets below 6 are committed",
+    no_plan: "the plan is refused: it is no plan, but None",
+    an_error: "no plan: ZeroDivisionError: oh",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
+async def test_run_refuses_a_wrong_plan_and_says_so_once(
+    wrong: Callable[[LogView], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker() as broker:
+        partition, other = await filled(broker), await filled(broker, "trains")
+        run = cleanup_of(
+            broker, Policy(lambda log: NOTHING if "trains" in str(log.topic_partition) else wrong(log))
+        )
+        for failures in (1, 2):
+            assert (await run())["delete"].failures == failures
+        for each in (partition, other):
+            assert (bases(each), each.log_start_offset) == ([0, 2, 4], 0)
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"flights-0: cleanup policy delete: {WRONG[wrong]}"]
+
+
+async def test_run_refuses_to_roll_an_empty_segment(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker, batches=0)
+        statistics = await cleanup_of(broker, Policy(roll_without_records))()
+        assert (bases(partition), statistics["delete"].failures) == ([0], 1)
+    assert "it rolls the active segment at 0, which is empty" in caplog.text
+
+
+def suite_of(policy: CleanupPolicy) -> CleanupPolicyConformance:
+    """The suite for a plugin that offers that policy."""
+    plugin: Any = types.ModuleType("wrong")
+    plugin.tidelog_cleanup_policies = lambda: [policy]
+    return type("Suite", (CleanupPolicyConformance,), {"plugin": plugin})()  # type: ignore[no-any-return]
+
+
+def undecided(answers: list[int]) -> Callable[[LogView], Plan]:
+    """Plans that change from one call to the next."""
+
+    def make(log: LogView) -> Plan:
+        answers.append(0)
+        return Plan(log.log_start_offset if len(answers) % 2 else None)
+
+    return make
+
+
+def promise_and_forget(log: LogView) -> Plan:
+    """Promises to remove nothing before the day after tomorrow, and does once there are many segments."""
+    later = Plan(not_before_ms=1 << 62)
+    return later if len(log.segments) < 3 else Plan(min(log.segments[1].base_offset, log.high_watermark))
+
+
+def never_content(log: LogView) -> Plan:
+    """Deletes one more record each time, even when there is none."""
+    return Plan(min(log.log_start_offset + 1, log.high_watermark), roll=log.active.size_bytes > 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "test"),
+    [
+        (past_the_high_watermark, "test_plan_can_be_carried_out"),
+        (past_the_high_watermark, "test_plan_of_an_empty_log_removes_nothing"),
+        (into_the_active_segment, "test_plan_can_be_carried_out"),
+        (below_zero, "test_plan_can_be_carried_out"),
+        (roll_without_records, "test_plan_of_an_empty_log_removes_nothing"),
+        (no_plan, "test_plan_can_be_carried_out"),
+        (an_error, "test_plan_can_be_carried_out"),
+        (undecided([]), "test_plan_depends_on_its_arguments_alone"),
+        (promise_and_forget, "test_plan_keeps_the_promise_of_not_before_ms"),
+        (never_content, "test_plan_comes_to_an_end"),
+    ],
+)
+def test_the_suite_catches_a_wrong_policy(make: Callable[[LogView], Any], test: str) -> None:
+    suite, policy = suite_of(Policy(make)), Policy(make)
+    topics: Sequence[TopicConfig] = [TopicConfig()]
+    with pytest.raises(
+        (AssertionError, ValueError, AttributeError, ZeroDivisionError, pytest.fail.Exception)
+    ):
+        partial(getattr(suite, test), policy, topics)()
+
+
+async def test_run_asks_nothing_before_the_promised_time() -> None:
+    clock = FakeClock()
+    policy = Policy(lambda _: Plan(not_before_ms=clock() + 1000))
+    async with running_broker(clock=clock) as broker:
+        partition = await filled(broker)
+        run = cleanup_of(broker, policy)
+        for expected, change in (
+            (1, None),
+            (1, lambda: clock.advance(999)),
+            (2, lambda: clock.advance(1)),
+            (2, lambda: partition.append_nowait(make_batch([b"more"]))),
+            (3, lambda: partition.delete_records_before(1)),
+            (3, None),
+        ):
+            if change is not None:
+                change()
+            await run()
+            assert len(policy.asked) == expected
+        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "delete"})
+        await run()
+        assert len(policy.asked) == 4
+
+
+async def test_run_keeps_no_promise_about_a_topic_that_is_gone() -> None:
+    policy = Policy(lambda _: Plan(not_before_ms=1 << 62))
+    async with running_broker() as broker:
+        run = cleanup_of(broker, policy)
+        for number in range(1, 3):
+            await filled(broker)
+            await run()
+            await run()
+            assert len(policy.asked) == number
+            await broker.topics.delete(TOPIC)
+
+
+async def test_run_lets_one_policy_at_a_time_have_a_partition() -> None:
+    gate, asked = trio.Event(), list[str]()
+
+    def make(name: str) -> Callable[[LogView], Plan]:
+        def plan(_: LogView) -> Plan:
+            asked.append(name)
+            if name == "compact" and len(asked) == 1:
+                trio.from_thread.run(gate.wait)
+            return NOTHING
+
+        return plan
+
+    async with running_broker() as broker:
+        await filled(broker, policies="compact,delete", batches=0)
+        policies = {name: Policy(make(name), name) for name in ("compact", "delete")}
+        cleanup = LogCleanup(policies, broker.config, broker.topics, broker.clock)
+        compact, delete = (task.run for task in cleanup.background_tasks())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(compact)
+            while not asked:
+                await trio.lowlevel.checkpoint()
+            await delete()
+            assert asked == ["compact"]
+            gate.set()
+        await delete()
+        assert asked == ["compact", "delete"]
+
+
+async def test_run_passes_over_topics_of_other_policies_and_offline_partitions() -> None:
+    policy = Policy(lambda _: NOTHING)
+    async with running_broker() as broker:
+        await filled(broker, "kept", policies="compact", batches=0)
+        (await filled(broker, "offline")).take_offline()
+        await filled(broker, "both", policies="compact,delete", batches=0)
+        await cleanup_of(broker, policy)()
+    assert [str(log.topic_partition) for log in policy.asked] == ["both-0"]
+
+
+async def test_a_topic_that_is_deleted_under_a_plan_is_no_failure() -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+
+        def make(log: LogView) -> Plan:
+            trio.from_thread.run(broker.topics.delete, TOPIC)
+            return Plan(log.active.base_offset)
+
+        statistics = await cleanup_of(broker, Policy(make))()
+        assert statistics["delete"].failures == 0
+        assert partition.offline is not None
+
+
+async def test_a_disk_that_refuses_is_a_failure_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        refusals = [OSError(5, "no"), OSError(5, "no")]
+
+        def segments() -> Sequence[SegmentView]:
+            if refusals:
+                raise refusals.pop()
+            return partition.store.segments()
+
+        store = types.SimpleNamespace(segments=segments)
+        topics = topic_of(broker, _with(partition, store=store))
+        policy = Policy(lambda log: Plan(log.active.base_offset))
+        cleanup = LogCleanup({"delete": policy}, broker.config, topics, broker.clock)
+        (task,) = cleanup.background_tasks()
+        for failures in (1, 2, 2):
+            await task.run()
+            assert cleanup.statistics()["delete"].failures == failures
+        assert bases(partition) == [4]
+    assert caplog.text.count("the log cannot be looked at") == 1
+
+
+async def test_a_warning_of_a_plan_is_logged_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = ["odd", "odd", "", "odd", "even"]
+    async with running_broker() as broker:
+        await filled(broker)
+        run = cleanup_of(broker, Policy(lambda _: Plan(warning=warnings.pop(0))))
+        for _ in tuple(warnings):
+            await run()
+    found = [text for text in caplog.messages if "cleanup policy delete" in text]
+    assert found == [f"flights-0: cleanup policy delete: {each}" for each in ("odd", "odd", "even")]
+
+
+async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
+    async with running_broker() as broker:
+        with pytest.raises(InvalidTopicConfig) as raised:
+            await broker.topics.create(NewTopic("wrong", config={"cleanup.policy": "compact,delte"}))
+        assert str(raised.value) == (
+            "cleanup.policy = 'compact,delte': has 'delte', but may have any of compact, delete (did you "
+            "mean delete?)."
+        )
+
+
+async def test_a_default_policy_that_nobody_carries_out_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker({"log.cleanup.policy": "delete,compact"}):
+        pass
+    assert [text for text in caplog.messages if "carries out" in text] == [
+        "log.cleanup.policy has compact, which no installed plugin carries out: it has no effect"
+    ]
+
+
+async def test_a_policy_that_nobody_carries_out_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    message = "cleanup.policy has compact, which no installed plugin carries out: it has no effect"
+    async with running_broker() as broker:
+        await filled(broker)
+        await filled(broker, "trains", policies="delete,compact", batches=0)
+        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "compact"})
+    assert [text for text in caplog.messages if "carries out" in text] == [
+        f"topic trains: {message}",
+        f"topic {TOPIC}: {message}",
+    ]
