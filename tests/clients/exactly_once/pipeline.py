@@ -85,21 +85,22 @@ class Pipeline:
         return f"workers-of-{self.name}"
 
     def suffer(self, seconds: float, chance: random.Random) -> None:
-        """Produce inputs for a while, and kill what moves."""
+        """Produce inputs for a while, and do harm in every way, again and again."""
         deadline = time.monotonic() + seconds
+        harms: list[Callable[[int], None]] = [self.kill_worker, self.hang_worker, self.kill_broker]
         while time.monotonic() < deadline:
-            self.produce()
-            time.sleep(chance.uniform(*CALM_S))
-            victim = chance.randrange(WORKERS + 1)
-            if victim < WORKERS and chance.random() < 0.5:
-                self.hang_worker(victim)
-            elif victim < WORKERS:
-                self.kill_worker(victim)
-            else:
-                self.broker.kill()
-                self.broker.start()
-                self.kills += 1
-            self.replace_ended()
+            chance.shuffle(harms)
+            for harm in harms:
+                self.produce()
+                time.sleep(chance.uniform(*CALM_S))
+                harm(chance.randrange(WORKERS))
+                self.replace_ended()
+
+    def kill_broker(self, _: int = 0) -> None:
+        """`kill -9` the broker, and start it again."""
+        self.kills += 1
+        self.broker.kill()
+        self.broker.start()
 
     def kill_worker(self, number: int) -> None:
         """`kill -9` a worker, and start another one with its transactional id."""
