@@ -101,7 +101,7 @@ OPENED = ["storage.open", "topics.load"]
 CLOSED = ["topics.close", "storage.close"]
 
 
-async def test_from_the_storage_out_and_back() -> None:
+async def test_running_opens_the_storage_first_and_closes_it_last() -> None:
     broker = new_broker()
     diary = Diary(broker)
     async with broker.running():
@@ -115,7 +115,7 @@ async def test_from_the_storage_out_and_back() -> None:
         await connect(broker)
 
 
-async def test_an_error_inside_still_closes_everything() -> None:
+async def test_running_closes_everything_after_an_error_inside() -> None:
     broker = new_broker()
     diary = Diary(broker)
     with pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="inside"), flatten_subgroups=True):
@@ -124,7 +124,7 @@ async def test_an_error_inside_still_closes_everything() -> None:
     assert diary.events == OPENED + CLOSED
 
 
-async def test_a_port_that_is_taken_is_told_and_everything_closed_again() -> None:
+async def test_running_reports_a_port_in_use_and_closes_everything() -> None:
     async with running_broker() as first:
         second = new_broker({"listeners": f"PLAINTEXT://{first.listeners['PLAINTEXT']}"})
         diary = Diary(second)
@@ -140,7 +140,7 @@ async def test_a_port_that_is_taken_is_told_and_everything_closed_again() -> Non
             assert await answer(client)
 
 
-async def test_one_taken_port_of_two_frees_the_other() -> None:
+async def test_running_with_one_of_two_ports_in_use_frees_the_other() -> None:
     async with running_broker() as first:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -172,14 +172,16 @@ async def test_two_listeners_are_served_alike() -> None:
         ({"advertised.listeners": "PLAINTEXT://broker.example:0"}, "broker.example"),
     ],
 )
-async def test_what_clients_are_told(settings: dict[str, str], told: str) -> None:
+async def test_advertised_listeners_of_this_broker_have_a_client_host_and_the_bound_port(
+    settings: dict[str, str], told: str
+) -> None:
     async with running_broker(settings) as broker:
         endpoint = broker.cluster.this_broker("PLAINTEXT")
         bound = int(broker.listeners["PLAINTEXT"].rpartition(":")[2])
         assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, told, bound)
 
 
-async def test_an_advertised_port_is_told_as_it_is() -> None:
+async def test_advertised_listeners_of_this_broker_keep_an_explicit_port() -> None:
     async with running_broker({"advertised.listeners": "PLAINTEXT://broker.example:1234"}) as broker:
         assert broker.cluster.this_broker("PLAINTEXT").port == 1234
 
@@ -187,7 +189,7 @@ async def test_an_advertised_port_is_told_as_it_is() -> None:
 # Stopping
 
 
-async def test_a_stop_lets_long_polls_answer_at_once() -> None:
+async def test_running_at_the_stop_answers_long_polling_fetches_at_once() -> None:
     async with trio.open_nursery() as nursery:
         stop = trio.Event()
         clients: list[trio.SocketStream] = []
@@ -225,7 +227,7 @@ def slow_to_open(broker: Broker, gate: trio.Event) -> None:
     broker.storage.open_partitions = wait  # type: ignore[method-assign]
 
 
-async def test_a_stop_waits_for_what_is_under_way(autojump_clock: MockClock) -> None:
+async def test_running_at_the_stop_waits_for_requests_in_progress(autojump_clock: MockClock) -> None:
     autojump_clock.autojump_threshold = 0.02
     broker, gate = new_broker(), trio.Event()
     async with broker.running():
@@ -246,7 +248,7 @@ async def test_a_stop_waits_for_what_is_under_way(autojump_clock: MockClock) -> 
         await client.aclose()
 
 
-async def test_a_stop_does_not_wait_for_ever(
+async def test_running_at_the_stop_waits_no_longer_than_shutdown_timeout_ms(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     autojump_clock.autojump_threshold = 0.02
@@ -280,7 +282,7 @@ async def test_a_stop_at_once_waits_for_nobody(autojump_clock: MockClock) -> Non
     await stuck.aclose()
 
 
-async def test_background_jobs_are_done_before_partitions_close() -> None:
+async def test_running_at_the_stop_finishes_background_jobs_before_partitions_close() -> None:
     broker, release, order = new_broker(), threading.Event(), list[str]()
 
     def job() -> None:
@@ -319,7 +321,7 @@ async def test_a_partition_that_does_not_close_keeps_no_storage_open() -> None:
     assert diary.events == OPENED + CLOSED
 
 
-async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_serve_ends_on_sigterm(capsys: pytest.CaptureFixture[str]) -> None:
     """SIGTERM ends `serve` when what is under way is answered."""
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
     config, plugins = configure(Sources().over(settings_from_mapping(settings)))
@@ -340,7 +342,9 @@ async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
 # Background
 
 
-async def test_producers_that_wrote_nothing_for_long_are_forgotten(autojump_clock: MockClock) -> None:
+async def test_producer_expiry_removes_producers_after_producer_id_expiration_ms(
+    autojump_clock: MockClock,
+) -> None:
     clock = FakeClock()
     settings = {"producer.id.expiration.ms": 10_000, "producer.id.expiration.check.interval.ms": 1000}
     async with running_broker(settings, clock=clock) as broker:
@@ -384,7 +388,7 @@ def settings_for(directory: Path) -> dict[str, object]:
     return {"storage": "file", "log.dirs": str(directory)}
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_running_restores_topics_records_and_producers_after_a_restart(tmp_path: Path) -> None:
     async with running_broker(settings_for(tmp_path)) as broker:
         topic = await broker.topics.create(NewTopic("flights", 3, config={"max.message.bytes": "5000"}))
         for index, partition in enumerate(topic.partitions):
@@ -427,7 +431,7 @@ def values_in(broker: Broker, index: int) -> list[bytes | None]:
     return values
 
 
-async def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
+async def test_running_after_a_restart_does_not_restore_a_deleted_topic(tmp_path: Path) -> None:
     async with running_broker(settings_for(tmp_path)) as broker:
         for name in ("kept", "gone"):
             await broker.topics.create(NewTopic(name))

@@ -242,7 +242,7 @@ def never_content(log: LogView) -> Plan:
         (never_content, "test_plan_comes_to_an_end"),
     ],
 )
-def test_the_suite_catches_a_wrong_policy(make: Callable[[LogView], Any], test: str) -> None:
+def test_cleanup_policy_conformance_detects_a_wrong_policy(make: Callable[[LogView], Any], test: str) -> None:
     suite, policy = suite_of(Policy(make)), Policy(make)
     topics: Sequence[TopicConfig] = [TopicConfig()]
     with pytest.raises(
@@ -380,7 +380,9 @@ async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
         )
 
 
-async def test_a_default_policy_that_nobody_carries_out_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_check_default_logs_a_cleanup_policy_that_no_plugin_carries_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running_broker({"log.cleanup.policy": "delete,compact"}):
         pass
     assert [text for text in caplog.messages if "carries out" in text] == [
@@ -388,7 +390,9 @@ async def test_a_default_policy_that_nobody_carries_out_is_logged(caplog: pytest
     ]
 
 
-async def test_a_policy_that_nobody_carries_out_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_on_event_logs_a_cleanup_policy_of_a_topic_that_no_plugin_carries_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     message = "cleanup.policy has compact, which no installed plugin carries out: it has no effect"
     async with running_broker() as broker:
         await filled(broker)

@@ -22,7 +22,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PLUGINS)))
-def test_no_other_module_calls_the_system(path: Path) -> None:
+def test_disk_is_the_only_module_that_calls_the_operating_system(path: Path) -> None:
     used = {
         node.attr
         for node in ast.walk(ast.parse(path.read_text()))
@@ -31,7 +31,9 @@ def test_no_other_module_calls_the_system(path: Path) -> None:
     assert used <= HARMLESS
 
 
-def test_a_file_is_replaced_durably_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replace_file_syncs_the_file_renames_it_and_syncs_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
     for name in ("pwrite", "fsync", "rename"):
         operation = getattr(disk, name)
@@ -48,7 +50,7 @@ def test_a_file_is_replaced_durably_step_by_step(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 200_000])
-def test_a_file_of_any_size_is_read_whole(tmp_path: Path, size: int) -> None:
+def test_read_file_reads_a_file_of_any_size_whole(tmp_path: Path, size: int) -> None:
     path = tmp_path / "file"
     assert disk.read_file(path) is None
     path.write_bytes(b"x" * size)

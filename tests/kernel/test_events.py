@@ -42,7 +42,7 @@ def described(event: Event) -> str:
             return "BrokerConfigChanged"
 
 
-def test_listeners_are_called_in_the_order_of_their_subscription() -> None:
+def test_publish_calls_listeners_in_the_order_of_subscribe() -> None:
     events, heard = BrokerEvents(), list[int]()
     events.publish(CHANGED)
     events.subscribe(lambda event: heard.append(1))
@@ -67,7 +67,7 @@ def test_a_listener_that_fails_stops_neither_the_others_nor_the_publisher(
     assert caplog.text.count("RuntimeError: no luck") == 2
 
 
-def test_an_event_that_a_listener_causes_comes_after_the_one_it_was_called_with() -> None:
+def test_publish_inside_a_listener_is_delivered_after_the_current_event() -> None:
     events, heard = BrokerEvents(), list[str]()
     offline = PartitionsOffline((), "a disk failed")
 
@@ -111,7 +111,9 @@ async def test_topics_publish_partitions_that_were_opened_at_the_start(tmp_path:
         assert heard == ["BrokerConfigChanged", "PartitionsOpened t-0 t-1"]
 
 
-async def test_a_failing_listener_never_stops_an_append(caplog: pytest.LogCaptureFixture) -> None:
+async def test_publish_to_a_failing_listener_does_not_stop_an_append(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running_broker() as broker:
         (partition,) = (await broker.topics.create(NewTopic("t", 1))).partitions
 

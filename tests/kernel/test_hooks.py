@@ -128,7 +128,7 @@ async def test_tidelog_metadata_stores(example: Example, tmp_path: Path) -> None
         assert topic.partitions[0].log_end_offset == 1
 
 
-async def test_a_metadata_store_that_forgets_is_refused_below_a_durable_storage(tmp_path: Path) -> None:
+async def test_tidelog_metadata_stores_have_to_fit_the_durability_of_the_storage(tmp_path: Path) -> None:
     settings = {"metadata": "memory", "storage": "file", "log.dirs": str(tmp_path / "data")}
     with pytest.raises(ConfigError, match="metadata = memory loses all topics"):
         new_broker(settings)

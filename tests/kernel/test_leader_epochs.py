@@ -85,7 +85,7 @@ def test_end_offset_for_an_epoch_before_the_first() -> None:
 @pytest.mark.parametrize(
     ("offset", "epoch"), [(0, 0), (99, 0), (100, 3), (249, 3), (250, 4), (10_000, 4), (-1, -1)]
 )
-def test_epoch_of_an_offset(offset: int, epoch: int) -> None:
+def test_epoch_for_gives_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
     assert lineage(LINEAGE).epoch_for(offset) == epoch
 
 
@@ -123,14 +123,16 @@ def test_truncate_from_start(offset: int, entries: Entries) -> None:
     assert epochs.entries() == entries
 
 
-def test_a_log_that_starts_before_its_lineage_keeps_it() -> None:
+def test_truncate_from_start_before_the_first_epoch_changes_nothing() -> None:
     epochs = lineage([(3, 100)])
     assert not epochs.truncate_from_start(50)
     assert epochs.entries() == [(3, 100)]
 
 
 @given(lineages(), st.integers(0, 500))
-def test_truncation_never_changes_who_wrote_what_is_left(entries: Entries, offset: int) -> None:
+def test_truncate_from_end_and_truncate_from_start_keep_epochs_of_remaining_offsets(
+    entries: Entries, offset: int
+) -> None:
     before = lineage(entries)
     from_end, from_start = lineage(entries), lineage(entries)
     from_end.truncate_from_end(offset)
@@ -143,7 +145,7 @@ def test_truncation_never_changes_who_wrote_what_is_left(entries: Entries, offse
 
 
 @given(lineages(), st.integers(0, 12))
-def test_an_epoch_ends_where_the_next_one_starts(entries: Entries, asked: int) -> None:
+def test_end_offset_for_is_the_start_offset_of_the_next_epoch(entries: Entries, asked: int) -> None:
     """The definition, spelled out slowly."""
     newest = entries[-1][0] if entries else -1
     if asked > newest:
@@ -156,18 +158,18 @@ def test_an_epoch_ends_where_the_next_one_starts(entries: Entries, asked: int) -
     assert lineage(entries).end_offset_for(asked, LOG_END) == expected
 
 
-def test_checkpoint_text() -> None:
+def test_encode_writes_the_text_of_a_leader_epoch_checkpoint() -> None:
     assert lineage(LINEAGE).encode() == b"0\n3\n0 0\n3 100\n4 250\n"
     assert LeaderEpochLineage().encode() == b"0\n0\n"
 
 
 @given(lineages())
-def test_a_checkpoint_is_read_back(entries: Entries) -> None:
+def test_decode_reads_back_what_encode_wrote(entries: Entries) -> None:
     assert LeaderEpochLineage.decode(lineage(entries).encode()).entries() == entries
 
 
 @pytest.mark.parametrize("content", [b"0\n1\n0 77\n", b"0\n1\n0 77"])
-def test_a_log_that_lost_its_start(content: bytes) -> None:
+def test_decode_reads_the_checkpoint_of_a_log_after_delete_records(content: bytes) -> None:
     """What Kafka leaves after DeleteRecords, with and without the last line's end."""
     assert LeaderEpochLineage.decode(content).entries() == [(0, 77)]
 
@@ -206,7 +208,7 @@ def test_decode_refuses_a_malformed_checkpoint(content: bytes) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(alphabet="0123456789 -\n", max_size=40).map(str.encode))
-def test_any_content_is_a_lineage_or_malformed(content: bytes) -> None:
+def test_decode_of_any_bytes_gives_a_lineage_or_corrupt_epoch_checkpoint(content: bytes) -> None:
     try:
         entries = LeaderEpochLineage.decode(content).entries()
     except CorruptEpochCheckpoint:

@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def test_one_event_per_key_and_interval_is_let_through_and_the_rest_counted() -> None:
+def test_admit_lets_one_event_per_key_and_interval_pass_and_counts_the_rest() -> None:
     clock = Clock()
     limit = RateLimit(10, now=clock)
     assert [limit.admit("a"), limit.admit("a"), limit.admit("b"), limit.admit("a")] == [0, None, 0, None]
@@ -32,7 +32,7 @@ def test_one_event_per_key_and_interval_is_let_through_and_the_rest_counted() ->
     assert limit.admit("a") == 0
 
 
-def test_many_keys_share_one_limit_and_bounded_memory() -> None:
+def test_admit_with_too_many_keys_applies_one_shared_limit_in_bounded_memory() -> None:
     clock = Clock()
     limit = RateLimit(10, max_keys=3, now=clock)
     let_through = [limit.admit(str(number)) for number in range(1000)]
@@ -43,7 +43,7 @@ def test_many_keys_share_one_limit_and_bounded_memory() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 6)), max_size=60))
-def test_every_event_is_let_through_or_counted(steps: list[tuple[float, int]]) -> None:
+def test_admit_lets_every_event_pass_or_counts_it(steps: list[tuple[float, int]]) -> None:
     clock = Clock()
     limit = RateLimit(10, now=clock)
     seen: dict[str, list[int | None]] = {}

@@ -15,7 +15,7 @@ def waiting(*topics: Topic) -> list[str]:
     return [topic.name for topic in topics if topic.partitions[0].has_unflushed]
 
 
-async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
+async def test_timed_flush_flushes_only_what_waited_for_flush_ms() -> None:
     clock = FakeClock()
     async with running_broker(clock=clock) as broker:
         timed = await broker.topics.create(NewTopic("timed", config={"flush.ms": "5000"}))
@@ -33,7 +33,7 @@ async def test_what_waited_long_enough_is_flushed_and_nothing_else() -> None:
         assert waiting(timed, untimed) == ["untimed"]
 
 
-def test_the_scheduler_looks_as_often_as_it_is_told() -> None:
+def test_timed_flush_task_runs_at_log_flush_scheduler_interval_ms() -> None:
     def interval(**values: object) -> float:
         config = Config.from_mapping({name.replace("_", "."): value for name, value in values.items()})
         return timed_flush_task(config, None, FakeClock()).interval_ms  # type: ignore[arg-type]
@@ -43,13 +43,13 @@ def test_the_scheduler_looks_as_often_as_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("initial_delay_ms", [0, 30, 30_000])
-def test_the_first_look_waits_for_the_start_to_be_over(initial_delay_ms: int) -> None:
+def test_timed_flush_task_first_waits_for_log_initial_task_delay_ms(initial_delay_ms: int) -> None:
     settings = {"log.initial.task.delay.ms": initial_delay_ms, "log.flush.scheduler.interval.ms": 250}
     task = timed_flush_task(Config.from_mapping(settings), None, FakeClock())  # type: ignore[arg-type]
     assert task.initial_delay_ms == initial_delay_ms
 
 
-def test_a_topic_takes_its_time_from_the_broker_keys_in_kafkas_order() -> None:
+def test_flush_ms_defaults_to_log_flush_interval_ms_or_the_scheduler_interval() -> None:
     def flush_ms(values: dict[str, object]) -> int:
         return Config.from_mapping(values).default_topic_config[keys.FLUSH_MS]
 

@@ -40,7 +40,7 @@ async def test_others_have_their_turn_when_it_is_due(monkeypatch: pytest.MonkeyP
     assert await turns_of_others(100) > 90
 
 
-async def test_small_pieces_are_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_run_in_steps_does_short_steps_without_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "perf_counter", lambda: 0.0)
     assert await turns_of_others(100) <= 1
 

@@ -50,7 +50,7 @@ async def times_of(task: PeriodicTask, recorder: Recorder, for_ms: float) -> lis
     ],
     ids=["at once", "after a delay", "interval between end and start", "rare", "not yet"],
 )
-async def test_rhythm(
+async def test_start_runs_a_periodic_task_at_its_interval_after_its_initial_delay(
     autojump_clock: MockClock, interval: float, initial: float, takes: float, expected: list[float]
 ) -> None:
     recorder = Recorder(takes_ms=takes)
@@ -58,7 +58,7 @@ async def test_rhythm(
     assert await times_of(task, recorder, 490) == expected
 
 
-async def test_jitter_stays_within_its_bounds(autojump_clock: MockClock) -> None:
+async def test_periodic_task_jitter_ms_stays_within_its_bounds(autojump_clock: MockClock) -> None:
     recorder = Recorder()
     task = PeriodicTask("work", recorder.run, 100, 1000, jitter_ms=30)
     times = await times_of(task, recorder, 30_000)
@@ -89,7 +89,7 @@ async def test_many_tasks_with_jitter_do_not_wake_together(autojump_clock: MockC
     assert len({recorder.times[0] for recorder in recorders}) > 40
 
 
-async def test_a_failure_is_logged_and_counted_and_the_task_goes_on(
+async def test_periodic_task_that_fails_is_logged_and_counted_and_runs_again(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, tasks = Recorder(fails=True), BackgroundTasks()
@@ -102,7 +102,7 @@ async def test_a_failure_is_logged_and_counted_and_the_task_goes_on(
     assert caplog.text.count("background task retention failed; it runs again in 100 ms") == 3
 
 
-async def test_a_failure_of_a_nursery_inside_a_task_is_one_too(autojump_clock: MockClock) -> None:
+async def test_periodic_task_with_a_failing_nursery_is_counted_as_failed(autojump_clock: MockClock) -> None:
     async def fail_inside() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Recorder(fails=True).run)
@@ -114,7 +114,7 @@ async def test_a_failure_of_a_nursery_inside_a_task_is_one_too(autojump_clock: M
     assert tasks.statistics()["nested"].failures == 2
 
 
-async def test_a_task_that_fails_disturbs_no_other(autojump_clock: MockClock) -> None:
+async def test_periodic_task_that_fails_does_not_affect_others(autojump_clock: MockClock) -> None:
     tasks, well = BackgroundTasks(), Recorder()
     async with tasks.running():
         tasks.start(PeriodicTask("ill", Recorder(fails=True).run, 10))
@@ -124,7 +124,7 @@ async def test_a_task_that_fails_disturbs_no_other(autojump_clock: MockClock) ->
     assert tasks.statistics()["well"].failures == 0
 
 
-async def test_a_task_under_way_ends_with_the_broker(autojump_clock: MockClock) -> None:
+async def test_running_cancels_a_periodic_task_in_progress_when_it_ends(autojump_clock: MockClock) -> None:
     tasks = BackgroundTasks()
     with trio.fail_after(1):
         async with tasks.running():
@@ -161,7 +161,7 @@ async def test_jobs_given_before_the_start_run_then() -> None:
         assert done == ["job"]
 
 
-async def test_jobs_are_waited_for_at_the_stop() -> None:
+async def test_running_waits_for_in_thread_jobs_when_it_ends() -> None:
     tasks, done = BackgroundTasks(), list[int]()
     async with tasks.running():
         for index in range(50):
@@ -169,7 +169,7 @@ async def test_jobs_are_waited_for_at_the_stop() -> None:
     assert sorted(done) == list(range(50))
 
 
-async def test_jobs_are_waited_for_even_when_everything_is_cancelled() -> None:
+async def test_running_waits_for_in_thread_jobs_even_when_it_is_cancelled() -> None:
     tasks, released, done = BackgroundTasks(), threading.Event(), list[bool]()
 
     def job() -> None:
@@ -189,7 +189,7 @@ async def test_jobs_are_waited_for_even_when_everything_is_cancelled() -> None:
     assert done == [True]
 
 
-async def test_a_job_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_in_thread_logs_a_job_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     tasks, done = BackgroundTasks(), list[str]()
 
     def fail() -> None:
@@ -203,7 +203,7 @@ async def test_a_job_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert all(record.levelno == logging.ERROR for record in caplog.records)
 
 
-async def test_a_burst_of_jobs_leaves_threads_for_others() -> None:
+async def test_in_thread_runs_at_most_max_jobs_in_threads_at_the_same_time() -> None:
     tasks, release, started = BackgroundTasks(), threading.Event(), threading.Semaphore(0)
     running, most = list[int](), list[int]()
     lock = threading.Lock()
@@ -227,7 +227,7 @@ async def test_a_burst_of_jobs_leaves_threads_for_others() -> None:
     assert max(most) == MAX_JOBS_IN_THREADS
 
 
-async def test_waiting_for_jobs() -> None:
+async def test_wait_for_jobs_returns_when_all_jobs_are_done() -> None:
     tasks, release, done = BackgroundTasks(), threading.Event(), list[str]()
 
     def slow() -> None:

@@ -120,7 +120,7 @@ def _written_by_kafka() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.kafka.rpartition(".")[2])
-def test_what_kafka_writes_is_read_and_written_again(schema: Schema) -> None:
+def test_decode_and_encode_keep_records_of_kafka_byte_for_byte(schema: Schema) -> None:
     samples = _samples(schema)
     assert samples
     for (message, version), written in zip(samples, _written_by_kafka()[schema.kafka], strict=True):
@@ -153,7 +153,7 @@ CONSUMER_GROUP_VALUES: Final = {
 
 
 @pytest.mark.parametrize("kind", CONSUMER_GROUP_VALUES)
-def test_changes_of_consumer_groups_mean_the_same_when_they_are_written_again(kind: int) -> None:
+def test_read_change_returns_the_same_consumer_group_change_after_to_record(kind: int) -> None:
     key = kind.to_bytes(2) + b"\0\1g" + (b"" if kind in (3, 6) else b"\0\1m")
     values = _values(CONSUMER_GROUP_VALUES[kind])
     same = 0
@@ -166,7 +166,7 @@ def test_changes_of_consumer_groups_mean_the_same_when_they_are_written_again(ki
     assert same > len(values) / 2
 
 
-def test_committed_offsets_are_written_again() -> None:
+def test_offset_change_reads_and_rewrites_committed_offsets_of_kafka() -> None:
     for value in _values(OffsetCommitValue, 4):
         assert OffsetChange("g", ("t", 0), OffsetChange.read_value(value)).to_record().value == value
     for value in _values(OffsetCommitValue, 1):
@@ -175,7 +175,7 @@ def test_committed_offsets_are_written_again() -> None:
         assert read.expire_timestamp_ms == -1 or again == value
 
 
-def test_transactions_are_written_again() -> None:
+def test_transaction_change_reads_and_rewrites_transactions_of_kafka() -> None:
     states: set[TransactionState] = set()
     for version in (0, 1):
         for value in _values(TransactionLogValue, version):
@@ -210,7 +210,7 @@ def _is_plain(value: TransactionLogValue) -> bool:
     )
 
 
-def test_classic_groups_are_written_again() -> None:
+def test_generation_change_reads_and_rewrites_classic_groups_of_kafka() -> None:
     settings = GroupSettings(lambda prefix: prefix)
     same = 0
     values = _values(classic_groups.GroupMetadataValue, classic_groups.CURRENT_VERSION)
@@ -229,14 +229,14 @@ def test_classic_groups_are_written_again() -> None:
     assert same > len(values) / 2
 
 
-def test_no_field_of_kafkas_is_missing() -> None:
+def test_kafka_records_have_every_field_of_the_kafka_schemas() -> None:
     answers = ask_kafka_messages([("fields", schema.kafka) for schema in SCHEMAS])
     for schema, answer in zip(SCHEMAS, answers, strict=True):
         ours = sorted(map(sorted, field_names(schema.message, NAMES).values()))
         assert ours == sorted(map(sorted, json.loads(answer).values())), schema.kafka
 
 
-def test_no_type_of_record_is_missing() -> None:
+def test_record_types_are_all_of_kafka_except_share_and_streams_groups() -> None:
     enumerations = [f"{GROUP}.CoordinatorRecordType", f"{TRANSACTION}.CoordinatorRecordType"]
     asked = [("types", name) for name in (*enumerations, f"{METADATA}.MetadataRecordType")]
     of_groups, of_transactions, of_metadata = (json.loads(answer) for answer in ask_kafka_messages(asked))

@@ -22,7 +22,7 @@ def test_the_script_and_the_module_are_the_same_command() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("serve",), ("config",), ("plugins",)])
-def test_every_help_has_examples(arguments: tuple[str, ...]) -> None:
+def test_help_of_every_command_has_examples(arguments: tuple[str, ...]) -> None:
     done = tidelog(*arguments, "--help")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -68,7 +68,7 @@ def test_wrong_usage_and_wrong_settings_are_one_sentence_and_exit_code_2(
     assert done.stderr.count("\n") == 1
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_serve_command_reports_all_config_problems_at_once() -> None:
     done = tidelog("serve", "--set", "node.id=x", TIDELOG_NUM_PARTITONS="3")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "tidelog: The configuration has 2 problems:"
@@ -76,7 +76,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "environment"), [(("--debug",), {}), ((), {"TIDELOG_DEBUG": "1"})])
-def test_a_traceback_comes_only_when_it_is_asked_for(
+def test_main_prints_a_traceback_only_with_debug_option_or_variable(
     arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     assert "Traceback" not in tidelog("config", "--set", "node.id=x").stderr
@@ -127,7 +127,7 @@ def test_config_shows_what_topics_get_from_a_broker_key() -> None:
     assert (shown["value"], shown["origin"]) == ("3600000", "log.roll.hours")
 
 
-def test_config_tells_what_does_nothing() -> None:
+def test_config_command_warns_of_a_key_without_effect() -> None:
     done = tidelog("config", "node.id", "--set", "num.io.threads=8")
     assert done.returncode == 0
     assert done.stderr.startswith("warning: num.io.threads (--set) has no meaning here")
@@ -216,7 +216,7 @@ def test_a_plugin_cannot_take_the_name_of_a_command(tmp_path: Path) -> None:
     assert "A plugin offers a command serve, which is one of tidelog's own." in done.stderr
 
 
-def test_a_broken_plugin_does_not_take_the_help_away(tmp_path: Path) -> None:
+def test_list_commands_serves_the_help_despite_a_broken_plugin(tmp_path: Path) -> None:
     done = tidelog("--help", **write_plugin(tmp_path, "broken", "1 / 0"))
     assert done.returncode == 0
     assert "serve" in done.stdout
@@ -225,7 +225,7 @@ def test_a_broken_plugin_does_not_take_the_help_away(tmp_path: Path) -> None:
     )
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_config_command_ends_silently_when_its_stdout_is_closed() -> None:
     command = subprocess.Popen(
         [*COMMAND, "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
     )

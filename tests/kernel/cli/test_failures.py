@@ -43,7 +43,7 @@ def test_one_sentence_per_cause_and_an_exit_code(
     assert capsys.readouterr() == ("", printed)
 
 
-def test_one_cause_in_two_places_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_prints_an_error_that_occurs_twice_in_a_group_once(capsys: pytest.CaptureFixture[str]) -> None:
     error = ConfigError("bad")
     assert report(ExceptionGroup("g", [error, ExceptionGroup("h", [error])])) == 2
     assert capsys.readouterr().err == "tidelog: bad\n"

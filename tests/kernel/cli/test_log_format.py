@@ -57,18 +57,18 @@ LINES: list[tuple[logging.LogRecord, str]] = [
 
 
 @pytest.mark.parametrize(("made", "line"), LINES)
-def test_a_line_for_people(made: logging.LogRecord, line: str) -> None:
+def test_human_formatter_writes_level_source_message_and_fields(made: logging.LogRecord, line: str) -> None:
     assert human(made) == line
 
 
-def test_a_line_begins_with_local_time_in_milliseconds() -> None:
+def test_human_formatter_begins_a_line_with_local_time_in_milliseconds() -> None:
     line = HumanFormatter(colours=False).format(record("x"))
     assert line[:4] == "2001"
     assert line[10:11] == " "
     assert line[19:24] == ".500 "
 
 
-def test_the_source_of_a_plugin_and_of_a_stranger() -> None:
+def test_human_formatter_shortens_only_logger_names_of_tidelog() -> None:
     made = record("x")
     made.name = "tidelog.plugins.storage_file.recovery"
     assert human(made) == "INFO    storage_file.recovery: x"
@@ -80,7 +80,7 @@ def fail() -> None:
     raise ValueError("no")
 
 
-def test_a_traceback_follows_its_line() -> None:
+def test_human_formatter_and_json_formatter_include_the_traceback() -> None:
     with pytest.raises(ValueError, match="no") as caught:
         fail()
     made = record("broken")
@@ -91,7 +91,7 @@ def test_a_traceback_follows_its_line() -> None:
     assert "ValueError: no" in json.loads(JsonFormatter().format(made))["exception"]
 
 
-def test_json_has_time_level_logger_message_and_fields() -> None:
+def test_json_formatter_writes_time_level_logger_message_and_fields() -> None:
     line = JsonFormatter().format(
         record("at %s", "x", level=logging.WARNING, peer="1.2.3.4", count=3, other={1})
     )
@@ -106,12 +106,12 @@ def test_json_has_time_level_logger_message_and_fields() -> None:
     }
 
 
-def test_a_field_cannot_take_the_place_of_the_level() -> None:
+def test_json_formatter_lets_no_field_override_its_own_keys() -> None:
     assert json.loads(JsonFormatter().format(record("x", level_="fine", time="never")))["time"] != "never"
 
 
 @given(st.text(), st.text())
-def test_an_event_is_one_line_whatever_a_peer_sent(message: str, value: str) -> None:
+def test_human_formatter_and_json_formatter_write_one_line_for_any_text(message: str, value: str) -> None:
     made = record("%s", message, peer=value)
     assert len(human(made).splitlines()) == 1
     line = JsonFormatter().format(made)

@@ -30,7 +30,7 @@ def test_the_ready_file_tells_scripts_all_they_need(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_the_banner_says_how_to_connect_and_how_to_stop(tmp_path: Path) -> None:
+def test_serve_prints_a_banner_with_the_address_and_how_to_stop(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         address = broker.ready["listeners"]["PLAINTEXT"]
         assert broker.stop(signal.SIGINT) == 0
@@ -41,7 +41,7 @@ def test_the_banner_says_how_to_connect_and_how_to_stop(tmp_path: Path) -> None:
     assert "\x1b[" not in broker.stdout + broker.stderr
 
 
-def test_as_json_every_line_of_the_log_is_an_object_and_nothing_else_is_printed(tmp_path: Path) -> None:
+def test_serve_with_log_format_json_prints_nothing_but_json_lines(tmp_path: Path) -> None:
     with serving(tmp_path, "--log-format", "json", "--set", "num.io.threads=8") as broker:
         ready = broker.ready
         assert broker.stop() == 0
@@ -54,7 +54,7 @@ def test_as_json_every_line_of_the_log_is_an_object_and_nothing_else_is_printed(
     assert warning["message"].startswith("num.io.threads (--set) has no meaning here")
 
 
-def test_the_level_of_the_log_is_obeyed(tmp_path: Path) -> None:
+def test_serve_obeys_log_level(tmp_path: Path) -> None:
     with serving(tmp_path, "--log-level", "error") as broker:
         assert broker.ready
         assert broker.stop() == 0
@@ -71,7 +71,7 @@ def test_a_ready_file_of_an_earlier_broker_is_not_taken_for_this_ones(tmp_path: 
         assert broker.stop() == 0
 
 
-def test_an_address_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+def test_serve_reports_an_address_in_use_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with serving(tmp_path, "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}") as broker:
@@ -82,7 +82,7 @@ def test_an_address_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
     assert str(port) in broker.stderr
 
 
-def test_a_data_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+def test_serve_reports_unusable_log_dirs_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with serving(tmp_path, "--set", f"log.dirs={tmp_path / 'file'}") as broker:
         assert broker.wait() != 0
@@ -131,7 +131,7 @@ STRANGER = """
 """
 
 
-def test_a_strangers_plugin_from_a_folder_takes_part(tmp_path: Path) -> None:
+def test_serve_loads_a_third_party_plugin_from_a_folder(tmp_path: Path) -> None:
     environment = write_plugin(tmp_path, "stranger", STRANGER)
     del environment["TIDELOG_PLUGINS"]
     file = tmp_path / "broker.toml"
@@ -150,7 +150,7 @@ FAILING = """
 """
 
 
-def test_a_plugin_that_fails_at_start_is_one_sentence_and_the_broker_stops_cleanly(tmp_path: Path) -> None:
+def test_serve_reports_a_plugin_that_fails_at_start_and_stops_cleanly(tmp_path: Path) -> None:
     with serving(tmp_path, **write_plugin(tmp_path, "moon", FAILING)) as broker:
         assert broker.wait() == 2
     assert broker.stderr == (

@@ -20,7 +20,7 @@ values = st.none() | st.integers(1, 1000)
 
 
 @given(assigned=values, environment=values, file=values, as_properties=st.booleans())
-def test_the_strongest_source_wins(
+def test_config_takes_the_value_of_the_strongest_source(
     assigned: int | None, environment: int | None, file: int | None, as_properties: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -46,17 +46,17 @@ def test_the_strongest_source_wins(
     assert config.is_set(keys.NUM_PARTITIONS) == (kind is not OriginKind.DEFAULT)
 
 
-def test_of_two_assignments_the_later_counts() -> None:
+def test_config_takes_the_last_of_two_assignments_of_a_key() -> None:
     config = Config(read_sources(assignments=["num.partitions=1", "num.partitions=2"]), ConfigKeys())
     assert config[keys.NUM_PARTITIONS] == 2
 
 
-def test_an_assignment_may_hold_equals_signs() -> None:
+def test_config_assignment_may_contain_equals_signs_in_its_value() -> None:
     config = Config(read_sources(assignments=["broker.rack=a=b"]), ConfigKeys())
     assert config[keys.BROKER_RACK] == "a=b"
 
 
-def test_every_broker_key_can_be_set_by_the_environment() -> None:
+def test_config_keys_find_variable_finds_every_broker_key() -> None:
     known = ConfigKeys()
     for key in known.of_scope("broker"):
         found = known.find_variable(key.environment_variable)
@@ -64,12 +64,12 @@ def test_every_broker_key_can_be_set_by_the_environment() -> None:
     assert keys.MAX_CONNECTIONS_PER_IP.environment_variable == "TIDELOG_MAX_CONNECTIONS_PER_IP"
 
 
-def test_variables_that_are_no_settings_are_left_alone() -> None:
+def test_config_ignores_environment_variables_that_are_no_keys() -> None:
     environment = {"TIDELOG_DEBUG": "1", "TIDELOG_CONFIG": "x", "PATH": "/bin", "TIDELOGISTICS": "1"}
     Config(read_sources(environment=environment), ConfigKeys())
 
 
-def test_an_alias_sets_the_same_key_in_any_source() -> None:
+def test_config_accepts_an_alias_of_a_key_in_any_source() -> None:
     for sources in (
         read_sources(assignments=["broker.id=7"]),
         read_sources(environment={"TIDELOG_BROKER_ID": "7"}),
@@ -78,14 +78,14 @@ def test_an_alias_sets_the_same_key_in_any_source() -> None:
         assert Config(sources, ConfigKeys())[keys.NODE_ID] == 7
 
 
-def test_a_key_and_its_alias_in_one_source_are_refused() -> None:
+def test_config_refuses_a_key_and_its_alias_in_one_source() -> None:
     with pytest.raises(
         ConfigError, match=r"broker\.id = '2' \(--set\): is set twice, also as node\.id; keep one"
     ):
         Config(read_sources(assignments=["node.id=1", "broker.id=2"]), ConfigKeys())
 
 
-def test_a_program_sets_keys_with_pythons_values() -> None:
+def test_settings_from_mapping_accepts_python_values() -> None:
     config = bundle_config(
         {
             "num.partitions": 3,
@@ -103,14 +103,14 @@ def test_a_program_sets_keys_with_pythons_values() -> None:
     assert str(config.origin(keys.PLUGINS)) == "code"
 
 
-def test_overrides_are_stronger_than_all_that_was_set() -> None:
+def test_with_overrides_takes_precedence_over_all_sources() -> None:
     config = Config(read_sources(assignments=["num.partitions=2", "node.id=9"]), ConfigKeys())
     changed = config.with_overrides({"num.partitions": 5})
     assert (changed[keys.NUM_PARTITIONS], changed[keys.NODE_ID]) == (5, 9)
     assert config[keys.NUM_PARTITIONS] == 2
 
 
-def test_a_program_cannot_set_objects() -> None:
+def test_settings_from_mapping_refuses_a_value_of_an_unsupported_type() -> None:
     with pytest.raises(ConfigError, match="a set is no value of a setting"):
         settings_from_mapping({"plugins": {"a"}})
 
@@ -120,13 +120,13 @@ RETRIES = ConfigKey(
 )
 
 
-def test_added_keys_are_typed_like_the_kernels() -> None:
+def test_from_mapping_types_added_keys_like_those_of_the_kernel() -> None:
     config = Config.from_mapping({"sink.retries": 5}, [RETRIES])
     retries: int = config[RETRIES]
     assert retries == 5
 
 
-def test_a_key_may_be_declared_twice_the_same_way_but_not_differently() -> None:
+def test_config_keys_accepts_an_identical_second_declaration_but_no_different_one() -> None:
     again = ConfigKey(
         name="sink.retries", type=integer(0), default=3, documentation="How often a sink tries again."
     )
@@ -143,7 +143,7 @@ def test_a_key_may_be_declared_twice_the_same_way_but_not_differently() -> None:
         ConfigKeys([alias])
 
 
-def test_two_keys_for_one_variable_are_refused() -> None:
+def test_config_keys_refuses_two_keys_with_the_same_environment_variable() -> None:
     one = ConfigKey(name="a.b", type=integer(), default=0, documentation="")
     other = ConfigKey(name="a-b", type=integer(), default=0, documentation="")
     with pytest.raises(PluginError, match="would both be set by the environment variable TIDELOG_A_B"):

@@ -83,13 +83,13 @@ def is_read(name: str) -> bool:
     return constant in names_in_use() or (topic_key is not None and is_read(topic_key.name))
 
 
-def test_all_declarations_are_looked_at() -> None:
+def test_config_keys_of_kernel_and_plugins_are_all_found() -> None:
     assert len(KEYS) > 90
     assert {"log.dirs", "flush.ms", "group.max.size", "metadata.max.retention.ms"} <= set(KEYS)
     assert keys.LOG_INITIAL_TASK_DELAY_MS.name in KEYS
 
 
-def test_every_declared_key_is_handed_over() -> None:
+def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
     assert {key.name for _, key in KEYS.values()} == {key.name for key in BUNDLE}
 
 
@@ -106,6 +106,6 @@ def test_a_bound_refuses_another_keys_value(name: str) -> None:
 @pytest.mark.parametrize(
     "name", sorted(KEYS.keys() - ONLY_ALLOWED_VALUE.keys() - BOUNDS_OF_OTHER_KEYS.keys())
 )
-def test_a_key_is_read_unless_it_says_that_it_has_no_effect_yet(name: str) -> None:
+def test_config_keys_are_read_by_the_code_or_marked_not_yet(name: str) -> None:
     _, key = KEYS[name]
     assert is_read(name) or key.not_yet, f"{name} is declared as in effect, and nothing reads it"

@@ -80,7 +80,7 @@ def test_listeners_survive_text(listener: Listener) -> None:
 
 
 @given(st.text())
-def test_no_text_breaks_the_parser(text: str) -> None:
+def test_parse_listeners_raises_only_value_error_for_any_text(text: str) -> None:
     with suppress(ValueError):
         assert parse_listeners(text)
 

@@ -69,7 +69,9 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("assignment", "sentence"), PROBLEMS)
-def test_a_problem_is_told_with_key_value_source_range_and_remedy(assignment: str, sentence: str) -> None:
+def test_resolve_reports_a_problem_with_key_value_source_range_and_remedy(
+    assignment: str, sentence: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         Config(read_sources(assignments=[assignment]), BUNDLE)
     message = str(caught.value)
@@ -85,7 +87,7 @@ def test_config_refuses_a_value_without_a_key(tmp_path: Path) -> None:
         Config(read_sources(file=file), BUNDLE)
 
 
-def test_all_problems_come_in_one_report() -> None:
+def test_resolve_reports_all_problems_at_once() -> None:
     environment = {"TIDELOG_NUM_PARTITONS": "3", "TIDELOG_SASL_JAAS_CONFIG": "x", "TIDELOG_NODE_ID": "one"}
     assignments = ["log.segment.bytes=5", "nonsense"]
     with pytest.raises(ConfigError) as caught:
@@ -124,7 +126,7 @@ NEUTRAL = [
 
 
 @pytest.mark.parametrize("assignment", NEUTRAL)
-def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) -> None:
+def test_resolve_accepts_a_neutral_value_of_an_unsupported_kafka_key_and_warns(assignment: str) -> None:
     config = Config(read_sources(assignments=[assignment]), BUNDLE)
     (warning,) = config.warnings
     assert warning.startswith(
@@ -132,7 +134,7 @@ def test_a_kafka_key_that_asks_for_nothing_is_taken_and_told(assignment: str) ->
     )
 
 
-def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
+def test_resolve_keeps_the_value_of_a_key_without_effect_yet_and_warns() -> None:
     config = Config(read_sources(assignments=["log.cleaner.min.cleanable.ratio=0.9"]), BUNDLE)
     assert config.default_topic_config[compaction_keys.MIN_CLEANABLE_DIRTY_RATIO] == 0.9
     assert config.warnings == (
@@ -140,7 +142,7 @@ def test_a_key_whose_effect_is_yet_to_come_is_kept_and_told() -> None:
     )
 
 
-def test_a_key_without_meaning_is_taken_and_told() -> None:
+def test_resolve_accepts_a_key_without_meaning_and_warns() -> None:
     config = Config(read_sources(environment={"TIDELOG_NUM_IO_THREADS": "8"}), BUNDLE)
     assert config.warnings == (
         "num.io.threads (TIDELOG_NUM_IO_THREADS) has no meaning here: one event loop serves every "
@@ -148,12 +150,12 @@ def test_a_key_without_meaning_is_taken_and_told() -> None:
     )
 
 
-def test_a_setting_that_another_one_silences_is_told() -> None:
+def test_resolve_warns_of_a_setting_overridden_by_another_key() -> None:
     config = Config(read_sources(assignments=["log.roll.ms=5", "log.roll.hours=1"]), BUNDLE)
     assert config.warnings == ("log.roll.hours (--set) does nothing, since log.roll.ms is set.",)
 
 
-def test_a_setting_of_a_part_that_is_not_chosen_is_told() -> None:
+def test_resolve_warns_of_an_only_with_setting_of_an_unselected_implementation() -> None:
     folder = ConfigKey(
         name="folder", type=string(), default="", documentation="", only_with=("storage", "file")
     )

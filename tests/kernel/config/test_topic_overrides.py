@@ -30,14 +30,14 @@ def values_of(config: TopicConfig) -> dict[str, object]:
     return {key.name: config[key] for key in BUNDLE.of_scope("topic")}
 
 
-def test_without_settings_a_topic_has_kafkas_defaults() -> None:
+def test_topic_config_without_overrides_has_kafkas_defaults() -> None:
     config = bundle_config()
     assert values_of(topic_config(config, {})) == values_of(TopicConfig())
     assert topic_config(config, {}) is topic_config(config, {})
     assert TopicConfig()[segment_keys.SEGMENT_MS] == 7 * 24 * 3600 * 1000
 
 
-def test_a_topics_own_setting_wins() -> None:
+def test_topic_config_prefers_overrides_to_broker_defaults() -> None:
     config = bundle_config({"log.segment.bytes": 2_000_000})
     topic = topic_config(config, {"segment.bytes": "3000000", "preallocate": "TRUE"})
     assert (topic[segment_keys.SEGMENT_BYTES], topic[storage_keys.PREALLOCATE]) == (3_000_000, True)
@@ -62,20 +62,20 @@ PROBLEMS: list[tuple[str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("name", "text", "sentence"), PROBLEMS)
-def test_a_wrong_setting_is_refused(name: str, text: str | None, sentence: str) -> None:
+def test_topic_config_refuses_an_invalid_override(name: str, text: str | None, sentence: str) -> None:
     with pytest.raises(InvalidTopicConfig) as caught:
         topic_config(bundle_config(), {name: text})
     assert sentence in str(caught.value)
 
 
-def test_all_wrong_settings_are_told_at_once() -> None:
+def test_topic_config_reports_all_invalid_overrides_at_once() -> None:
     with pytest.raises(InvalidTopicConfig) as caught:
         topic_config(bundle_config(), {"segment.byte": "1", "preallocate": "si"})
     assert "segment.byte" in str(caught.value)
     assert "preallocate" in str(caught.value)
 
 
-def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
+def test_topic_config_accepts_a_neutral_value_of_an_unsupported_kafka_key() -> None:
     config = bundle_config()
     overrides = {
         "local.retention.ms": "-2",
@@ -87,14 +87,14 @@ def test_a_kafka_setting_that_asks_for_nothing_is_taken() -> None:
     assert listed["local.retention.ms"] == TopicConfigEntry("local.retention.ms", "-2", "topic")
 
 
-def test_a_topic_that_is_there_opens_without_the_plugin_that_knew_its_settings() -> None:
+def test_checked_topic_config_skips_a_key_of_a_missing_plugin() -> None:
     config = bundle_config()
     topic, problems = checked_topic_config(config, {"strange.key": "1", "segment.bytes": "2000000"})
     assert topic[segment_keys.SEGMENT_BYTES] == 2_000_000
     assert problems == ["Unknown topic config name: strange.key"]
 
 
-def test_settings_whose_effect_is_yet_to_come_are_told() -> None:
+def test_postponed_names_settings_without_effect_yet() -> None:
     config = bundle_config()
     told = postponed(config, {"delete.retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
     assert told == ["delete.retention.ms is kept, but nothing is compacted yet"]
@@ -105,7 +105,7 @@ POLICY = ConfigKey(name="policy", type=comma_list("a", "b"), default=("a",), sco
 LIMIT = ConfigKey(name="limit", type=nullable(long()), default=None, scope="topic", documentation="")
 
 
-def test_keys_of_plugins_are_typed_like_the_kernels() -> None:
+def test_topic_config_types_keys_of_plugins_like_those_of_the_kernel() -> None:
     config = Config.from_mapping({}, [RATIO, POLICY, LIMIT])
     topic = topic_config(config, {"policy": "b,a"})
     ratio: float = topic[RATIO]
@@ -122,7 +122,7 @@ names = st.text() | st.sampled_from(
 
 
 @given(st.dictionaries(names, st.text() | st.none() | st.integers().map(str)))
-def test_a_setting_of_a_client_is_refused_or_taken_but_never_breaks_the_check(
+def test_checked_topic_config_never_raises_for_any_overrides(
     overrides: dict[str, str | None],
 ) -> None:
     config = bundle_config()

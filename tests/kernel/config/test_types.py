@@ -51,7 +51,7 @@ VALID: list[tuple[ValueType[object], str, object]] = [
 
 
 @pytest.mark.parametrize(("kind", "text", "value"), VALID)
-def test_a_valid_text_has_its_value(kind: ValueType[object], text: str, value: object) -> None:
+def test_parse_returns_the_value_of_a_valid_text(kind: ValueType[object], text: str, value: object) -> None:
     assert kind.parse(text) == value
 
 
@@ -90,7 +90,9 @@ INVALID: list[tuple[ValueType[object], str, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "text", "reason"), INVALID)
-def test_an_invalid_text_is_refused_with_the_reason(kind: ValueType[object], text: str, reason: str) -> None:
+def test_parse_refuses_an_invalid_text_with_the_reason(
+    kind: ValueType[object], text: str, reason: str
+) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared whole
         kind.parse(text)
     assert str(caught.value) == reason
@@ -136,12 +138,12 @@ def test_doubles_survive_text(number: float) -> None:
 
 
 @given(st.lists(words, unique=True).map(tuple))
-def test_lists_survive_text(items: tuple[str, ...]) -> None:
+def test_comma_list_round_trips_through_text(items: tuple[str, ...]) -> None:
     assert comma_list().parse(comma_list().format(items)) == items
 
 
 @given(st.dictionaries(hosts, st.integers(0, INT_MAX)))
-def test_limits_survive_text(limits: dict[str, int]) -> None:
+def test_limits_by_host_round_trips_through_text(limits: dict[str, int]) -> None:
     assert limits_by_host().parse(limits_by_host().format(limits)) == limits
 
 

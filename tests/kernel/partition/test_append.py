@@ -126,7 +126,7 @@ def test_take_offline_refuses_append_and_read() -> None:
         partition.read(0, 100, Isolation.READ_UNCOMMITTED)
 
 
-def test_a_batch_larger_than_a_segment_is_refused() -> None:
+def test_append_refuses_a_batch_larger_than_a_segment() -> None:
     config = TopicConfig({"segment.bytes": 1000})
     partition = open_partition(config=config)
     with pytest.raises(BatchTooLarge):
@@ -236,7 +236,7 @@ def batch_with_stamp() -> bytearray:
     return batch
 
 
-def test_a_store_that_is_full_of_others_data_is_not_touched_by_a_refused_batch() -> None:
+def test_append_refuses_a_corrupt_batch_without_writing_to_the_store() -> None:
     store = new_store()
     partition = open_partition(store)
     partition.append_nowait(batch_of(4))

@@ -59,7 +59,7 @@ def test_append_refuses_a_transactional_batch_that_is_not_verified() -> None:
     assert ends(partition) == (0, 0, 0)
 
 
-def test_a_batch_outside_of_the_transaction_that_is_open_is_refused() -> None:
+def test_append_refuses_a_non_transactional_batch_while_a_transaction_is_open() -> None:
     partition = open_partition()
     write(partition, 1, 0)
     with pytest.raises(InvalidTransactionState, match="outside"):
@@ -89,7 +89,7 @@ def test_committed_readers_wait_for_the_first_transaction_that_is_open() -> None
     assert offsets_in(partition.read(0, 10_000, COMMITTED)) == [0, 2, 5, 6, 7, 8]
 
 
-def test_a_retry_of_a_transactional_batch_is_answered_with_its_offsets() -> None:
+def test_append_answers_a_retry_of_a_transactional_batch_with_its_offsets() -> None:
     partition = open_partition()
     first = write(partition, 1, 0, 2)
     assert write(partition, 1, 0, 2) == first
@@ -252,7 +252,7 @@ def test_a_marker_that_the_index_could_not_take_is_found_at_the_next_start() -> 
     assert aborted(after) == [AbortedTransaction(1, 0, 1, 2)]
 
 
-def test_expiry_keeps_producers_with_an_open_transaction() -> None:
+def test_expire_keeps_producers_with_an_open_transaction() -> None:
     partition = open_partition()
     write(partition, 1, 0)
     partition.append_nowait(sent(2, 0, 0))
@@ -262,7 +262,7 @@ def test_expiry_keeps_producers_with_an_open_transaction() -> None:
     assert partition.producers.expire(2**60) == 1
 
 
-def test_stray_snapshots_go_and_those_of_segments_and_the_newest_stay() -> None:
+def test_remove_stray_snapshots_keeps_those_of_segments_and_the_newest() -> None:
     config = TopicConfig({"segment.bytes": 300})
     store = new_store(config)
     for _ in range(4):

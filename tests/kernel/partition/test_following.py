@@ -81,7 +81,7 @@ def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
     assert all_of(following) == all_of(leading)
 
 
-def test_readers_of_committed_data_wait_until_the_marker_is_committed_itself() -> None:
+def test_follower_last_stable_offset_waits_until_the_marker_is_committed() -> None:
     following = open_partition()
     Follower(following).append(bytearray(all_of(leader())))
     stable: list[int] = []
@@ -92,7 +92,7 @@ def test_readers_of_committed_data_wait_until_the_marker_is_committed_itself() -
     assert stable == [1, 2, 3, 3, 3, 3, 5, 5, 9, 9]
 
 
-def test_a_transaction_counts_as_undecided_until_its_marker_is_committed_though_none_is_open() -> None:
+def test_follower_last_stable_offset_waits_for_a_marker_with_no_transaction_open() -> None:
     leading = open_partition()
     write(leading, 1, 0, 2)
     leading.append_marker(1, 0, 0, commit=True)
@@ -105,7 +105,7 @@ def test_a_transaction_counts_as_undecided_until_its_marker_is_committed_though_
     assert stable == [0, 0, 3]
 
 
-def test_after_a_start_a_transaction_below_the_log_start_keeps_nobody_back() -> None:
+def test_load_partition_keeps_last_stable_offset_at_or_above_the_log_start() -> None:
     store = new_store()
     partition = open_partition(store)
     write(partition, 1, 0, 3)
@@ -353,7 +353,9 @@ def test_a_followers_high_watermark_is_not_below_its_log_start() -> None:
 
 @pytest.mark.parametrize("checkpointed", [0, 4, END, END + 5])
 @pytest.mark.parametrize("clean_start", [True, False])
-def test_where_this_broker_leads_all_of_the_log_is_committed(checkpointed: int, clean_start: bool) -> None:
+def test_load_partition_of_a_leader_sets_the_high_watermark_to_the_log_end(
+    checkpointed: int, clean_start: bool
+) -> None:
     store = leader().store
     store.checkpointed_high_watermark = checkpointed  # type: ignore[misc]
     assert open_partition(store, clean_start=clean_start).high_watermark == END

@@ -180,7 +180,7 @@ async def test_wait_flushed_that_is_cancelled_affects_no_other_waiter() -> None:
     assert partition.high_watermark == 2
 
 
-async def test_committed_readers_see_a_marker_whose_coordinator_does_not_wait() -> None:
+async def test_append_marker_is_visible_after_the_flush_without_wait_flushed() -> None:
     partition, disk = partition_on(flush_messages=1)
     partition.append_marker(7, 0, 0, commit=True)
     disk.may_end.release()

@@ -40,7 +40,7 @@ def lose_snapshots(store: MemoryPartitionStore) -> None:
             store.delete_side_file(name)
 
 
-def test_a_new_partition() -> None:
+def test_load_partition_of_a_new_partition_starts_empty_at_leader_epoch_0() -> None:
     for clean_start in (True, False):
         partition = open_partition(clean_start=clean_start)
         assert (partition.leader_epoch, partition.log_end_offset) == (0, 0)
@@ -49,7 +49,7 @@ def test_a_new_partition() -> None:
         assert list(partition.store.side_files()) == []
 
 
-def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None:
+def test_load_partition_after_a_clean_stop_knows_the_newest_batch_of_each_producer() -> None:
     store = new_store()
     before = used_partition(store)
     before.close()
@@ -62,7 +62,7 @@ def test_after_a_clean_stop_the_newest_batch_of_each_producer_is_known() -> None
     assert after.append_nowait(sent(1, 0, 7)).base_offset == 24
 
 
-def test_after_a_kill_all_that_the_log_has_is_known() -> None:
+def test_load_partition_after_a_kill_restores_all_producer_batches_of_the_log() -> None:
     store = new_store()
     before = used_partition(store)
     after = open_partition(store, clean_start=False)
@@ -70,7 +70,7 @@ def test_after_a_kill_all_that_the_log_has_is_known() -> None:
     assert after.log_end_offset == before.log_end_offset
 
 
-def test_snapshots_beyond_a_truncated_log_go() -> None:
+def test_load_partition_removes_snapshots_beyond_a_truncated_log() -> None:
     store = new_store(SMALL_SEGMENTS)
     used_partition(store, SMALL_SEGMENTS).close()
     offsets = snapshot_offsets(store.side_files())
@@ -88,7 +88,7 @@ histories = st.lists(
 
 
 @given(histories, st.floats(0, 1), st.booleans())
-def test_after_any_loss_the_state_is_that_of_the_batches_left(
+def test_load_partition_after_any_loss_restores_the_state_of_the_remaining_batches(
     history: list[tuple[int, int, str]], keep: float, with_snapshots: bool
 ) -> None:
     store = new_store(SMALL_SEGMENTS)
@@ -125,7 +125,7 @@ def test_after_any_loss_the_state_is_that_of_the_batches_left(
 # Leader epochs
 
 
-def test_a_kill_raises_the_leader_epoch_and_writes_it_down() -> None:
+def test_load_partition_after_a_kill_raises_and_checkpoints_the_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     after = open_partition(store, clean_start=False)
@@ -134,7 +134,7 @@ def test_a_kill_raises_the_leader_epoch_and_writes_it_down() -> None:
     assert store.read_side_file(CHECKPOINT) == b"0\n2\n0 0\n1 24\n"
 
 
-def test_a_clean_start_keeps_the_leader_epoch() -> None:
+def test_load_partition_with_a_clean_start_keeps_the_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     epochs = [open_partition(store, clean_start=False).leader_epoch for _ in range(3)]
@@ -143,7 +143,7 @@ def test_a_clean_start_keeps_the_leader_epoch() -> None:
     assert open_partition(store).leader_epoch == 3
 
 
-def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
+def test_load_partition_keeps_a_leader_epoch_without_records_in_the_lineage() -> None:
     store = new_store()
     used_partition(store)
     open_partition(store, clean_start=False).close()
@@ -152,7 +152,7 @@ def test_an_epoch_without_records_yet_is_part_of_the_lineage() -> None:
     assert after.epochs.end_offset_for(0, 24) == (0, 24)
 
 
-def test_epochs_of_records_that_are_lost_leave_the_lineage() -> None:
+def test_load_partition_drops_leader_epochs_of_lost_records_from_the_lineage() -> None:
     """All but one that begins at the log's end: the broker may have led in it without writing anything."""
     store = new_store()
     used_partition(store)
@@ -163,7 +163,7 @@ def test_epochs_of_records_that_are_lost_leave_the_lineage() -> None:
     assert after.leader_epoch == 6
 
 
-def test_the_leader_epoch_never_falls() -> None:
+def test_load_partition_never_lowers_the_leader_epoch() -> None:
     """A client that has seen an epoch takes no metadata of an older one and would wait for ever."""
     store = new_store()
     partition = used_partition(store)
@@ -178,7 +178,7 @@ def test_the_leader_epoch_never_falls() -> None:
             partition.close()
 
 
-def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
+def test_load_partition_learns_an_epoch_missing_in_the_checkpoint_from_the_log() -> None:
     """The crash came between the first batch of an epoch and its checkpoint."""
     store = new_store()
     used_partition(store)
@@ -192,7 +192,7 @@ def test_an_epoch_that_was_not_written_down_is_learned_from_the_log() -> None:
     assert after.epochs.entries() == [(0, 0), (1, 24), (2, 25)]
 
 
-def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
+def test_load_partition_after_lost_records_appends_under_a_new_leader_epoch() -> None:
     """Records 24 to 33 of epoch 1 are lost in a crash; what takes their place must not look the same."""
     store = new_store()
     used_partition(store)
@@ -208,7 +208,7 @@ def test_lost_records_do_not_come_back_under_the_same_epoch() -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 5])
-def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) -> None:
+def test_load_partition_raises_a_leader_epoch_that_only_the_metadata_store_knows(wanted: int) -> None:
     """Nothing of it is in the log or in the checkpoint, but clients may have seen records of it."""
     store = new_store()
     used_partition(store)
@@ -217,7 +217,7 @@ def test_an_epoch_that_only_the_registry_knows_is_not_led_in_twice(wanted: int) 
     assert partition.epochs.entries() == [(0, 0), (wanted + 1, 24)]
 
 
-def test_also_an_empty_log_that_lost_everything_gets_a_new_epoch() -> None:
+def test_load_partition_raises_the_leader_epoch_of_a_log_that_lost_all_records() -> None:
     store = new_store()
     open_partition(store).append_nowait(batch_of(10))
     store.truncate_to(0)
@@ -226,7 +226,7 @@ def test_also_an_empty_log_that_lost_everything_gets_a_new_epoch() -> None:
 
 @pytest.mark.parametrize("clean_start", [True, False])
 @pytest.mark.parametrize("content", [None, b"", b"nonsense", b"0\n2\n0 0\n"])
-def test_without_a_checkpoint_epochs_are_learned_from_the_log(
+def test_load_partition_without_a_valid_checkpoint_learns_epochs_from_the_log(
     content: bytes | None, clean_start: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = new_store(SMALL_SEGMENTS)
@@ -245,7 +245,7 @@ def test_without_a_checkpoint_epochs_are_learned_from_the_log(
     assert ("leader-epoch-checkpoint is malformed" in caplog.text) == (content is not None)
 
 
-def test_the_lineage_follows_the_log_start() -> None:
+def test_load_partition_truncates_the_leader_epoch_lineage_to_the_log_start() -> None:
     store = new_store()
     partition = open_partition(store)
     for epoch in (0, 1, 2):
@@ -255,7 +255,7 @@ def test_the_lineage_follows_the_log_start() -> None:
     assert open_partition(store).epochs.entries() == [(1, 15), (2, 20)]
 
 
-def test_a_lineage_that_begins_behind_the_log_start_is_completed_from_the_log() -> None:
+def test_load_partition_completes_a_lineage_that_begins_after_the_log_start() -> None:
     """DeleteRecords wrote the lineage down, and a kill came before it did the log start."""
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS)
@@ -290,7 +290,7 @@ def test_a_lineage_that_begins_behind_the_log_start_is_completed_from_the_log() 
     assert open_partition(store, SMALL_SEGMENTS).epochs.entries() == [(1, 12), (3, 30)]
 
 
-def test_batches_after_a_kill_carry_the_new_epoch() -> None:
+def test_load_partition_after_a_kill_makes_append_stamp_the_new_leader_epoch() -> None:
     store = new_store()
     used_partition(store)
     partition = open_partition(store, clean_start=False)
@@ -302,7 +302,7 @@ def test_batches_after_a_kill_carry_the_new_epoch() -> None:
 # A batch that compaction left, and one that a broken disk left
 
 
-def test_producers_of_batches_that_compaction_emptied_are_known() -> None:
+def test_load_partition_restores_producers_of_batches_emptied_by_compaction() -> None:
     store = new_store()
     batch = make_batch([], producer_id=9, producer_epoch=1, base_sequence=5, last_offset_delta=4)
     store.append(batch, 0, 4, -1)
@@ -313,7 +313,7 @@ def test_producers_of_batches_that_compaction_emptied_are_known() -> None:
         partition.append_nowait(sent(9, 1, 12))
 
 
-def test_side_files_that_never_got_written_are_not_missed() -> None:
+def test_load_partition_without_side_files_restores_producers_and_epochs() -> None:
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=lost_background)
     for sequence in range(20):

@@ -253,7 +253,9 @@ def test_offset_for_timestamp_after_compaction(history: list[LeftBatch], time: i
         (offset_of_max_timestamp, "headers"),
     ],
 )
-def test_a_disk_that_refuses(search: Callable[[Partition], object], method: str) -> None:
+def test_offset_for_timestamp_and_offset_of_max_timestamp_report_a_disk_error(
+    search: Callable[[Partition], object], method: str
+) -> None:
     emptied = LeftBatch("create time", codec=0, spans=3, left={}, promised=BASE + 50)
     partition, _ = left_by_compaction([emptied] * 2)
 

@@ -25,7 +25,7 @@ SMALL_SEGMENTS = TopicConfig({"segment.bytes": 400})
 
 
 @pytest.mark.parametrize("broken", [0, 1])
-def test_after_a_kill_the_newest_snapshot_that_is_intact_is_where_reading_starts(broken: int) -> None:
+def test_load_snapshot_after_a_kill_starts_replay_at_the_newest_intact_snapshot(broken: int) -> None:
     store = new_store(SMALL_SEGMENTS)
     before = used_partition(store, SMALL_SEGMENTS)
     *_, second, newest_one = snapshot_offsets(store.side_files())
@@ -46,7 +46,7 @@ def test_after_a_kill_the_newest_snapshot_that_is_intact_is_where_reading_starts
     assert newest_batches(after.producers.entries) == newest_batches(before.producers.entries)
 
 
-def test_of_the_batches_that_are_gone_through_only_markers_are_read() -> None:
+def test_replay_reads_batch_contents_of_markers_only() -> None:
     store = new_store()
     before = used_partition(store)
     before.append_marker(2, 3, 0, commit=True)
@@ -63,20 +63,20 @@ def test_of_the_batches_that_are_gone_through_only_markers_are_read() -> None:
     assert all_batches(after.producers.entries) == all_batches(before.producers.entries)
 
 
-def test_a_clean_stop_leaves_a_snapshot_at_the_log_end() -> None:
+def test_write_snapshot_at_a_clean_stop_writes_one_at_the_log_end() -> None:
     store = new_store()
     used_partition(store).close()
     assert snapshot_offsets(store.side_files()) == [24]
 
 
-def test_an_empty_log_leaves_no_snapshot() -> None:
+def test_write_snapshot_is_skipped_when_an_empty_log_is_closed() -> None:
     store = new_store()
     open_partition(store).close()
     assert list(store.side_files()) == []
 
 
 @pytest.mark.parametrize("broken", [b"", b"\0" * 20, b"nonsense"])
-def test_a_broken_snapshot_is_dropped_and_the_one_before_it_used(
+def test_load_snapshot_drops_a_broken_snapshot_and_uses_the_one_before_it(
     broken: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = new_store(SMALL_SEGMENTS)
@@ -91,7 +91,7 @@ def test_a_broken_snapshot_is_dropped_and_the_one_before_it_used(
     assert f"flights-3: {last:020d}.snapshot is dropped" in caplog.text
 
 
-def test_when_all_snapshots_are_broken_the_log_is_read() -> None:
+def test_load_snapshot_with_all_snapshots_broken_replays_the_whole_log() -> None:
     store = new_store(SMALL_SEGMENTS)
     before = used_partition(store, SMALL_SEGMENTS)
     for name in store.side_files():
@@ -101,7 +101,7 @@ def test_when_all_snapshots_are_broken_the_log_is_read() -> None:
     assert all_batches(after.producers.entries) == all_batches(before.producers.entries)
 
 
-def test_clean_stops_leave_one_snapshot_apart_from_those_of_segments() -> None:
+def test_remove_stray_snapshots_keeps_those_of_segments_and_of_the_last_clean_stop() -> None:
     store = new_store(SMALL_SEGMENTS)
     for _ in range(12):
         partition = open_partition(store, SMALL_SEGMENTS)
@@ -114,7 +114,7 @@ def test_clean_stops_leave_one_snapshot_apart_from_those_of_segments() -> None:
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3])
-def test_a_log_of_several_segments_that_lost_its_snapshots_gets_one(segments: int) -> None:
+def test_remove_stray_snapshots_writes_one_for_several_segments_without_any(segments: int) -> None:
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=lost_background)
     sequence = 0
@@ -126,7 +126,7 @@ def test_a_log_of_several_segments_that_lost_its_snapshots_gets_one(segments: in
     assert all_batches(after.producers.entries) == all_batches(partition.producers.entries)
 
 
-def test_a_snapshot_from_before_the_log_start() -> None:
+def test_load_snapshot_from_before_the_log_start_restores_producers() -> None:
     """The log's start may have moved past the newest snapshot; what it says of producers still holds."""
     store = new_store(SMALL_SEGMENTS)
     before = used_partition(store, SMALL_SEGMENTS)

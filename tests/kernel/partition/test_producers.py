@@ -208,7 +208,7 @@ def results(partition: Partition, batches: list[tuple[int, int, int, int]]) -> l
     return [(result.base_offset, result.last_offset) for result in appended]
 
 
-def test_an_id_below_minus_1_is_no_producer() -> None:
+def test_producer_states_ignore_a_producer_id_below_minus_1() -> None:
     partition = open_partition()
     for _ in range(2):
         partition.append_nowait(sent(-2, -3, -4))
@@ -216,7 +216,7 @@ def test_an_id_below_minus_1_is_no_producer() -> None:
     assert partition.producers.entries == {}
 
 
-def test_no_producer_starts_with_an_epoch_below_minus_1() -> None:
+def test_check_refuses_a_first_producer_epoch_below_minus_1() -> None:
     partition = open_partition()
     with pytest.raises(InvalidProducerEpoch):
         partition.append_nowait(sent(7, -2, 0))
@@ -224,7 +224,7 @@ def test_no_producer_starts_with_an_epoch_below_minus_1() -> None:
     assert partition.log_end_offset == 1
 
 
-def test_sequences_wrap_to_zero() -> None:
+def test_check_accepts_sequences_that_wrap_to_zero_and_their_retries() -> None:
     partition = open_partition()
     batches = [(1, 0, SEQUENCES - 4, 3), (1, 0, SEQUENCES - 1, 1), (1, 0, 0, 2), (1, 0, 2, 1)]
     expected = [(0, 2), (3, 3), (4, 5), (6, 6)]
@@ -232,7 +232,7 @@ def test_sequences_wrap_to_zero() -> None:
     assert results(partition, batches) == expected
 
 
-def test_a_batch_across_the_wrap() -> None:
+def test_check_accepts_a_batch_across_the_wrap_of_sequences_and_its_retry() -> None:
     partition = open_partition()
     batches = [(1, 0, SEQUENCES - 2, 5), (1, 0, 3, 1)]
     assert results(partition, batches) == [(0, 4), (5, 5)]
@@ -240,14 +240,14 @@ def test_a_batch_across_the_wrap() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_a_retry_of_an_epoch_is_none_of_the_next(epoch: int) -> None:
+def test_check_recognizes_retries_of_the_same_producer_epoch_only(epoch: int) -> None:
     """Sequence 0 of epoch 0 and of epoch 1 are different batches."""
     partition = open_partition()
     partition.append_nowait(sent(1, 0, 0))
     assert partition.append_nowait(sent(1, epoch, 0)).base_offset == epoch
 
 
-def test_five_batches_are_remembered_and_no_more() -> None:
+def test_check_recognizes_retries_of_the_last_five_batches_only() -> None:
     partition = open_partition()
     for sequence in range(6):
         partition.append_nowait(sent(1, 0, sequence))

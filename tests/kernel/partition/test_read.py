@@ -63,7 +63,7 @@ def test_read_at_the_end_of_an_empty_log() -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [-5, 0, 1, TEN_BYTES - 1, TEN_BYTES])
-def test_the_first_batch_comes_whole(max_bytes: int) -> None:
+def test_read_returns_the_first_batch_whole_even_beyond_max_bytes(max_bytes: int) -> None:
     assert content(filled().read(10, max_bytes, UNCOMMITTED)) == content(
         filled(2).read(10, PLENTY, UNCOMMITTED)
     )

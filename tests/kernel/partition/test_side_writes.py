@@ -100,7 +100,7 @@ def test_truncate_to_removes_the_snapshots_above_it_from_the_disk(
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_the_newest_lineage_stays_whatever_is_written_first(
+def test_side_writes_keep_the_newest_leader_epochs_in_any_order_of_jobs(
     partition: Partition, tasks: ManualTasks, newest_first: bool
 ) -> None:
     for epoch in range(4):

@@ -54,7 +54,7 @@ def entries(draw: st.DrawFn) -> ProducerEntry:
 tables = st.dictionaries(st.integers(0, 2**63 - 1), entries(), max_size=5)
 
 
-def test_layout() -> None:
+def test_encode_snapshot_writes_the_layout_of_kafka() -> None:
     content = encode_snapshot({4711: an_entry(SentBatch(10, 14, 100, 104, 1234), epoch=7, timestamp=1234)})
     expected_body = bytes.fromhex(
         "00000001"  # entries
@@ -70,24 +70,24 @@ def test_layout() -> None:
     assert content == b"\x00\x01" + struct.pack(">I", crc32c(expected_body)) + expected_body
 
 
-def test_layout_without_producers() -> None:
+def test_encode_snapshot_without_producers_counts_0_entries() -> None:
     body = bytes(4)
     assert encode_snapshot({}) == b"\x00\x01" + struct.pack(">I", crc32c(body)) + body
 
 
-def test_of_five_batches_the_newest_is_kept() -> None:
+def test_encode_snapshot_keeps_only_the_newest_batch_of_a_producer() -> None:
     sent = [SentBatch(index, index, 100 + index, 100 + index, 1000) for index in range(5)]
     decoded = decode_snapshot(encode_snapshot({1: an_entry(*sent)}))
     assert list(decoded[1].batches) == sent[-1:]
 
 
-def test_a_batch_whose_sequences_wrapped() -> None:
+def test_decode_snapshot_restores_a_batch_whose_sequences_wrapped() -> None:
     sent = SentBatch(SEQUENCES - 2, 1, 100, 103, 1000)
     assert decode_snapshot(encode_snapshot({1: an_entry(sent)})) == {1: an_entry(sent)}
 
 
 @given(tables)
-def test_there_and_back(table: dict[int, ProducerEntry]) -> None:
+def test_decode_snapshot_reads_back_what_encode_snapshot_wrote(table: dict[int, ProducerEntry]) -> None:
     content = encode_snapshot(table)
     assert len(content) == 10 + 46 * len(table)
     assert decode_snapshot(content) == table
@@ -132,18 +132,20 @@ def with_crc(body: bytes, version: int = 1) -> bytes:
         bytes(100),
     ],
 )
-def test_lengths_and_versions_that_cannot_be(content: bytes) -> None:
+def test_decode_snapshot_refuses_wrong_lengths_and_versions(content: bytes) -> None:
     with pytest.raises(CorruptSnapshot):
         decode_snapshot(content)
 
 
 @given(st.binary(max_size=120), st.booleans())
-def test_any_content_is_a_snapshot_or_corrupt(content: bytes, right_crc: bool) -> None:
+def test_decode_snapshot_of_any_bytes_returns_entries_or_raises_corrupt_snapshot(
+    content: bytes, right_crc: bool
+) -> None:
     with suppress(CorruptSnapshot):
         decode_snapshot(with_crc(content) if right_crc else content)
 
 
-def test_names() -> None:
+def test_snapshot_offsets_reads_snapshot_name_and_ignores_other_files() -> None:
     assert snapshot_name(147001) == "00000000000000147001.snapshot"
     names = [
         "00000000000000147001.snapshot",
@@ -175,7 +177,9 @@ LARGEST = 2**63 - 1
         ({"below": 4, "above": 8}, [3, 7]),
     ],
 )
-def test_removing_those_beyond_bounds(bounds: dict[str, int], left: list[int]) -> None:
+def test_remove_snapshots_below_and_above_bounds_keeps_the_newest_below(
+    bounds: dict[str, int], left: list[int]
+) -> None:
     store = new_store()
     for offset in (0, 1, 3, 7, 9, LARGEST):
         store.write_side_file(snapshot_name(offset), b"")

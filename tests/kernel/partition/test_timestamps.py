@@ -18,7 +18,7 @@ NOW = FakeClock().now_ms
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_create_time_is_kept(codec: int) -> None:
+def test_append_keeps_the_create_time_of_records(codec: int) -> None:
     partition = open_partition()
     result = partition.append_nowait(
         compressed(make_batch([b"a", b"b"], timestamps=[NOW - 9, NOW - 5]), codec)
@@ -62,7 +62,7 @@ WRONG_MAX = [NOW - 10**9, NOW + 50, NOW + TEN_DAYS_MS, -1, -(2**63), 2**63 - 1]
 
 @pytest.mark.parametrize("wrong", WRONG_MAX)
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_the_max_timestamp_is_that_of_the_records(
+async def test_append_sets_max_timestamp_of_a_compressed_batch_from_its_records(
     codec: int, wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = changed(
@@ -80,7 +80,7 @@ async def test_the_max_timestamp_is_that_of_the_records(
 
 
 @pytest.mark.parametrize("wrong", WRONG_MAX)
-def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
+def test_append_sets_max_timestamp_in_a_compacted_topic_from_the_records(wrong: int) -> None:
     partition = open_partition(config=TopicConfig({"cleanup.policy": ("compact",)}))
     batch = make_batch([b"a"] * 2, keys=[b"k"] * 2, timestamps=[NOW - 5, NOW - 9])
     partition.append_nowait(changed(batch, max_timestamp=wrong))
@@ -96,7 +96,9 @@ def test_the_max_timestamp_in_a_compacted_topic(wrong: int) -> None:
         (NOW, NOW),  # nothing about the header is odd, so the records are not looked at
     ],
 )
-def test_the_max_timestamp_of_a_batch_that_is_not_packed(said: int, stored: int) -> None:
+def test_append_corrects_only_an_implausible_max_timestamp_of_an_uncompressed_batch(
+    said: int, stored: int
+) -> None:
     partition = open_partition()
     partition.append_nowait(
         changed(make_batch([b"a"] * 2, timestamps=[NOW - 9, NOW - 5]), max_timestamp=said)
@@ -105,7 +107,7 @@ def test_the_max_timestamp_of_a_batch_that_is_not_packed(said: int, stored: int)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_records_far_off_are_refused_whatever_the_header_says(codec: int) -> None:
+def test_append_refuses_records_far_ahead_whatever_max_timestamp_the_header_has(codec: int) -> None:
     partition = open_partition()
     ahead = make_batch([b"a"] * 3, timestamps=[NOW, NOW + TEN_DAYS_MS, NOW])
     with pytest.raises(InvalidTimestamp) as error:
@@ -129,7 +131,7 @@ def test_append_time_lets_any_client_clock_pass() -> None:
     assert partition.log_end_offset == 2
 
 
-def test_a_refused_timestamp_leaves_no_trace() -> None:
+def test_append_refusing_a_timestamp_changes_neither_log_nor_producers() -> None:
     partition = open_partition()
     with pytest.raises(InvalidTimestamp):
         partition.append_nowait(

@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_what_is_held_is_not_there_for_others() -> None:
+def test_try_hold_refuses_more_than_the_free_bytes() -> None:
     memory = MemoryBudget(100)
     assert memory.try_hold(60)
     assert not memory.try_hold(41)
@@ -41,7 +41,7 @@ def test_what_is_held_is_not_there_for_others() -> None:
     assert memory.free_bytes == 100
 
 
-def test_more_than_there_is_means_all_of_it() -> None:
+def test_hold_of_more_than_the_memory_budget_holds_all_of_it() -> None:
     memory = MemoryBudget(100)
     with memory.hold(1000):
         assert memory.free_bytes == 0
@@ -49,14 +49,14 @@ def test_more_than_there_is_means_all_of_it() -> None:
     assert memory.free_bytes == 100
 
 
-def test_memory_is_given_back_after_an_error() -> None:
+def test_hold_releases_memory_after_an_error() -> None:
     memory = MemoryBudget(100)
     with pytest.raises(InvalidRecord), memory.hold(10):
         raise InvalidRecord("wrong")
     assert memory.free_bytes == 100
 
 
-def test_whoever_asks_first_gets_it_first() -> None:
+def test_hold_serves_a_large_request_before_later_small_ones() -> None:
     """Otherwise what is large would wait for ever while there is always something small."""
     memory, got, threads = MemoryBudget(100), list[int](), list[threading.Thread]()
     assert memory.try_hold(50)
@@ -80,7 +80,7 @@ def test_whoever_asks_first_gets_it_first() -> None:
 
 
 @given(st.lists(st.integers(0, 150), max_size=20))
-def test_the_budget_is_kept(sizes: list[int]) -> None:
+def test_memory_budget_is_never_exceeded_by_try_hold(sizes: list[int]) -> None:
     memory = MemoryBudget(100)
     held: list[int] = []
     for size in sizes:
@@ -92,7 +92,7 @@ def test_the_budget_is_kept(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-async def test_checks_give_their_memory_back(codec: int) -> None:
+async def test_memory_budget_is_released_after_record_checks(codec: int) -> None:
     partition = open_partition()
     total = partition.unpacking.memory.free_bytes
     batch = compressed(batch_of(500), codec)
@@ -104,7 +104,7 @@ async def test_checks_give_their_memory_back(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", [SNAPPY, ZSTD])
-async def test_checks_wait_for_memory_and_serve_others_meanwhile(codec: int) -> None:
+async def test_memory_budget_makes_record_checks_wait_without_blocking_the_event_loop(codec: int) -> None:
     partition = open_partition()
     memory = partition.unpacking.memory
     total = memory.free_bytes

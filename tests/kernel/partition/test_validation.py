@@ -113,7 +113,9 @@ REFUSED: dict[str, tuple[Callable[[], bytearray], type[BrokerError], str]] = {
 
 
 @pytest.mark.parametrize(("make", "error", "said"), REFUSED.values(), ids=REFUSED)
-def test_refused(make: Callable[[], bytearray], error: type[BrokerError], said: str) -> None:
+def test_validate_batch_refuses_invalid_batches(
+    make: Callable[[], bytearray], error: type[BrokerError], said: str
+) -> None:
     with pytest.raises(error, match=said):
         validate_batch(make(), PartitionConfig())
 
@@ -134,13 +136,13 @@ ACCEPTED: dict[str, Callable[[], bytearray]] = {
 
 
 @pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED)
-def test_accepted(make: Callable[[], bytearray]) -> None:
+def test_validate_batch_accepts_valid_batches(make: Callable[[], bytearray]) -> None:
     batch = make()
     assert validate_batch(batch, PartitionConfig()) == parse_header(batch)
     assert validate_batch(memoryview(batch), PartitionConfig()) == parse_header(batch)
 
 
-def test_the_largest_batch_is_as_large_as_configured() -> None:
+def test_validate_batch_enforces_max_message_bytes() -> None:
     batch = batch_of(10)
     validate_batch(batch, PartitionConfig(max_message_bytes=len(batch)))
     with pytest.raises(
@@ -149,7 +151,7 @@ def test_the_largest_batch_is_as_large_as_configured() -> None:
         validate_batch(batch, PartitionConfig(max_message_bytes=len(batch) - 1))
 
 
-def test_size_is_checked_before_all_else() -> None:
+def test_validate_batch_checks_the_size_before_the_crc() -> None:
     """A batch that is too large is not worth a CRC over it."""
     with pytest.raises(MessageTooLarge):
         validate_batch(with_byte(17, 99), PartitionConfig(max_message_bytes=10))
@@ -169,7 +171,7 @@ LIMITS = PartitionConfig(message_timestamp_before_max_ms=5000, message_timestamp
     ("base", "newest"),
     [(NOW, NOW), (NOW - 5000, NOW), (NOW, NOW + 1000), (-1, -1), (NOW - 5000, NOW + 1000)],
 )
-def test_timestamps_within_the_limits(base: int, newest: int) -> None:
+def test_needs_record_checks_is_false_for_timestamps_within_the_limits(base: int, newest: int) -> None:
     assert not needs_record_checks(header_of(base, newest), LIMITS, NOW)
 
 
@@ -186,7 +188,7 @@ def test_timestamps_within_the_limits(base: int, newest: int) -> None:
         (-(2**63), NOW),
     ],
 )
-def test_records_are_looked_at_when_the_header_cannot_be_right(base: int, newest: int) -> None:
+def test_needs_record_checks_for_implausible_header_timestamps_of_create_time(base: int, newest: int) -> None:
     assert needs_record_checks(header_of(base, newest), LIMITS, NOW)
     append_time = PartitionConfig(message_timestamp_type="LogAppendTime")
     assert not needs_record_checks(header_of(base, newest), append_time, NOW)
@@ -207,7 +209,9 @@ def test_records_are_looked_at_when_the_header_cannot_be_right(base: int, newest
         ([-2, -1], [0]),
     ],
 )
-def test_each_record_is_compared_with_the_limits(codec: int, times: list[int], at_fault: list[int]) -> None:
+def test_validate_records_compares_each_timestamp_with_the_limits(
+    codec: int, times: list[int], at_fault: list[int]
+) -> None:
     batch = compressed(make_batch([b"v"] * len(times), timestamps=times), codec)
     honest = parse_header(batch)
     # What the header says is of no account.
@@ -221,7 +225,7 @@ def test_each_record_is_compared_with_the_limits(codec: int, times: list[int], a
         assert [record.batch_index for record in error.value.record_errors] == at_fault
 
 
-def test_kafkas_defaults_allow_any_past_and_an_hour_ahead() -> None:
+def test_validate_records_with_default_limits_allows_the_past_and_an_hour_ahead() -> None:
     assert not needs_record_checks(header_of(0, NOW + 3_600_000), PartitionConfig(), NOW)
     assert needs_record_checks(header_of(0, NOW + 3_600_001), PartitionConfig(), NOW)
     for ahead_ms, is_taken in ((3_600_000, True), (3_600_001, False)):
@@ -230,7 +234,7 @@ def test_kafkas_defaults_allow_any_past_and_an_hour_ahead() -> None:
             validate_records(batch, parse_header(batch), PartitionConfig(), NOW)
 
 
-def test_a_client_cannot_know_the_append_time() -> None:
+def test_validate_batch_refuses_a_clients_append_time_in_a_log_append_time_topic() -> None:
     batch = changed(batch_of(3), attributes=TIMESTAMP_TYPE_BIT)
     validate_batch(batch, PartitionConfig())
     with pytest.raises(InvalidTimestamp, match="LogAppendTime") as error:
@@ -255,6 +259,6 @@ def test_partition_config_takes_each_value_from_its_key(field: str) -> None:
     ("policy", "compacted"),
     [("delete", False), ("compact", True), ("compact,delete", True), ("delete,compact", True), ("", False)],
 )
-def test_what_makes_a_topic_compacted(policy: str, compacted: bool) -> None:
+def test_partition_config_is_compacted_if_cleanup_policy_has_compact(policy: str, compacted: bool) -> None:
     config = Config.from_mapping({})
     assert PartitionConfig.of(topic_config(config, {"cleanup.policy": policy})).is_compacted is compacted

@@ -148,7 +148,7 @@ def test_a_high_watermark_that_stays_wakes_nobody_and_never_goes_back() -> None:
     assert (partition.high_watermark, partition.last_stable_offset) == (3, 3)
 
 
-def test_bytes_that_were_truncated_before_anybody_saw_them_do_not_count() -> None:
+def test_add_waiter_does_not_count_bytes_truncated_before_they_were_committed() -> None:
     partition = open_partition()
     Follower(partition).append(make_batch([b"value"] * 50))
     partition.truncate_to(0)
@@ -160,7 +160,7 @@ def test_bytes_that_were_truncated_before_anybody_saw_them_do_not_count() -> Non
 
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(("missing", "woken_by"), [(BATCH_BYTES, 1), (BATCH_BYTES + 1, 2)])
-def test_after_a_transaction_committed_readers_count_bytes_as_before(
+def test_add_waiter_of_read_committed_counts_the_same_bytes_after_a_transaction(
     ended: bool, missing: int, woken_by: int
 ) -> None:
     partition = open_partition()

@@ -11,7 +11,7 @@ from tidelog.kernel.plugins import configure, load_plugins
 from tidelog.kernel.plugins.discovery import find_candidates
 
 
-def test_the_default_bundle_comes_through_entry_points() -> None:
+def test_find_candidates_finds_the_default_bundle_by_entry_points() -> None:
     bundle = {name: candidate.module for name, candidate in find_candidates().items()}
     for name in ("protocol_kafka", "storage_file", "storage_memory", "topic_commands"):
         assert bundle[name] == f"tidelog.plugins.{name}"
@@ -25,7 +25,7 @@ def test_a_strangers_plugin_is_loaded_through_its_entry_point(folder: Folder) ->
     assert str(candidate) == "strange (module stranger, from strange-things 2.1)"
 
 
-def test_a_blocked_plugin_is_not_even_imported(folder: Folder) -> None:
+def test_load_plugins_does_not_import_a_blocked_plugin(folder: Folder) -> None:
     folder.module("stranger", "raise RuntimeError('imported')")
     folder.distribution("strange-things", strange="stranger")
     assert "strange" in folder.load(blocked=("strange",)).blocked
@@ -67,7 +67,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_plugin_is_named_with_its_distribution_and_the_cause(folder: Folder, name: str) -> None:
+def test_load_plugins_names_distribution_and_cause_of_a_broken_plugin(folder: Folder, name: str) -> None:
     source, sentence = BROKEN[name]
     folder.module("stranger", source)
     folder.distribution("strange-things", strange="stranger")
@@ -78,7 +78,7 @@ def test_a_broken_plugin_is_named_with_its_distribution_and_the_cause(folder: Fo
     assert "\n" not in str(caught.value)
 
 
-def test_a_named_module_that_is_missing_is_explained(folder: Folder) -> None:
+def test_load_plugins_explains_a_missing_module_of_the_key_plugins(folder: Folder) -> None:
     with pytest.raises(PluginError) as caught:
         folder.load(extra=("nowhere",))
     assert str(caught.value) == (
@@ -87,13 +87,13 @@ def test_a_named_module_that_is_missing_is_explained(folder: Folder) -> None:
     )
 
 
-def test_a_named_module_that_is_broken_is_explained(folder: Folder) -> None:
+def test_load_plugins_explains_a_broken_module_of_the_key_plugins(folder: Folder) -> None:
     folder.module("loner", "1 / 0")
     with pytest.raises(PluginError, match=r"ZeroDivisionError: division by zero\. Repair it, or take it out"):
         folder.load(extra=("loner",))
 
 
-def test_two_distributions_with_one_plugin_name_are_refused(folder: Folder) -> None:
+def test_load_plugins_refuses_two_distributions_with_one_plugin_name(folder: Folder) -> None:
     folder.module("one")
     folder.module("two")
     folder.distribution("first", twin="one")
@@ -106,7 +106,7 @@ def test_two_distributions_with_one_plugin_name_are_refused(folder: Folder) -> N
     assert "from second 1.0" in message
 
 
-def test_blocking_an_unknown_name_is_refused_with_the_nearest() -> None:
+def test_load_plugins_refuses_to_block_an_unknown_name_and_suggests_the_nearest() -> None:
     with pytest.raises(PluginError) as caught:
         load_plugins(blocked=["storage_fil"])
     message = str(caught.value)
@@ -124,7 +124,7 @@ WITH_KEY = """
 """
 
 
-def test_a_plugin_that_the_configuration_names_brings_keys_to_it(folder: Folder) -> None:
+def test_configure_knows_the_keys_of_a_plugin_named_in_the_configuration(folder: Folder) -> None:
     folder.module("stranger", WITH_KEY)
     sources = read_sources(
         environment={"TIDELOG_PLUGINS": "stranger", "TIDELOG_STRANGER_RETRIES": "7"},
@@ -139,7 +139,7 @@ def test_a_plugin_that_the_configuration_names_brings_keys_to_it(folder: Folder)
     )
 
 
-def test_without_the_plugin_its_keys_are_unknown(folder: Folder) -> None:
+def test_configure_refuses_the_keys_of_a_blocked_plugin(folder: Folder) -> None:
     folder.module("stranger", WITH_KEY)
     folder.distribution("strange-things", strange="stranger")
     with pytest.raises(ConfigError, match=r"stranger\.retries \(--set\) is no key"):
@@ -148,7 +148,7 @@ def test_without_the_plugin_its_keys_are_unknown(folder: Folder) -> None:
         )
 
 
-def test_nonsense_in_the_key_plugins_is_reported_with_the_rest() -> None:
+def test_configure_reports_an_invalid_value_of_plugins_with_other_errors() -> None:
     with pytest.raises(ConfigError) as caught:
         configure(
             read_sources(
@@ -159,13 +159,13 @@ def test_nonsense_in_the_key_plugins_is_reported_with_the_rest() -> None:
     assert "node.id = 'x'" in str(caught.value)
 
 
-def test_two_plugins_that_declare_one_key_differently_are_refused(folder: Folder) -> None:
+def test_config_keys_refuses_two_different_declarations_of_one_key(folder: Folder) -> None:
     folder.module("one", WITH_KEY)
     folder.module("two", WITH_KEY.replace("default=3", "default=4"))
     with pytest.raises(PluginError, match=r"'stranger\.retries' is declared twice, differently"):
         folder.load(extra=("one", "two")).config_keys()
 
 
-def test_keys_are_typed_values() -> None:
+def test_config_key_as_text_is_its_name() -> None:
     key = ConfigKey(name="x", type=integer(), default=1, documentation="")
     assert str(key) == "x"

@@ -40,7 +40,7 @@ def test_a_codec_is_found_by_name(folder: Folder) -> None:
     assert plugins.wire_codec("morse").name == "morse"
 
 
-def test_a_name_that_is_not_there_gets_the_installed_and_the_nearest(folder: Folder) -> None:
+def test_storage_backend_of_an_unknown_name_lists_the_installed_and_the_nearest(folder: Folder) -> None:
     plugins = load(folder, one=offering("tidelog_storage_backends", "tape", "drum"))
     with pytest.raises(PluginError) as caught:
         plugins.storage_backend("tap")
@@ -75,7 +75,7 @@ MISBEHAVING = {
 
 
 @pytest.mark.parametrize("name", MISBEHAVING)
-def test_a_hook_that_misbehaves_is_named(folder: Folder, name: str) -> None:
+def test_storage_backend_names_the_plugin_whose_hook_fails(folder: Folder, name: str) -> None:
     body, sentence = MISBEHAVING[name]
     source = f"""
     from tidelog.kernel import hookimpl
@@ -88,7 +88,7 @@ def test_a_hook_that_misbehaves_is_named(folder: Folder, name: str) -> None:
     assert sentence in str(caught.value)
 
 
-def test_keys_and_tasks_of_the_wrong_kind_are_refused(folder: Folder) -> None:
+def test_config_keys_background_tasks_and_event_listeners_refuse_a_wrong_type(folder: Folder) -> None:
     plugins = load(
         folder,
         one=offering("tidelog_config_keys", "x"),
@@ -103,7 +103,7 @@ def test_keys_and_tasks_of_the_wrong_kind_are_refused(folder: Folder) -> None:
         plugins.event_listeners(new_broker())
 
 
-def test_a_hook_that_returns_nothing_offers_nothing(folder: Folder) -> None:
+def test_commands_of_a_hook_that_returns_none_are_empty(folder: Folder) -> None:
     source = """
     from tidelog.kernel import hookimpl
     @hookimpl
@@ -129,7 +129,7 @@ def test_hooks_are_asked_once_in_the_order_of_loading(folder: Folder) -> None:
     assert plugins.implementers("tidelog_storage_backends") == ["one", "two"]
 
 
-def test_a_wrapper_sees_what_others_hand_over(folder: Folder) -> None:
+def test_storage_backend_passes_through_a_hook_wrapper_of_another_plugin(folder: Folder) -> None:
     wrapper = """
     from tidelog.kernel import hookimpl
     @hookimpl(wrapper=True)
@@ -144,7 +144,7 @@ def test_a_wrapper_sees_what_others_hand_over(folder: Folder) -> None:
     assert vars(plugins.storage_backend("tape"))["wrapped"] is True
 
 
-def test_the_listing_tells_what_is_installed_and_what_is_in_use(folder: Folder) -> None:
+def test_installed_plugins_lists_what_is_installed_and_what_is_active(folder: Folder) -> None:
     folder.module("stranger", offering("tidelog_storage_backends", "tape", "drum"))
     folder.module("idler", offering("tidelog_wire_codecs", "morse"))
     folder.distribution("strange-things", "2.1", strange="stranger", silent="silent_module")
@@ -164,7 +164,9 @@ def test_the_listing_tells_what_is_installed_and_what_is_in_use(folder: Folder) 
 
 
 @pytest.mark.parametrize(("storage", "active"), [("file", True), ("memory", False)])
-def test_the_listing_counts_a_key_only_where_it_has_an_effect(storage: str, active: bool) -> None:
+def test_installed_plugins_marks_an_index_format_active_only_with_storage_file(
+    storage: str, active: bool
+) -> None:
     config, plugins = configure({"storage": storage, "log.index.format": "memory"})
     listed = {item.name: item for item in installed_plugins(plugins, config)}
     assert listed["index_memory"].offers == (Offer("index format", "memory", active=active),)

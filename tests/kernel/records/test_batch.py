@@ -105,7 +105,7 @@ def test_a_batch_as_clients_send_it() -> None:
 
 
 @given(headers(), st.binary(max_size=20))
-def test_what_is_packed_is_parsed(header: BatchHeader, records: bytes) -> None:
+def test_parse_header_reads_what_pack_batch_wrote(header: BatchHeader, records: bytes) -> None:
     batch = pack_batch(header, records)
     parsed = parse_header(batch)
     assert parsed._replace(batch_length=0, crc=0) == header._replace(batch_length=0, crc=0)
@@ -115,7 +115,9 @@ def test_what_is_packed_is_parsed(header: BatchHeader, records: bytes) -> None:
 
 
 @given(headers(), st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1))
-def test_stamping_the_offset_leaves_all_else_alone(header: BatchHeader, offset: int, epoch: int) -> None:
+def test_stamp_offset_changes_only_base_offset_and_leader_epoch(
+    header: BatchHeader, offset: int, epoch: int
+) -> None:
     batch = pack_batch(header, b"records")
     before = parse_header(batch)
     stamp_offset(batch, offset, epoch)
@@ -125,7 +127,7 @@ def test_stamping_the_offset_leaves_all_else_alone(header: BatchHeader, offset: 
 
 
 @given(headers(), st.integers(0, 2**63 - 1))
-def test_append_time_renews_the_crc(header: BatchHeader, now_ms: int) -> None:
+def test_stamp_append_time_sets_max_timestamp_and_renews_the_crc(header: BatchHeader, now_ms: int) -> None:
     batch = pack_batch(header, b"records")
     before = parse_header(batch)
     stamp_append_time(batch, before, now_ms)
@@ -138,7 +140,7 @@ def test_append_time_renews_the_crc(header: BatchHeader, now_ms: int) -> None:
     assert batch[HEADER_BYTES:] == b"records"
 
 
-def test_stamps_reach_into_a_larger_buffer() -> None:
+def test_stamp_offset_and_stamp_append_time_change_a_batch_inside_a_larger_buffer() -> None:
     """The broker stamps a batch where it lies in the receive buffer."""
     batch = pack_batch(a_header(), b"records")
     received = bytearray(b"before" + batch + b"behind")
@@ -153,7 +155,7 @@ def test_stamps_reach_into_a_larger_buffer() -> None:
 
 
 @pytest.mark.parametrize("at", range(21, 70))
-def test_the_crc_covers_every_byte_from_the_attributes_on(at: int) -> None:
+def test_verify_crc_detects_a_flipped_bit_from_the_attributes_on(at: int) -> None:
     batch = pack_batch(a_header(), WIRE[HEADER_BYTES:])
     for bit in range(8):
         batch[at] ^= 1 << bit
@@ -162,7 +164,7 @@ def test_the_crc_covers_every_byte_from_the_attributes_on(at: int) -> None:
 
 
 @pytest.mark.parametrize("at", [*range(12), *range(12, 16)])
-def test_offset_length_and_epoch_are_outside_of_the_crc(at: int) -> None:
+def test_verify_crc_does_not_cover_base_offset_length_and_leader_epoch(at: int) -> None:
     batch = pack_batch(a_header(), WIRE[HEADER_BYTES:])
     batch[at] ^= 0xFF
     assert verify_crc(batch, parse_header(batch))
@@ -181,7 +183,7 @@ def test_offset_length_and_epoch_are_outside_of_the_crc(at: int) -> None:
         (0x7FC0, ()),
     ],
 )
-def test_attributes(attributes: int, said: tuple[str, ...]) -> None:
+def test_batch_header_attributes_give_codec_and_flags(attributes: int, said: tuple[str, ...]) -> None:
     header = a_header(attributes=attributes)
     names = (f"codec{header.codec}", "append_time", "transactional", "control")
     flags = (header.codec, header.is_append_time, header.is_transactional, header.is_control)
@@ -210,13 +212,13 @@ def test_offsets_of_a_batch_that_compaction_emptied() -> None:
 
 
 @pytest.mark.parametrize("size", range(HEADER_BYTES))
-def test_a_header_that_is_cut_short_is_corrupt(size: int) -> None:
+def test_parse_header_refuses_a_header_that_is_cut_short(size: int) -> None:
     with pytest.raises(CorruptBatch, match=f"{size} bytes cannot hold a record batch"):
         parse_header(WIRE[:size])
 
 
 @pytest.mark.parametrize("position", [54, 69, 70, 71])
-def test_a_position_with_too_little_behind_it_is_corrupt(position: int) -> None:
+def test_parse_header_refuses_a_position_with_too_few_bytes_after_it(position: int) -> None:
     with pytest.raises(CorruptBatch):
         parse_header(WIRE, position)
 
@@ -231,14 +233,14 @@ def test_a_position_with_too_little_behind_it_is_corrupt(position: int) -> None:
         (255, CorruptBatch),
     ],
 )
-def test_other_magics(magic: int, error: type[Exception]) -> None:
+def test_parse_header_refuses_other_magic_values(magic: int, error: type[Exception]) -> None:
     batch = bytearray(WIRE)
     batch[16] = magic
     with pytest.raises(error, match=f"message format {magic}"):
         parse_header(batch)
 
 
-def test_a_short_message_of_an_old_format_is_told_as_such() -> None:
+def test_parse_header_reports_the_old_message_format_of_a_short_message() -> None:
     """A message set entry of format 0 can be shorter than a record batch header."""
     message = struct.pack(">qiIbbii", 0, 14, 0, 0, 0, -1, -1)
     with pytest.raises(UnsupportedMessageFormat, match="message format 0 "):

@@ -45,7 +45,7 @@ def check_records(pieces: Iterable[bytes], count: int, *, keys_required: bool = 
         pass
 
 
-def test_as_many_records_are_named_as_make_sense() -> None:
+def test_check_in_steps_reports_at_most_max_record_errors() -> None:
     count = 3 * MAX_RECORD_ERRORS
     rules = RecordRules(keys_required=True)
     with pytest.raises(InvalidRecord, match=f"and {MAX_RECORD_ERRORS - 1} more") as error:
@@ -58,17 +58,19 @@ ONE = of([b"a"])
 
 
 @given(contents)
-def test_whatever_was_encoded_passes(rows: list[tuple[bytes | None, bytes | None, Headers, int]]) -> None:
+def test_check_in_steps_accepts_any_encoded_records(
+    rows: list[tuple[bytes | None, bytes | None, Headers, int]],
+) -> None:
     check_records([encoded(rows)], len(rows))
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, RECORDS_PER_STEP, RECORDS_PER_STEP + 1, 1100, 9000])
-def test_many_records_take_many_steps(count: int) -> None:
+def test_check_in_steps_checks_at_most_records_per_step_in_each_step(count: int) -> None:
     steps = list(check_in_steps([of([b"x" * 70] * count)], count, RecordRules()))
     assert len(steps) == -(-count // RECORDS_PER_STEP)
 
 
-def test_each_piece_is_a_step_of_its_own() -> None:
+def test_check_in_steps_makes_each_piece_a_step_of_its_own() -> None:
     unpacked: list[bytes] = []
 
     def pieces() -> Iterator[bytes]:
@@ -121,7 +123,7 @@ def test_refusals(data: bytes, count: int, sentence: str) -> None:
         check_records([data], count)
 
 
-def test_keys_where_they_are_called_for() -> None:
+def test_check_in_steps_with_keys_required_refuses_a_record_without_a_key() -> None:
     some = of([b"a", b"b"], [b"key", None])
     check_records([some], 2)
     check_records([of([b"a", b"b"], [b"key", b""])], 2, keys_required=True)
@@ -130,7 +132,7 @@ def test_keys_where_they_are_called_for() -> None:
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=8).map(lambda tail: THREE + tail), st.integers(1, 4))
-def test_what_passes_can_be_read(data: bytes, count: int) -> None:
+def test_check_in_steps_accepts_only_records_that_iter_records_reads(data: bytes, count: int) -> None:
     try:
         check_records([data], count)
     except InvalidRecord:
@@ -179,13 +181,15 @@ DELTA_BEYOND_THE_RECORD = b"\x02\0" + ONE
 @example(cut_after(KEY_BEYOND_THE_RECORD, 2, 7))
 @example(cut_after(DELTA_BEYOND_THE_RECORD, 2, 2))
 @given(cut_up())
-def test_where_the_bytes_are_cut_makes_no_difference(sample: tuple[bytes, int, list[bytes]]) -> None:
+def test_check_in_steps_has_the_same_result_however_the_bytes_are_cut(
+    sample: tuple[bytes, int, list[bytes]],
+) -> None:
     data, count, pieces = sample
     assert refusal(pieces, count) == refusal([data], count)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_looking_through_them_takes_little_memory(codec: int) -> None:
+def test_check_in_steps_of_large_compressed_records_takes_little_memory(codec: int) -> None:
     count = 2_000
     packed = compress(codec, of([b"x" * 10_000] * count))
     check_records(unpack(codec, packed, 2**30), count)

@@ -39,7 +39,7 @@ def test_snappy_has_the_java_librarys_framing() -> None:
     assert packed.startswith(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
 
 
-def test_lz4_blocks_do_not_build_on_each_other() -> None:
+def test_compress_writes_independent_lz4_blocks() -> None:
     assert not lz4.frame.get_frame_info(compress(3, bytes(200_000)))["block_linked"]
 
 

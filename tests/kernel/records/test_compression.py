@@ -88,20 +88,20 @@ each_packer = pytest.mark.parametrize(("codec", "pack"), PACKERS.values(), ids=P
 
 @each_packer
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
-def test_what_was_packed_is_unpacked(codec: int, pack: Pack, data: bytes) -> None:
+def test_decompress_reads_what_client_libraries_compress(codec: int, pack: Pack, data: bytes) -> None:
     assert decompress(codec, pack(data), len(data)) == data
     assert decompress(codec, memoryview(bytearray(pack(data))), MIB) == data
 
 
 @pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
-def test_what_we_pack_is_unpacked(codec: int, data: bytes) -> None:
+def test_decompress_reads_what_compress_wrote(codec: int, data: bytes) -> None:
     packed = compress(codec, data)
     assert packed == data if codec == 0 else decompress(codec, packed, len(data)) == data
 
 
 @each_packer
-def test_the_limit_is_exact(codec: int, pack: Pack) -> None:
+def test_decompress_enforces_max_bytes_exactly(codec: int, pack: Pack) -> None:
     packed = pack(TEXT)
     assert decompress(codec, packed, len(TEXT)) == TEXT
     with pytest.raises(CorruptBatch, match=f"more than {len(TEXT) - 1} bytes"):
@@ -109,7 +109,7 @@ def test_the_limit_is_exact(codec: int, pack: Pack) -> None:
 
 
 @each_packer
-def test_every_cut_is_corrupt(codec: int, pack: Pack) -> None:
+def test_decompress_refuses_data_that_is_cut_anywhere(codec: int, pack: Pack) -> None:
     packed = pack(TEXT)
     cuts = {*range(min(40, len(packed))), *range(0, len(packed), 97), *range(len(packed) - 20, len(packed))}
     for cut in sorted(cuts & set(range(len(packed)))):
@@ -169,7 +169,7 @@ BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {
 
 
 @pytest.mark.parametrize(("codec", "make"), BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_refused_before_it_takes_memory(codec: int, make: Callable[[], bytes]) -> None:
+def test_decompress_refuses_a_bomb_before_it_takes_memory(codec: int, make: Callable[[], bytes]) -> None:
     bomb = make()
     tracemalloc.start()
     try:
@@ -182,7 +182,7 @@ def test_a_bomb_is_refused_before_it_takes_memory(codec: int, make: Callable[[],
 
 
 @each_packer
-def test_a_small_batch_takes_little_memory_however_high_the_limit(codec: int, pack: Pack) -> None:
+def test_decompress_of_a_small_batch_takes_little_memory_with_a_high_limit(codec: int, pack: Pack) -> None:
     packed = pack(b"small")
     decompress(codec, packed, MIB)
     tracemalloc.start()
@@ -205,7 +205,7 @@ def test_a_small_batch_takes_little_memory_however_high_the_limit(codec: int, pa
 @example(data=b"\x04\x22\x4d\x18" + b"\xff" * 20)
 @example(data=b"\x28\xb5\x2f\xfd" + b"\xff" * 20)
 @example(data=b"\x1f\x8b\x08" + b"\xff" * 20)
-def test_garbage_is_corrupt_and_nothing_else(codec: int, data: bytes) -> None:
+def test_decompress_of_any_bytes_raises_nothing_but_corrupt_batch(codec: int, data: bytes) -> None:
     try:
         unpacked = decompress(codec, data, 1000)
     except CorruptBatch:
@@ -215,7 +215,9 @@ def test_garbage_is_corrupt_and_nothing_else(codec: int, data: bytes) -> None:
 
 @each_packer
 @given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
-def test_a_flipped_byte_is_corrupt_or_bounded(codec: int, pack: Pack, at: int, flip: int) -> None:
+def test_decompress_of_a_flipped_byte_is_corrupt_or_within_max_bytes(
+    codec: int, pack: Pack, at: int, flip: int
+) -> None:
     packed = bytearray(pack(TEXT[:5_000]))
     packed[at % len(packed)] ^= flip
     with suppress(CorruptBatch):
@@ -223,13 +225,13 @@ def test_a_flipped_byte_is_corrupt_or_bounded(codec: int, pack: Pack, at: int, f
 
 
 @pytest.mark.parametrize("codec", [0, 5, 6, 7])
-def test_there_is_nothing_to_unpack_with_an_unknown_codec(codec: int) -> None:
+def test_decompress_refuses_an_unknown_codec(codec: int) -> None:
     with pytest.raises(UnsupportedCompression, match=f"codec {codec} "):
         decompress(codec, b"data", 100)
 
 
 @pytest.mark.parametrize("codec", [-1, 5, 6, 7])
-def test_there_is_nothing_to_pack_with_an_unknown_codec(codec: int) -> None:
+def test_compress_refuses_an_unknown_codec(codec: int) -> None:
     with pytest.raises(UnsupportedCompression, match=f"codec {codec} "):
         compress(codec, b"data")
 
@@ -248,7 +250,7 @@ def test_decompressors_with_large_windows_are_not_kept(
     assert unpacking.memory_for(4, packed) - unpacking.LEAST_MEMORY_BYTES == 1 << window_log
 
 
-def test_a_window_beyond_kafkas_is_refused() -> None:
+def test_unpack_refuses_a_zstd_window_larger_than_kafka_allows() -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     packed = packer.compress(bytes(100)) + packer.flush()
@@ -256,7 +258,7 @@ def test_a_window_beyond_kafkas_is_refused() -> None:
         list(unpacking.unpack(4, packed, 1000))
 
 
-def test_a_snappy_block_cannot_claim_more_than_it_can_hold() -> None:
+def test_unpack_refuses_a_snappy_block_that_claims_more_than_it_can_hold() -> None:
     claim = b"\xff\xff\xff\x7f" + bytes(20)
     with pytest.raises(CorruptBatch, match="cannot unpack to"):
         list(unpacking.unpack(2, claim, 2**30))

@@ -11,7 +11,7 @@ from tidelog.kernel.testing import make_batch
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_bytes(commit: bool) -> None:
+def test_marker_batch_has_the_bytes_that_kafka_writes(commit: bool) -> None:
     batch, header = marker_batch(4711, 5, EndMarker(commit, 9), 1_700_000_000_000)
     stamp_offset(batch, 42, 3)
     assert (header.base_offset, header.leader_epoch) == (0, -1), "not stamped yet"
@@ -29,7 +29,7 @@ def test_the_bytes(commit: bool) -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("epoch", [0, 1, 2**31 - 1])
-def test_there_and_back(commit: bool, epoch: int) -> None:
+def test_decode_marker_reads_back_what_marker_batch_wrote(commit: bool, epoch: int) -> None:
     marker = EndMarker(commit, epoch)
     batch, _ = marker_batch(1, 0, marker, 0)
     assert decode_marker(batch, parse_header(batch)) == marker
@@ -44,14 +44,14 @@ def test_there_and_back(commit: bool, epoch: int) -> None:
         (b"\xff\xff\0\1", b"\0\0\0\0\0\7", None),
     ],
 )
-def test_newer_versions_are_read_and_other_kinds_passed_over(
+def test_decode_marker_reads_newer_versions_and_ignores_other_types(
     key: bytes, value: bytes, expected: EndMarker | None
 ) -> None:
     batch = make_batch([value], keys=[key], producer_id=1, producer_epoch=0, transactional=True, control=True)
     assert decode_marker(batch, parse_header(batch)) == expected
 
 
-def test_a_batch_that_compaction_emptied_has_no_marker() -> None:
+def test_decode_marker_of_a_batch_emptied_by_compaction_is_none() -> None:
     batch = make_batch([], last_offset_delta=0, producer_id=1, transactional=True, control=True)
     assert decode_marker(batch, parse_header(batch)) is None
 
@@ -67,7 +67,9 @@ def test_a_batch_that_compaction_emptied_has_no_marker() -> None:
         (None, None),
     ],
 )
-def test_what_is_too_short_is_told(key: bytes | None, value: bytes | None) -> None:
+def test_decode_marker_refuses_a_key_or_value_that_is_too_short(
+    key: bytes | None, value: bytes | None
+) -> None:
     batch = make_batch([value], keys=[key], producer_id=1, transactional=True, control=True)
     with pytest.raises(CorruptBatch):
         decode_marker(batch, parse_header(batch))

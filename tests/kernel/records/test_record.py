@@ -86,7 +86,7 @@ def of_aiokafka(records: Sequence[Record], codec: int) -> bytearray:
 
 
 @given(st.integers(0, 2**62).flatmap(lambda base: st.tuples(st.just(base), record_lists(base))))
-def test_what_was_encoded_is_decoded(case: tuple[int, list[Record]]) -> None:
+def test_iter_records_reads_what_encode_record_wrote(case: tuple[int, list[Record]]) -> None:
     base_offset, records = case
     batch = packed(records, base_offset)
     header = parse_header(batch)
@@ -95,7 +95,7 @@ def test_what_was_encoded_is_decoded(case: tuple[int, list[Record]]) -> None:
 
 
 @given(record_lists())
-def test_others_read_what_we_encode(records: list[Record]) -> None:
+def test_encode_record_is_read_by_other_client_libraries(records: list[Record]) -> None:
     batch = bytes(packed(records))
     ours = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in records]
     readers: list[Callable[[bytes], Any]] = [DefaultRecordBatch, OtherRecordBatch]
@@ -108,7 +108,7 @@ def test_others_read_what_we_encode(records: list[Record]) -> None:
 
 @each_codec
 @given(records=record_lists())
-def test_we_read_what_others_encode(codec: int, records: list[Record]) -> None:
+def test_iter_records_reads_batches_of_another_client_library(codec: int, records: list[Record]) -> None:
     batch = of_aiokafka(records, codec)
     header = parse_header(batch)
     assert verify_crc(batch, header)
@@ -130,7 +130,7 @@ def test_append_time_holds_for_every_record(codec: int) -> None:
     assert [record.timestamp for record in DefaultRecordBatch(bytes(batch))] == [4711] * 3
 
 
-def test_offsets_that_compaction_left_out() -> None:
+def test_iter_records_keeps_offset_gaps_left_by_compaction() -> None:
     """The remaining records keep their offsets, so deltas have gaps and may begin above 0."""
     records = [Record(offset, BASE_TIMESTAMP, b"k", None) for offset in (102, 107)]
     body = bytearray()
@@ -143,7 +143,7 @@ def test_offsets_that_compaction_left_out() -> None:
 
 
 @each_codec
-def test_a_batch_that_compaction_emptied(codec: int) -> None:
+def test_iter_records_of_a_batch_emptied_by_compaction_is_empty(codec: int) -> None:
     header = a_header(10)._replace(record_count=0, attributes=0)
     batch = pack_batch(header, b"")
     assert all_records(batch) == []
@@ -217,7 +217,7 @@ def test_a_timestamp_beyond_64_bits_wraps_as_in_kafka(delta: int) -> None:
 
 
 @pytest.mark.parametrize("delta", [-1, 1, 2**62])
-def test_timestamps_of_offsets_outside_of_the_batch_are_corrupt(delta: int) -> None:
+def test_iter_timestamps_refuses_offsets_outside_of_the_batch(delta: int) -> None:
     body = a_record(b"\0" + varints(0, delta) + NULL_KEY_AND_VALUE + varints(0))
     batch = of_body(body)
     with pytest.raises(CorruptBatch):
@@ -231,20 +231,20 @@ def test_fewer_records_than_counted_are_corrupt() -> None:
             list(iterate(batch, parse_header(batch)))
 
 
-def test_a_count_of_two_billion_ends_with_the_bytes() -> None:
+def test_iter_records_refuses_a_record_count_of_two_billion_without_bytes() -> None:
     batch = pack_batch(a_header(2**31 - 1), b"")
     for iterate in (iter_records, iter_timestamps):
         with pytest.raises(CorruptBatch):
             list(iterate(batch, parse_header(batch)))
 
 
-def test_a_header_key_that_is_no_text_is_still_read() -> None:
+def test_iter_records_reads_a_header_key_that_is_not_utf_8() -> None:
     """The Java client replaces such bytes as well."""
     body = FIELDS + NULL_KEY_AND_VALUE + varints(1, 2) + b"\xff\xfe" + varints(-1)
     assert all_records(of_body(a_record(body)))[0].headers == (("\ufffd\ufffd", None),)
 
 
-def test_an_unknown_codec_is_unsupported() -> None:
+def test_iter_records_refuses_an_unknown_codec() -> None:
     with pytest.raises(UnsupportedCompression):
         all_records(of_body(b"", attributes=5))
 
@@ -265,7 +265,7 @@ def test_any_bytes_are_records_or_corrupt(body: bytes, count: int, codec: int, a
 
 @each_codec
 @given(records=record_lists(), at=st.integers(0, 10_000), flip=st.integers(1, 255))
-def test_a_flipped_byte_breaks_nothing_but_the_batch(
+def test_iter_records_of_a_flipped_byte_raises_nothing_but_corrupt_batch(
     codec: int, records: list[Record], at: int, flip: int
 ) -> None:
     batch = of_aiokafka(records, codec)

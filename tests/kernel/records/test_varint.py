@@ -30,7 +30,7 @@ VECTORS = {
 
 
 @pytest.mark.parametrize(("value", "encoded"), VECTORS.items())
-def test_vectors(value: int, encoded: str) -> None:
+def test_write_varlong_and_read_varlong_match_known_vectors(value: int, encoded: str) -> None:
     out = bytearray()
     write_varlong(out, value)
     assert out.hex() == encoded
@@ -38,7 +38,7 @@ def test_vectors(value: int, encoded: str) -> None:
 
 
 @given(st.lists(INT64))
-def test_values_follow_each_other(values: list[int]) -> None:
+def test_read_varlong_reads_successive_values_of_write_varlong(values: list[int]) -> None:
     out = bytearray()
     for value in values:
         write_varlong(out, value)
@@ -78,14 +78,14 @@ def test_a_varint_of_32_bits_has_five_bytes_at_most(content: str) -> None:
         (read_varint, "8600", 3),
     ],
 )
-def test_bits_beyond_the_width_are_dropped_as_in_kafka(
+def test_read_varint_and_read_varlong_drop_bits_beyond_the_width_as_kafka_does(
     read: Callable[[bytes, int], tuple[int, int]], content: str, value: int
 ) -> None:
     assert read(bytes.fromhex(content), 0) == (value, len(content) // 2)
 
 
 @given(st.binary(max_size=12), st.integers(0, 14))
-def test_any_bytes_give_64_bits_or_are_corrupt(content: bytes, position: int) -> None:
+def test_read_varlong_of_any_bytes_gives_64_bits_or_is_corrupt(content: bytes, position: int) -> None:
     try:
         value, end = read_varlong(content, position)
     except CorruptBatch:

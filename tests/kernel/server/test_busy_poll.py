@@ -105,14 +105,18 @@ def test_closed_loop_ends_with_a_request_of_another_kind(
     assert serve(loop, clock)
 
 
-def test_largest_small_request_and_last_prompt_moment_still_count(busy_poll: BusyPoll, clock: Clock) -> None:
+def test_closed_loop_counts_a_request_of_small_bytes_just_before_the_time_limit(
+    busy_poll: BusyPoll, clock: Clock
+) -> None:
     loop = ClosedLoop(busy_poll)
     for _ in range(CLOSED_LOOP_REQUESTS + 1):
         serve(loop, clock, pause=SECONDS * 0.999, size=SMALL_BYTES)
     assert serve(loop, clock)
 
 
-def test_poll_ends_after_its_time_and_not_at_once_again(busy_poll: BusyPoll, clock: Clock) -> None:
+def test_should_poll_ends_after_the_time_limit_and_does_not_resume_at_once(
+    busy_poll: BusyPoll, clock: Clock
+) -> None:
     loop = in_closed_loop(busy_poll, clock)
     assert loop.should_poll()
     clock.now += LATE
@@ -121,7 +125,7 @@ def test_poll_ends_after_its_time_and_not_at_once_again(busy_poll: BusyPoll, clo
     assert not serve(loop, clock)
 
 
-def test_poll_ends_when_a_task_waits_for_a_processor(
+def test_should_poll_ends_after_full_turns_without_an_idle_processor(
     busy_poll: BusyPoll, clock: Clock, machine: Machine
 ) -> None:
     loop = in_closed_loop(busy_poll, clock)
@@ -149,13 +153,13 @@ def test_closed_loop_is_polled_for_again_once_a_processor_is_idle(
     assert serve(loop, clock)
 
 
-def test_no_poll_after_a_long_answer(busy_poll: BusyPoll, clock: Clock) -> None:
+def test_closed_loop_stop_ends_polling(busy_poll: BusyPoll, clock: Clock) -> None:
     loop = in_closed_loop(busy_poll, clock)
     loop.stop()
     assert not loop.should_poll()
 
 
-def test_one_connection_is_polled_for_at_a_time(busy_poll: BusyPoll, clock: Clock) -> None:
+def test_should_poll_allows_one_connection_at_a_time(busy_poll: BusyPoll, clock: Clock) -> None:
     first, second = in_closed_loop(busy_poll, clock), in_closed_loop(busy_poll, clock)
     first.answered(1)
     assert first.should_poll()
@@ -168,7 +172,7 @@ def test_one_connection_is_polled_for_at_a_time(busy_poll: BusyPoll, clock: Cloc
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_single_processor_is_never_idle(machine: Machine, count: int) -> None:
+def test_one_is_idle_is_false_with_fewer_than_two_processors(machine: Machine, count: int) -> None:
     machine.run("1/97")
     with Processors(machine.loadavg, count) as processors:
         assert not processors.one_is_idle()
@@ -183,12 +187,12 @@ def test_processors_count_tasks_that_run(machine: Machine) -> None:
     assert not processors.one_is_idle()
 
 
-def test_system_without_a_count_has_no_idle_processor(tmp_path: Path) -> None:
+def test_one_is_idle_is_false_without_proc_loadavg(tmp_path: Path) -> None:
     with Processors(tmp_path / "missing", count=2) as processors:
         assert not processors.one_is_idle()
 
 
-def test_zero_switches_polling_off(clock: Clock, machine: Machine) -> None:
+def test_busy_poll_of_zero_seconds_never_polls(clock: Clock, machine: Machine) -> None:
     with Processors(machine.loadavg, count=2) as processors:
         loop = ClosedLoop(BusyPoll(0.0, processors, clock))
         assert not any(serve(loop, clock, pause=0.0) for _ in range(3 * CLOSED_LOOP_REQUESTS))

@@ -13,7 +13,7 @@ from tidelog.kernel.server.limits import ConnectionLimits, limits_by_address
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
 
-def test_an_address_may_have_its_share() -> None:
+def test_refusal_of_connections_beyond_max_per_ip_until_one_is_closed() -> None:
     limits = ConnectionLimits(100, 2, {})
     for _ in range(2):
         assert limits.refusal(HERE) is None
@@ -27,13 +27,13 @@ def test_an_address_may_have_its_share() -> None:
 
 
 @pytest.mark.parametrize(("limit", "welcome"), [(0, False), (1, True)])
-def test_an_address_may_have_a_limit_of_its_own(limit: int, welcome: bool) -> None:
+def test_refusal_uses_per_ip_overrides(limit: int, welcome: bool) -> None:
     limits = ConnectionLimits(100, 5, {HERE: limit})
     assert (limits.refusal(HERE) is None) == welcome
     assert limits.refusal(THERE) is None
 
 
-def test_hosts_are_known_by_their_addresses() -> None:
+def test_limits_by_address_resolves_host_names_and_normalizes_addresses() -> None:
     """However an address is written, and by whatever name."""
     limits = limits_by_address({"192.0.2.7": 1, "2001:DB8:0:0:0:0:0:1": 2, "localhost": 3})
     assert limits["192.0.2.7"] == 1
@@ -41,14 +41,14 @@ def test_hosts_are_known_by_their_addresses() -> None:
     assert 3 in (limits.get("127.0.0.1"), limits.get("::1"))
 
 
-def test_a_host_that_is_unknown_is_told() -> None:
+def test_limits_by_address_refuses_an_unknown_host() -> None:
     with pytest.raises(
         ConfigError, match=r"max\.connections\.per\.ip\.overrides: host 'no-such-host\.invalid'"
     ):
         limits_by_address({"no-such-host.invalid": 1})
 
 
-async def test_room_comes_when_a_connection_ends() -> None:
+async def test_wait_for_room_returns_when_a_connection_is_closed() -> None:
     limits = ConnectionLimits(2, 100, {})
     for host in (HERE, THERE):
         await limits.wait_for_room()
@@ -67,7 +67,7 @@ async def test_room_comes_when_a_connection_ends() -> None:
         await waited.wait()
 
 
-async def test_a_room_that_was_taken_again_is_waited_for_anew() -> None:
+async def test_wait_for_room_blocks_when_a_freed_slot_is_taken_again() -> None:
     limits = ConnectionLimits(1, 100, {})
     limits.opened(HERE)
     limits.closed(HERE)
@@ -79,7 +79,7 @@ async def test_a_room_that_was_taken_again_is_waited_for_anew() -> None:
         limits.closed(THERE)
 
 
-async def test_every_listener_that_waits_for_room_learns_of_it() -> None:
+async def test_wait_for_room_wakes_every_waiting_listener() -> None:
     limits = ConnectionLimits(1, 100, {})
     limits.opened(HERE)
     let_in: list[int] = []
@@ -100,7 +100,7 @@ async def test_every_listener_that_waits_for_room_learns_of_it() -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_addresses_that_left_are_forgotten() -> None:
+def test_closed_forgets_an_address_without_connections() -> None:
     limits = ConnectionLimits(10**6, 10**6, {})
     for index in range(1000):
         limits.opened(f"192.0.2.{index}")
@@ -114,7 +114,7 @@ def vars_of(limits: ConnectionLimits) -> object:
     return limits._per_ip  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_room_comes_when_the_limit_is_raised(nursery: trio.Nursery) -> None:
+async def test_change_to_higher_limits_wakes_wait_for_room(nursery: trio.Nursery) -> None:
     limits = ConnectionLimits(1, 1, {})
     limits.opened(HERE)
     welcome: list[str] = []

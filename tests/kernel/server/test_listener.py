@@ -19,7 +19,7 @@ def bound(listeners: str, **settings: object) -> BoundListener:
     return BoundListener(config.served_listeners()[0], config)
 
 
-async def test_port_0_is_a_free_one() -> None:
+async def test_bound_listener_with_port_0_gets_a_free_port() -> None:
     first, second = bound("PLAINTEXT://127.0.0.1:0"), bound("PLAINTEXT://127.0.0.1:0")
     assert first.host == second.host == "127.0.0.1"
     assert 0 < first.port != second.port > 0
@@ -27,7 +27,7 @@ async def test_port_0_is_a_free_one() -> None:
     second.close()
 
 
-async def test_a_port_that_is_taken_is_told_with_the_remedy() -> None:
+async def test_bound_listener_refuses_a_port_in_use_and_suggests_another() -> None:
     first = bound("PLAINTEXT://127.0.0.1:0")
     with pytest.raises(
         ConfigError, match=rf"listener PLAINTEXT cannot use 127\.0\.0\.1:{first.port}: .*another port"
@@ -36,19 +36,19 @@ async def test_a_port_that_is_taken_is_told_with_the_remedy() -> None:
     first.close()
 
 
-async def test_a_port_is_free_again_after_closing() -> None:
+async def test_close_of_a_bound_listener_frees_its_port() -> None:
     first = bound("PLAINTEXT://127.0.0.1:0")
     first.close()
     again = bound(f"PLAINTEXT://127.0.0.1:{first.port}")
     again.close()
 
 
-async def test_a_host_that_is_unknown_is_told() -> None:
+async def test_bound_listener_refuses_an_unknown_host() -> None:
     with pytest.raises(ConfigError, match=r"listener PLAINTEXT: host 'no-such-host\.invalid' is unknown"):
         bound("PLAINTEXT://no-such-host.invalid:0")
 
 
-async def test_an_address_of_another_machine_is_told() -> None:
+async def test_bound_listener_refuses_an_address_of_another_machine() -> None:
     with pytest.raises(ConfigError, match=r"listener PLAINTEXT cannot use 192\.0\.2\.1:"):
         bound("PLAINTEXT://192.0.2.1:0")
 
@@ -62,7 +62,7 @@ async def test_an_empty_host_is_every_address() -> None:
     everywhere.close()
 
 
-async def test_buffers_are_as_large_as_configured() -> None:
+async def test_bound_listener_sets_the_configured_socket_buffer_bytes() -> None:
     """The system doubles what it is asked for, to have room for its own books."""
     small = bound(
         "PLAINTEXT://127.0.0.1:0", socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000
@@ -73,7 +73,7 @@ async def test_buffers_are_as_large_as_configured() -> None:
     small.close()
 
 
-async def test_accepted_sockets_keep_the_connection_alive() -> None:
+async def test_bound_listener_enables_keepalive_on_accepted_sockets() -> None:
     listening = bound("PLAINTEXT://127.0.0.1:0")
     with socket.create_connection((listening.host, listening.port)):
         accepted, _ = listening._socket.accept()  # pyright: ignore[reportPrivateUsage]

@@ -104,26 +104,26 @@ async def sent(parts: Parts, progress: Progress | None = None) -> bytes:
     return bytes(received)
 
 
-async def test_nothing() -> None:
+async def test_send_parts_of_an_empty_list_sends_nothing() -> None:
     assert await sent([]) == b""
 
 
-async def test_bytes_of_any_kind() -> None:
+async def test_send_parts_joins_bytes_and_memoryviews() -> None:
     assert await sent([b"one ", memoryview(b"two "), b"", b"three"]) == b"one two three"
 
 
-async def test_more_bytes_than_the_socket_takes_at_once() -> None:
+async def test_send_parts_sends_more_bytes_than_the_socket_buffer_holds() -> None:
     assert await sent([b"head", memoryview(CONTENT), b"tail"]) == b"head" + CONTENT + b"tail"
 
 
 @pytest.mark.parametrize("parts", [[b"all"], [memoryview(b"all")], [b"a", memoryview(b"l"), b"", b"l"]])
-def test_what_the_socket_takes_is_sent_without_a_wait(parts: Parts) -> None:
+def test_send_at_once_sends_everything_that_fits_without_waiting(parts: Parts) -> None:
     with socket_pair() as (ours, theirs):
         assert send_at_once(ours, parts) == []
         assert theirs.recv(100) == b"all"
 
 
-def test_what_the_socket_does_not_take_is_left() -> None:
+def test_send_at_once_returns_the_rest_that_does_not_fit() -> None:
     parts: Parts = [CONTENT[:1000], memoryview(CONTENT)[1000:]]
     with socket_pair() as (ours, theirs):
         left = b"".join(cast("list[bytes]", send_at_once(ours, parts)))
@@ -135,7 +135,7 @@ def test_what_the_socket_does_not_take_is_left() -> None:
     assert received + left == CONTENT
 
 
-def test_a_region_of_a_file_may_need_a_wait() -> None:
+def test_send_at_once_returns_all_parts_if_one_is_a_file_region() -> None:
     with a_file() as file, socket_pair() as (ours, theirs):
         parts: Parts = [b"head", FileRegion(file, 0, 10)]
         assert send_at_once(ours, parts) is parts
@@ -146,7 +146,7 @@ def test_a_region_of_a_file_may_need_a_wait() -> None:
 @pytest.mark.parametrize(
     ("position", "size"), [(0, 0), (0, 1), (100, 5000), (0, len(CONTENT)), (77, 2_500_000)]
 )
-async def test_a_region_of_a_file(position: int, size: int) -> None:
+async def test_send_parts_sends_a_file_region_between_bytes(position: int, size: int) -> None:
     with a_file() as file:
         received = await sent([b"head", FileRegion(file, position, size), b"tail"])
     assert received == b"head" + CONTENT[position : position + size] + b"tail"
@@ -158,7 +158,7 @@ def test_what_is_long() -> None:
         assert is_long([b"head", FileRegion(file, 0, LONG_BYTES + 1), b"tail"])
 
 
-async def test_regions_and_bytes_in_their_order() -> None:
+async def test_send_parts_keeps_the_order_of_file_regions_and_bytes() -> None:
     with a_file() as one, a_file(b"another file") as other:
         parts: Parts = [
             FileRegion(one, 10, 20),
@@ -171,13 +171,13 @@ async def test_regions_and_bytes_in_their_order() -> None:
         assert await sent(parts) == CONTENT[10:30] + b"abfile" + CONTENT[:3] + b"c"
 
 
-async def test_a_file_that_is_in_memory_is_not_prefetched() -> None:
+async def test_send_parts_does_not_prefetch_a_resident_file() -> None:
     with a_file() as file:
         await sent([FileRegion(file, 5, 2_500_000)])
         assert file.prefetched == []
 
 
-async def test_a_cold_file_is_brought_into_memory_piece_by_piece() -> None:
+async def test_send_parts_prefetches_a_cold_file_chunk_by_chunk() -> None:
     """Off the event loop, and no more than is about to be sent."""
     with a_file(cold=True) as file:
         assert await sent([FileRegion(file, 5, 2_500_000)]) == CONTENT[5:2_500_005]
@@ -188,7 +188,7 @@ async def test_a_cold_file_is_brought_into_memory_piece_by_piece() -> None:
         ]
 
 
-async def test_a_file_that_ends_too_early_ends_the_connection() -> None:
+async def test_send_parts_raises_os_error_for_a_file_shorter_than_its_region() -> None:
     with (
         a_file(b"short") as file,
         socket_pair() as (ours, _),

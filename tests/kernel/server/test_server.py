@@ -34,14 +34,14 @@ def reset(stream: trio.SocketStream) -> None:
 # Serving
 
 
-async def test_requests_are_answered_in_order() -> None:
+async def test_connection_answers_pipelined_requests_in_order() -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"echo one\nsilent\necho two\nbig 3\necho three\n")
         assert [await line_from(client) for _ in range(2)] == [b"one\n", b"two\n"]
         assert await line_from(client) == b"\0\0\0three\n"
 
 
-async def test_a_request_byte_by_byte() -> None:
+async def test_connection_answers_a_request_received_byte_by_byte() -> None:
     async with running() as scene, await scene.connect() as client:
         for byte in b"echo slowly\n":
             await client.send_all(bytes([byte]))
@@ -50,7 +50,9 @@ async def test_a_request_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize("pause_s", [0, 2.5], ids=["busy", "mostly quiet"])
-async def test_single_requests_and_several_at_once_in_turns(clock: MockClock, pause_s: float) -> None:
+async def test_connection_serves_single_and_pipelined_requests_in_turns(
+    clock: MockClock, pause_s: float
+) -> None:
     async with running() as scene, await scene.connect() as client:
         for turn in range(3):
             await trio.sleep(pause_s)
@@ -63,7 +65,7 @@ async def test_single_requests_and_several_at_once_in_turns(clock: MockClock, pa
             assert await line_from(client) == b"three\n"
 
 
-async def test_what_comes_behind_a_wait_is_answered_behind_it() -> None:
+async def test_connection_answers_requests_behind_a_waiting_one_in_order() -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"echo before\nwait\necho behind\n")
         assert await line_from(client) == b"before\n"
@@ -73,7 +75,7 @@ async def test_what_comes_behind_a_wait_is_answered_behind_it() -> None:
         assert [await line_from(client) for _ in range(2)] == [b"done\n", b"behind\n"]
 
 
-async def test_many_at_once() -> None:
+async def test_server_serves_many_connections_concurrently() -> None:
     async with running() as scene:
 
         async def talk(number: int) -> None:
@@ -88,7 +90,7 @@ async def test_many_at_once() -> None:
     assert [connection.closed for connection in scene.toy.connections] == [1] * 40
 
 
-async def test_a_large_answer_comes_whole() -> None:
+async def test_connection_sends_a_large_response_completely() -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"big 5000000\necho end\n")
         received = bytearray()
@@ -97,7 +99,7 @@ async def test_a_large_answer_comes_whole() -> None:
         assert len(received) == 5_000_004
 
 
-async def test_a_client_that_says_no_more_still_gets_its_answers() -> None:
+async def test_connection_answers_a_client_that_half_closed_its_socket() -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"echo one\nbig 300000\necho two\n")
         await client.send_eof()
@@ -137,7 +139,7 @@ async def test_a_handler_that_fails_ends_its_connection_and_no_other(
     assert "the handler failed" in caplog.text
 
 
-async def test_a_failure_of_the_brokers_own_is_not_taken_for_a_peer_that_left(
+async def test_connection_logs_an_os_error_of_the_broker_but_not_a_reset_by_the_peer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Both are errors of the operating system, but only one is worth an error in the log."""
@@ -172,7 +174,7 @@ async def test_a_codec_that_cannot_connect_harms_nobody(caplog: pytest.LogCaptur
 # Peers that are slow, silent or gone
 
 
-async def test_a_slow_reader_stalls_nobody() -> None:
+async def test_connection_of_a_slow_reader_does_not_stall_other_connections() -> None:
     async with running() as scene, await scene.connect() as slow, await scene.connect() as quick:
         await slow.send_all(b"big 50000000\n")
         await wait_all_tasks_blocked()
@@ -183,7 +185,7 @@ async def test_a_slow_reader_stalls_nobody() -> None:
             received += len(await slow.receive_some(1_000_000))
 
 
-async def test_one_who_takes_nothing_is_ended_as_idle(clock: MockClock) -> None:
+async def test_sweep_ends_a_connection_whose_peer_reads_nothing(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=5000) as scene, await scene.connect() as stuck:
         await stuck.send_all(b"big 50000000\n")
         await scene.wait_connections(1)
@@ -192,7 +194,7 @@ async def test_one_who_takes_nothing_is_ended_as_idle(clock: MockClock) -> None:
         assert 4 < trio.current_time() - start < 8
 
 
-async def test_one_who_takes_little_at_a_time_is_not_idle(clock: MockClock) -> None:
+async def test_sweep_keeps_a_connection_whose_peer_reads_slowly(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as slow:
         await slow.send_all(b"big 20000000\n")
         received = 0
@@ -243,14 +245,14 @@ async def test_a_connection_that_is_never_idle_waits_without_end(clock: MockCloc
         assert await line_from(client) == b"done\n"
 
 
-async def test_half_a_request_and_then_silence_is_idle(clock: MockClock) -> None:
+async def test_sweep_closes_a_connection_idle_after_half_a_request(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=3000) as scene, await scene.connect() as client:
         await client.send_all(b"echo hal")
         assert await is_closed(client)
         assert scene.toy.served == 0
 
 
-async def test_minus_one_closes_nobody(clock: MockClock) -> None:
+async def test_connections_max_idle_ms_of_minus_one_closes_no_connection(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=-1) as scene, await scene.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         await trio.sleep(100)
@@ -270,7 +272,7 @@ async def test_an_idle_connection_gives_its_memory_back_once(clock: MockClock) -
         assert connection.released == 2
 
 
-def test_a_peer_that_left_is_known_though_not_all_it_said_was_read() -> None:
+def test_has_left_detects_a_closed_connection_with_unread_bytes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         accepted, _ = listener.accept()
@@ -283,7 +285,7 @@ def test_a_peer_that_left_is_known_though_not_all_it_said_was_read() -> None:
 
 @pytest.mark.parametrize("behind", [b"", b"x", b"echo whole\n", b"echo whole\n" * 5000])
 @pytest.mark.parametrize("leave", [trio.SocketStream.aclose, reset])
-async def test_a_peer_that_leaves_while_waiting_is_noticed(
+async def test_connection_notices_a_peer_that_leaves_while_its_request_waits(
     clock: MockClock, leave: Callable[[trio.SocketStream], object], behind: bytes
 ) -> None:
     """Whatever it sent behind the request that waits, and however much of that is unread."""
@@ -303,7 +305,7 @@ async def test_a_peer_that_leaves_while_waiting_is_noticed(
         assert scene.toy.waiting == 0
 
 
-async def test_requests_before_the_end_of_a_peer_that_left_are_carried_out(clock: MockClock) -> None:
+async def test_connection_executes_requests_received_before_the_peer_left(clock: MockClock) -> None:
     async with running() as scene:
         client = await scene.connect()
         await client.send_all(b"wait\n")
@@ -315,7 +317,7 @@ async def test_requests_before_the_end_of_a_peer_that_left_are_carried_out(clock
         assert scene.toy.waiting == 0
 
 
-async def test_a_peer_that_left_with_many_requests_is_ended_as_idle(clock: MockClock) -> None:
+async def test_sweep_ends_a_connection_whose_peer_left_many_waiting_requests(clock: MockClock) -> None:
     async with running(connections_max_idle_ms=5000) as scene:
         client = await scene.connect()
         await client.send_all(b"wait\n" * 1000)
@@ -325,14 +327,14 @@ async def test_a_peer_that_left_with_many_requests_is_ended_as_idle(clock: MockC
         assert trio.current_time() - start < 8
 
 
-async def test_no_answer_is_sent_behind_one_that_was_cancelled(clock: MockClock) -> None:
+async def test_connection_sends_no_response_after_a_cancelled_one(clock: MockClock) -> None:
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"wait\necho behind\n")
         await client.send_eof()
         assert await is_closed(client)
 
 
-async def test_one_who_leaves_while_being_answered_is_noticed() -> None:
+async def test_connection_ends_when_the_peer_resets_during_a_response() -> None:
     async with running() as scene:
         client = await scene.connect()
         await client.send_all(b"big 50000000\n")
@@ -342,7 +344,7 @@ async def test_one_who_leaves_while_being_answered_is_noticed() -> None:
             await scene.wait_connections(0)
 
 
-async def test_one_who_leaves_before_the_wait_leaves_no_coroutine_behind(
+async def test_connection_leaves_no_unawaited_coroutine_when_the_peer_resets(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
     async with running() as scene:
@@ -360,7 +362,7 @@ async def test_one_who_leaves_before_the_wait_leaves_no_coroutine_behind(
 
 
 @pytest.mark.parametrize("requests", [b"", b"echo half", b"echo whole\n", b"big 1000000\n", b"wait\n"])
-async def test_churn_leaves_nothing_behind(requests: bytes) -> None:
+async def test_server_closes_every_connection_exactly_once_after_churn(requests: bytes) -> None:
     async with running() as scene:
 
         async def come_and_go(how: int) -> None:
@@ -383,7 +385,7 @@ async def test_churn_leaves_nothing_behind(requests: bytes) -> None:
     assert all(connection.closed == 1 for connection in scene.toy.connections)
 
 
-async def test_one_who_asks_without_end_lets_others_have_their_turn() -> None:
+async def test_connection_with_endless_requests_yields_to_other_connections() -> None:
     """Requests that need no waiting and get no answer still have to share the loop."""
     async with running() as scene, await scene.connect() as greedy, await scene.connect() as other:
         assert await ask(other, "echo hello") == "hello"
@@ -396,7 +398,9 @@ async def test_one_who_asks_without_end_lets_others_have_their_turn() -> None:
 # Limits
 
 
-async def test_an_address_has_its_share(caplog: pytest.LogCaptureFixture) -> None:
+async def test_max_connections_per_ip_refuses_further_connections_of_an_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running(max_connections_per_ip=2) as scene:
         clients = [await scene.connect() for _ in range(2)]
         for client in clients:
@@ -412,7 +416,7 @@ async def test_an_address_has_its_share(caplog: pytest.LogCaptureFixture) -> Non
     assert "max.connections.per.ip" in caplog.text
 
 
-async def test_a_burst_gets_no_more_than_its_share() -> None:
+async def test_max_connections_per_ip_holds_for_a_burst_of_connections() -> None:
     async with running(max_connections_per_ip=3) as scene:
         clients = [await scene.connect() for _ in range(20)]
         outcomes: list[bool] = []
@@ -431,7 +435,7 @@ async def test_a_burst_gets_no_more_than_its_share() -> None:
             await client.aclose()
 
 
-async def test_an_override_for_an_address() -> None:
+async def test_max_connections_per_ip_overrides_limit_an_address() -> None:
     overrides = {"max.connections.per.ip.overrides": "127.0.0.1:1"}
     async with running(**overrides) as scene, await scene.connect() as first:
         assert await ask(first, "echo hello") == "hello"
@@ -439,7 +443,7 @@ async def test_an_override_for_an_address() -> None:
             assert await is_closed(second)
 
 
-async def test_a_full_broker_lets_others_wait() -> None:
+async def test_max_connections_makes_further_connections_wait() -> None:
     async with running(max_connections=2) as scene:
         clients = [await scene.connect() for _ in range(3)]
         for client in clients[:2]:
@@ -453,7 +457,7 @@ async def test_a_full_broker_lets_others_wait() -> None:
             await client.aclose()
 
 
-async def test_a_full_broker_with_two_listeners() -> None:
+async def test_max_connections_makes_connections_of_two_listeners_wait() -> None:
     listeners = "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"
     async with running(listeners=listeners, max_connections=1) as scene:
         first = await scene.connect()
@@ -475,7 +479,7 @@ async def test_a_full_broker_with_two_listeners() -> None:
         assert sorted(served) == ["OTHER", "PLAINTEXT"]
 
 
-async def test_an_address_is_the_same_however_it_is_written() -> None:
+async def test_max_connections_per_ip_overrides_match_ipv4_mapped_ipv6_addresses() -> None:
     """A listener on every address sees IPv4 clients as ::ffff:a.b.c.d."""
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no dual-stack sockets")
@@ -489,7 +493,7 @@ async def test_an_address_is_the_same_however_it_is_written() -> None:
                 assert await is_closed(second)
 
 
-async def test_a_lack_of_descriptors_is_waited_out(
+async def test_accept_retries_after_running_out_of_file_descriptors(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     refusals = [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ECONNABORTED] * 5
@@ -536,7 +540,7 @@ async def test_a_stop_takes_no_new_connection() -> None:
             await scene.connect()
 
 
-async def test_what_is_under_way_is_answered_before_the_stop(clock: MockClock) -> None:
+async def test_finish_answers_requests_in_progress_before_closing(clock: MockClock) -> None:
     """However long it takes, and though the sweep looks for peers that left."""
     async with running() as scene, await scene.connect() as client:
         await client.send_all(b"wait\necho behind\n")
@@ -553,7 +557,7 @@ async def test_what_is_under_way_is_answered_before_the_stop(clock: MockClock) -
         assert await is_closed(client)
 
 
-async def test_what_has_arrived_is_answered_before_the_stop() -> None:
+async def test_finish_answers_requests_that_have_arrived() -> None:
     async with running() as scene, await scene.connect() as client:
         assert await ask(client, "echo hello") == "hello"
         await client.send_all(b"echo last\n")
@@ -574,7 +578,7 @@ async def test_one_who_connects_at_the_last_moment_does_not_hold_up_the_stop() -
         await late.aclose()
 
 
-async def test_what_was_cut_off_is_not_begun_again() -> None:
+async def test_server_run_when_cancelled_does_not_resume_a_partial_response() -> None:
     """At the deadline a slow reader gets nothing behind the part of its answer that it has."""
     async with running() as scene, await scene.connect() as slow:
         await slow.send_all(b"echo first\nbig 50000000\nwait\n")

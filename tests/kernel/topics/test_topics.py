@@ -248,7 +248,9 @@ REFUSED: dict[str, tuple[NewTopic, type[Exception]]] = {
 
 
 @pytest.mark.parametrize(("new", "error"), REFUSED.values(), ids=REFUSED)
-async def test_refused(scene: Scene, new: NewTopic, error: type[Exception]) -> None:
+async def test_check_and_create_refuse_an_invalid_topic(
+    scene: Scene, new: NewTopic, error: type[Exception]
+) -> None:
     await scene.topics.create(NewTopic("there"))
     with pytest.raises(error):
         scene.topics.check(new)
@@ -441,7 +443,7 @@ async def test_delete_of_one_topic_by_many_succeeds_once(scene: Scene) -> None:
     assert len(unknown) == 4
 
 
-async def test_after_a_restart(scene: Scene) -> None:
+async def test_load_restores_all_topics_after_a_restart(scene: Scene) -> None:
     created = [
         await scene.topics.create(NewTopic("flights", 100)),
         await scene.topics.create(NewTopic("planes", 40, config={"segment.bytes": "2000000"})),

@@ -42,7 +42,9 @@ def fetched(data: bytes, offset: int = 0, aborted: Sequence[tuple[int, int]] = (
 
 @pytest.mark.parametrize("compression", CODECS)
 @given(records=st.lists(NEW_RECORDS, min_size=1, max_size=8), offset=st.integers(0, 2**40))
-def test_what_goes_into_a_batch_comes_out(compression: str, records: list[NewRecord], offset: int) -> None:
+def test_build_batch_round_trips_records_with_every_compression(
+    compression: str, records: list[NewRecord], offset: int
+) -> None:
     batch = at_offset(build_batch(records, now_ms=NOW_MS, compression=compression), offset)
     assert list(fetched(batch, offset).records()) == [
         Record(
@@ -56,7 +58,7 @@ def test_what_goes_into_a_batch_comes_out(compression: str, records: list[NewRec
     ]
 
 
-def test_a_batch_s_header_is_as_producers_write_it() -> None:
+def test_build_batch_writes_the_header_fields_of_a_producer_batch() -> None:
     records = [NewRecord(b"a", timestamp=50), NewRecord(b"b", timestamp=20), NewRecord(b"c", timestamp=90)]
     batch = build_batch(records, now_ms=NOW_MS, compression="zstd", stamp=ProducerStamp(7, 2, 40))
     header = parse_header(batch)
@@ -68,12 +70,12 @@ def test_a_batch_s_header_is_as_producers_write_it() -> None:
     assert (header.attributes, header.leader_epoch) == (4, -1)
 
 
-def test_without_a_producer_a_batch_has_no_sequence() -> None:
+def test_build_batch_without_a_stamp_has_no_producer_id_and_sequence() -> None:
     header = parse_header(build_batch([NewRecord(b"a")], now_ms=NOW_MS))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
 
 
-def test_an_empty_batch_and_an_unknown_compression_are_refused() -> None:
+def test_build_batch_refuses_no_records_and_an_unknown_compression() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         build_batch([], now_ms=NOW_MS)
     with pytest.raises(ValueError, match="'brotli' is none of none, gzip, snappy, lz4, zstd"):
@@ -87,22 +89,22 @@ THREE = b"".join(
 
 
 @pytest.mark.parametrize("cut", range(0, len(THREE) + 1, 5))
-def test_a_batch_that_is_cut_off_at_the_end_is_left_out(cut: int) -> None:
+def test_iter_batches_leaves_out_a_truncated_last_batch(cut: int) -> None:
     size = len(THREE) // 3
     assert len(list(iter_batches(memoryview(THREE)[:cut]))) == cut // size
 
 
-def test_reading_goes_on_behind_the_last_whole_batch() -> None:
+def test_fetched_next_offset_follows_the_last_whole_batch() -> None:
     assert fetched(THREE).next_offset() == 22
     assert fetched(THREE[:-1]).next_offset() == 12
     assert fetched(b"", offset=5).next_offset() == 5
 
 
-def test_records_before_the_offset_that_was_asked_for_are_left_out() -> None:
+def test_fetched_records_leave_out_records_before_the_fetch_offset() -> None:
     assert [record.offset for record in fetched(THREE, offset=11).records()] == [11, 20, 21]
 
 
-def test_an_answer_without_one_whole_batch_is_an_error_and_no_endless_loop() -> None:
+def test_fetched_next_offset_refuses_a_response_without_a_whole_batch() -> None:
     with pytest.raises(
         CorruptRecords, match="orders-3 cannot be read: 70 bytes at offset 4 hold no whole batch"
     ):
@@ -129,14 +131,14 @@ def test_bytes_that_are_no_batches_are_told_with_the_partition(data: bytes, reas
         fetched(data).next_offset()
 
 
-def test_records_that_contradict_themselves_are_told_with_the_partition() -> None:
+def test_fetched_records_raise_corrupt_records_for_a_wrong_record_count() -> None:
     batch = pack_batch(parse_header(THREE)._replace(record_count=9), b"\x02\x00")
     with pytest.raises(CorruptRecords, match="orders-3"):
         list(fetched(bytes(batch)).records())
 
 
 @given(st.binary(max_size=300))
-def test_noise_raises_nothing_but_corrupt_records(noise: bytes) -> None:
+def test_fetched_raises_only_corrupt_records_for_any_bytes(noise: bytes) -> None:
     try:
         list(fetched(noise).records())
         fetched(noise).next_offset()
@@ -173,21 +175,21 @@ TRANSACTIONS = (
 )
 
 
-def test_aborted_transactions_and_markers_are_not_seen() -> None:
+def test_fetched_records_leave_out_aborted_transactions_and_control_batches() -> None:
     answer = fetched(TRANSACTIONS, aborted=[(2, 7), (1, 0)])
     assert [record.value for record in answer.records()] == [b"committed", b"plain", b"committed later"]
     assert answer.next_offset() == 9
 
 
-def test_without_a_list_of_aborted_transactions_all_but_markers_is_seen() -> None:
+def test_fetched_records_without_aborted_list_leave_out_only_control_batches() -> None:
     assert [record.offset for record in fetched(TRANSACTIONS).records()] == [0, 1, 2, 4, 7]
 
 
-def test_every_batch_can_be_had_markers_included() -> None:
+def test_fetched_batches_include_control_batches() -> None:
     offsets = [header.base_offset for header, _ in fetched(TRANSACTIONS).batches()]
     assert offsets == list(range(9))
 
 
-def test_the_core_names_corruption_as_the_kernel_does() -> None:
+def test_iter_batches_raises_corrupt_batch_of_the_kernel() -> None:
     with pytest.raises(CorruptBatch):
         list(iter_batches(memoryview(wrong(65, b"\xee"))))

@@ -82,7 +82,9 @@ def test_the_first_request_asks_for_versions_in_the_newest_version_and_says_who_
     ("served", "asked"),
     [((0, NEWEST), [NEWEST]), ((0, 3), [NEWEST, 3]), ((0, 0), [NEWEST, 0]), ((0, NEWEST + 4), [NEWEST])],
 )
-def test_the_broker_s_own_range_decides_the_second_try(served: tuple[int, int], asked: list[int]) -> None:
+def test_api_versions_is_retried_in_the_newest_version_that_the_broker_serves(
+    served: tuple[int, int], asked: list[int]
+) -> None:
     connection, broker = ClientConnection("b:1"), FakeBroker(ranges={**ALL_VERSIONS, 18: served})
     versions: list[int] = []
     while not connection.ready:
@@ -93,7 +95,7 @@ def test_the_broker_s_own_range_decides_the_second_try(served: tuple[int, int], 
     assert versions == asked
 
 
-def test_a_broker_too_old_to_tell_its_range_is_asked_in_version_0() -> None:
+def test_api_versions_is_retried_in_version_0_when_the_broker_gives_no_range() -> None:
     connection = ClientConnection("b:1")
     drain(connection)
     connection.receive_data(response_bytes(18, 0, 0, ranges_message({}, ErrorCode.UNSUPPORTED_VERSION)))
@@ -101,7 +103,7 @@ def test_a_broker_too_old_to_tell_its_range_is_asked_in_version_0() -> None:
     assert sent_headers(connection) == [(18, 0, 1)]
 
 
-def test_a_broker_that_refuses_every_version_is_given_up() -> None:
+def test_api_versions_refused_in_every_version_fails_the_connection() -> None:
     connection = ClientConnection("b:1")
     refusal = ranges_message({18: (0, 99)}, ErrorCode.UNSUPPORTED_VERSION)
     for correlation_id in range(NEWEST):
@@ -117,7 +119,7 @@ def test_a_broker_that_refuses_every_version_is_given_up() -> None:
     ("theirs", "at_most", "version"),
     [((0, 13), None, 13), ((0, 9), None, 9), ((5, 99), None, 13), ((0, 13), 4, 4), ((0, 2), 4, 2)],
 )
-def test_a_request_goes_out_in_the_newest_common_version(
+def test_send_uses_the_newest_common_version(
     theirs: tuple[int, int], at_most: int | None, version: int
 ) -> None:
     connection = ready_connection({18: (0, 5), 3: theirs})
@@ -126,7 +128,7 @@ def test_a_request_goes_out_in_the_newest_common_version(
     assert sent == version
 
 
-def test_a_version_that_kafka_has_not_finished_is_not_spoken() -> None:
+def test_versions_newest_skips_versions_that_kafka_marks_unstable() -> None:
     connection = ready_connection({**ALL_VERSIONS, 22: (0, 9)})
     assert connection.versions.newest(INIT_PRODUCER_ID) == INIT_PRODUCER_ID.newest_stable < 9
 
@@ -150,7 +152,9 @@ def test_a_value_that_the_version_cannot_carry_is_told_and_the_connection_goes_o
 
 
 @pytest.mark.parametrize(("at_most", "names"), [(None, []), (5, ["a"])])
-def test_a_request_can_be_built_for_its_version(at_most: int | None, names: list[str]) -> None:
+def test_send_builds_a_by_version_request_for_the_negotiated_version(
+    at_most: int | None, names: list[str]
+) -> None:
     def build(version: int) -> DeleteTopicsRequest:
         return DeleteTopicsRequest(topic_names=["a"] if version < 6 else [], timeout_ms=version)
 
@@ -160,12 +164,12 @@ def test_a_request_can_be_built_for_its_version(at_most: int | None, names: list
     assert broker.asked[0].message.topic_names == names
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_send_refuses_a_message_that_is_no_request() -> None:
     with pytest.raises(TypeError, match="FetchResponse is no request message"):
         ready_connection().send(fetch_message(b""))
 
 
-def test_answers_come_in_the_order_of_the_requests_and_each_knows_its_own() -> None:
+def test_next_response_keeps_the_order_and_correlation_ids_of_the_requests() -> None:
     connection = ready_connection()
     first, second, third = connection.send(FETCH_REQUEST, MetadataRequest(topics=[]), FETCH_REQUEST)
     broker = FakeBroker({"Fetch": fetch_message(b"abc"), "Metadata": metadata_message({})})
@@ -180,7 +184,7 @@ def test_answers_come_in_the_order_of_the_requests_and_each_knows_its_own() -> N
     assert connection.in_flight == 0
 
 
-def test_no_answer_is_expected_to_a_produce_without_acks() -> None:
+def test_send_of_produce_with_acks_0_expects_no_response() -> None:
     connection = ready_connection()
     unanswered = ProduceRequest(acks=0, timeout_ms=0, topic_data=[])
     none, number = connection.send(unanswered, MetadataRequest(topics=[]))
@@ -233,28 +237,28 @@ def split_answers(*cuts: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("cut", range(1, len(CONVERSATION[2] + CONVERSATION[3])))
-def test_answers_cut_anywhere_are_the_same_answers(cut: int) -> None:
+def test_receive_data_decodes_responses_cut_at_any_byte(cut: int) -> None:
     assert converse(split_answers(cut)) == WHOLE
 
 
-def test_negotiation_cut_anywhere_is_the_same_negotiation() -> None:
+def test_receive_data_negotiates_versions_cut_at_any_byte() -> None:
     opening = CONVERSATION[0] + CONVERSATION[1]
     for cut in range(1, len(opening)):
         assert converse([opening[:cut], opening[cut:], *CONVERSATION[2:]]) == WHOLE
 
 
-def test_answers_that_come_byte_by_byte_are_the_same_answers() -> None:
+def test_receive_data_decodes_responses_received_byte_by_byte() -> None:
     assert converse([bytes([byte]) for byte in b"".join(CONVERSATION)]) == WHOLE
 
 
 @given(st.lists(st.integers(1, len(CONVERSATION[2] + CONVERSATION[3]) - 1), max_size=6).map(sorted))
-def test_answers_in_any_pieces_are_the_same_answers(cuts: list[int]) -> None:
+def test_receive_data_decodes_responses_received_in_any_pieces(cuts: list[int]) -> None:
     assert converse(split_answers(*cuts)) == WHOLE
 
 
 @pytest.mark.parametrize("size", [10, 70_000, 1_048_576, 3_000_000])
 @pytest.mark.parametrize("chunk", [1000, 65_536, 700_000])
-def test_a_long_answer_comes_whole_whatever_the_reads_bring(size: int, chunk: int) -> None:
+def test_receive_data_assembles_a_large_response_from_chunks_of_any_size(size: int, chunk: int) -> None:
     connection = ready_connection()
     connection.send(FETCH_REQUEST, MetadataRequest(topics=[]))
     records = bytes(range(256)) * (size // 256 + 1)
@@ -268,7 +272,7 @@ def test_a_long_answer_comes_whole_whatever_the_reads_bring(size: int, chunk: in
     assert after.api is METADATA
 
 
-def test_records_of_an_answer_stay_as_they_are_when_more_is_received() -> None:
+def test_receive_data_keeps_records_of_an_earlier_response_unchanged() -> None:
     connection = ready_connection()
     connection.send(FETCH_REQUEST, FETCH_REQUEST)
     connection.receive_data(response_bytes(1, 18, 1, fetch_message(b"first")))
@@ -332,7 +336,7 @@ def test_an_answer_that_nobody_asked_for_is_a_protocol_error() -> None:
     assert (raised.value.api, raised.value.version) == ("", -1)
 
 
-def test_answers_before_the_fault_are_still_handed_out() -> None:
+def test_next_response_returns_responses_before_a_protocol_error() -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(topics=[]), FETCH_REQUEST)
     connection.receive_data(response_bytes(3, 13, 1, metadata_message({})) + struct.pack(">i", -5))
@@ -342,7 +346,7 @@ def test_answers_before_the_fault_are_still_handed_out() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 7, 20])
-def test_a_broker_that_closes_is_told_with_what_it_did_not_answer(cut: int) -> None:
+def test_next_response_raises_broker_closed_with_the_unanswered_request(cut: int) -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(topics=[]), FETCH_REQUEST)
     if cut:
@@ -364,7 +368,7 @@ def test_a_lost_connection_keeps_its_first_reason() -> None:
         connection.next_response()
 
 
-def test_parts_that_are_sent_in_pieces_arrive_whole() -> None:
+def test_outgoing_bytes_sent_in_pieces_arrive_complete() -> None:
     connection = ready_connection()
     connection.send(*[MetadataRequest(topics=[]) for _ in range(100)])
     sent = b""
@@ -376,7 +380,7 @@ def test_parts_that_are_sent_in_pieces_arrive_whole() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_noise_raises_nothing_but_client_errors(noise: bytes) -> None:
+def test_next_response_raises_only_client_errors_for_any_bytes(noise: bytes) -> None:
     connection = ready_connection()
     connection.send(MetadataRequest(topics=[]), FETCH_REQUEST)
     connection.receive_data(noise)

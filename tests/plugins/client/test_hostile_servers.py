@@ -76,7 +76,7 @@ AFTER_VERSIONS: dict[str, tuple[Part, type[ClientError], str]] = {
 
 
 @pytest.mark.parametrize("case", AFTER_VERSIONS)
-async def test_a_bad_answer_is_told_for_what_it_is(connect: Any, case: str) -> None:
+async def test_request_raises_the_matching_client_error_for_a_bad_response(connect: Any, case: str) -> None:
     part, kind, words = AFTER_VERSIONS[case]
     settings = IMPATIENT if kind is RequestTimedOut else QUICK
     async with server(after_versions(part)) as address, connect(address, settings) as client:
@@ -85,7 +85,7 @@ async def test_a_bad_answer_is_told_for_what_it_is(connect: Any, case: str) -> N
 
 
 @pytest.mark.parametrize("case", AFTER_VERSIONS)
-async def test_after_a_bad_answer_the_client_goes_on_with_a_new_connection(connect: Any, case: str) -> None:
+async def test_client_connection_is_replaced_after_a_bad_response(connect: Any, case: str) -> None:
     part, kind, _ = AFTER_VERSIONS[case]
     settings = IMPATIENT if kind is RequestTimedOut else QUICK
     good = honest(FakeBroker({"Metadata": metadata_message({})}))
@@ -113,7 +113,7 @@ AT_ONCE: dict[str, tuple[Part, type[ClientError], str]] = {
 
 
 @pytest.mark.parametrize("case", AT_ONCE)
-async def test_what_is_no_broker_is_told_when_connecting(connect: Any, case: str) -> None:
+async def test_connect_raises_a_client_error_for_a_peer_that_is_no_broker(connect: Any, case: str) -> None:
     part, kind, words = AT_ONCE[case]
     settings = IMPATIENT if case == "silence" else QUICK
     async with server(part) as address, connect(address, settings) as client:
@@ -130,20 +130,20 @@ async def test_nobody_there_is_told_with_every_address(connect: Any) -> None:
     assert [address.port for address, _ in raised.value.attempts] == [1, 2]
 
 
-async def test_a_name_that_nobody_knows_is_told(connect: Any) -> None:
+async def test_connect_raises_broker_unreachable_for_an_unknown_host(connect: Any) -> None:
     async with connect("no-such-host.invalid:9092") as client:
         with pytest.raises(BrokerUnreachable, match=r"no-such-host\.invalid:9092: "):
             await client.call("connect")
 
 
-async def test_a_broker_without_a_common_version_is_told(connect: Any) -> None:
+async def test_request_raises_unsupported_by_broker_without_a_common_version(connect: Any) -> None:
     broker = FakeBroker(ranges={18: (0, 5), 3: (40, 41)})
     async with server(honest(broker)) as address, connect(address) as client:
         with pytest.raises(UnsupportedByBroker, match="versions 40 to 41 of Metadata"):
             await client.call("request", ASK)
 
 
-async def test_an_answer_too_many_ends_the_connection_before_its_next_use(connect: Any) -> None:
+async def test_client_connection_with_an_unexpected_response_is_not_used_again(connect: Any) -> None:
     async def twice(stream: trio.SocketStream) -> None:
         await stream.send_all(ANSWER)
         await stream.send_all(ANSWER)
@@ -157,7 +157,9 @@ async def test_an_answer_too_many_ends_the_connection_before_its_next_use(connec
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
 
 
-async def test_an_operation_that_meets_only_bad_luck_ends_in_time_with_its_last_error(connect: Any) -> None:
+async def test_metadata_raises_request_timed_out_with_the_last_error_after_failed_retries(
+    connect: Any,
+) -> None:
     async def hang_up(stream: trio.SocketStream) -> None:
         await settle(stream)
 

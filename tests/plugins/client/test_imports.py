@@ -19,13 +19,13 @@ HEAVY = {"asyncio", "click", "cramjam", "lz4", "pytest", "rich", "trio", "zstand
         ("from tidelog.plugins.client import TrioClient", {"trio"}),
     ],
 )
-def test_only_who_asks_for_an_event_loop_gets_one(program: str, loaded: set[str]) -> None:
+def test_imports_of_client_load_trio_only_for_trio_client(program: str, loaded: set[str]) -> None:
     whole = f"{program}; import sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
     assert HEAVY & set(done.stdout.split()) == loaded
 
 
-def test_a_name_that_is_not_there_is_an_error_as_usual() -> None:
+def test_imports_of_an_unknown_client_name_raise_attribute_error() -> None:
     import tidelog.plugins.client as client
 
     with pytest.raises(AttributeError, match="no attribute 'AsyncioClient'"):

@@ -153,7 +153,7 @@ async def test_a_long_partition_is_read_in_many_answers(connect: Any, real_broke
         assert len(await client.read(partition, 0, None, committed)) == 200
 
 
-async def test_offsets_are_found_by_time(connect: Any, real_broker: str) -> None:
+async def test_list_offsets_finds_offsets_by_timestamp(connect: Any, real_broker: str) -> None:
     start = now_ms() - DAY_MS
     async with connect(real_broker) as client:
         name = await new_topic(client, 2)
@@ -200,7 +200,7 @@ async def test_what_the_log_does_not_take_is_told(connect: Any, real_broker: str
             await client.call("produce", TopicPartition("no-such-topic", 0), [NewRecord(b"x")])
 
 
-async def test_without_acks_the_record_still_arrives(connect: Any, real_broker: str) -> None:
+async def test_produce_with_acks_0_appends_the_record(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         partition = TopicPartition(await new_topic(client), 0)
         await client.call("produce", partition, [NewRecord(b"quiet")], acks=0)
@@ -208,7 +208,7 @@ async def test_without_acks_the_record_still_arrives(connect: Any, real_broker: 
         assert [record.value for record in await client.read(partition, 0, 1, waiting)] == [b"quiet"]
 
 
-async def test_an_unanswered_fetch_waits_as_long_as_it_was_asked_to(connect: Any, real_broker: str) -> None:
+async def test_fetch_without_new_records_waits_for_max_wait_ms(connect: Any, real_broker: str) -> None:
     async with connect(real_broker) as client:
         partition = TopicPartition(await new_topic(client), 0)
         begun = time.monotonic()
@@ -271,7 +271,7 @@ def topics_by_broker() -> dict[str, tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("api", "version"), served_versions())
-async def test_every_version_that_a_broker_serves_is_spoken(
+async def test_request_succeeds_in_every_version_of_produce_fetch_list_offsets_and_metadata(
     real_broker: str, is_kafka: bool, topics_by_broker: dict[str, tuple[str, bytes]], api: Any, version: int
 ) -> None:
     async with trio_driven(real_broker) as client:

@@ -17,7 +17,7 @@ PARTITION = TopicPartition("orders", 0)
 BATCHES = 60
 
 
-async def test_producing_goes_on_through_a_kill_without_loss_or_repetition(
+async def test_produce_survives_a_broker_kill_and_restart_without_loss_or_duplicates(
     connect: Any, tmp_path: Path
 ) -> None:
     broker = TidelogServer(tmp_path, requested_port=free_port())

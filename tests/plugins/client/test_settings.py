@@ -22,7 +22,9 @@ from tidelog.plugins.client.settings import parse_addresses
         (["a:1", "b:2"], [("a", 1), ("b", 2)]),
     ],
 )
-def test_addresses_are_read(text: str | list[str], addresses: list[tuple[str, int]]) -> None:
+def test_parse_addresses_returns_host_and_port_of_each_address(
+    text: str | list[str], addresses: list[tuple[str, int]]
+) -> None:
     assert parse_addresses(text) == tuple(Address(host, port) for host, port in addresses)
 
 
@@ -41,17 +43,17 @@ def test_addresses_are_read(text: str | list[str], addresses: list[tuple[str, in
         "http://a:1/",
     ],
 )
-def test_anything_else_is_refused_with_the_form_that_is_meant(text: str) -> None:
+def test_parse_addresses_refuses_other_text_and_shows_the_expected_form(text: str) -> None:
     with pytest.raises(InvalidAddress, match="it has the form host:port, such as"):
         parse_addresses(text)
 
 
 @pytest.mark.parametrize("nothing", ["", " , ", []])
-def test_no_address_at_all_is_refused(nothing: str | list[str]) -> None:
+def test_parse_addresses_refuses_an_empty_list(nothing: str | list[str]) -> None:
     with pytest.raises(InvalidAddress, match="no broker address is given"):
         parse_addresses(nothing)
 
 
 @pytest.mark.parametrize("text", ["a:1", "[fe80::1]:9092"])
-def test_an_address_is_printed_as_it_is_read(text: str) -> None:
+def test_parse_addresses_returns_an_address_that_prints_as_the_same_text(text: str) -> None:
     assert str(parse_addresses(text)[0]) == text

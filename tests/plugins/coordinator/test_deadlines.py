@@ -44,7 +44,9 @@ async def calls() -> AsyncGenerator[Calls]:
         nursery.cancel_scope.cancel()
 
 
-async def test_in_the_order_of_their_times(autojump_clock: MockClock, calls: Calls) -> None:
+async def test_schedule_serves_callbacks_in_the_order_of_their_times(
+    autojump_clock: MockClock, calls: Calls
+) -> None:
     calls.at("c", 300)
     calls.at("a", 100)
     calls.at("b", 100)
@@ -55,7 +57,9 @@ async def test_in_the_order_of_their_times(autojump_clock: MockClock, calls: Cal
     assert len(calls.deadlines) == 0
 
 
-async def test_put_off_and_brought_forward(autojump_clock: MockClock, calls: Calls) -> None:
+async def test_schedule_moves_the_deadline_of_a_key_later_or_earlier(
+    autojump_clock: MockClock, calls: Calls
+) -> None:
     calls.at("later", 100)
     calls.at("later", 500)
     calls.at("sooner", 500)
@@ -67,7 +71,9 @@ async def test_put_off_and_brought_forward(autojump_clock: MockClock, calls: Cal
     assert calls.made == [("sooner", 50), ("to and fro", 300), ("later", 500)]
 
 
-async def test_no_later_than(autojump_clock: MockClock, calls: Calls) -> None:
+async def test_schedule_by_keeps_an_earlier_deadline_of_the_key(
+    autojump_clock: MockClock, calls: Calls
+) -> None:
     calls.by("new", 70)
     calls.at("earlier", 10)
     calls.by("earlier", 20)
@@ -106,7 +112,7 @@ async def test_callbacks_may_schedule(autojump_clock: MockClock, calls: Calls) -
     assert calls.made == [("first", 20), ("second", 30)]
 
 
-async def test_a_failure_stays_alone(
+async def test_deadlines_run_logs_a_failed_callback_and_serves_the_others(
     autojump_clock: MockClock, calls: Calls, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
@@ -120,7 +126,9 @@ async def test_a_failure_stays_alone(
     assert "'bad'" in caplog.text
 
 
-async def test_many_at_once(autojump_clock: MockClock, calls: Calls) -> None:
+async def test_deadlines_run_serves_many_callbacks_that_are_due_at_once(
+    autojump_clock: MockClock, calls: Calls
+) -> None:
     names = [str(number) for number in range(3 * module.CALLBACKS_BEFORE_YIELD)]
     for name in names:
         calls.at(name, 10)

@@ -168,7 +168,7 @@ def test_a_group_of_another_kind_goes_as_well() -> None:
     assert moved(source, target) == dict([classic(3)])
 
 
-def test_a_group_that_was_deleted_later_stays_so() -> None:
+def test_plan_drops_a_group_that_has_a_newer_tombstone_in_the_target() -> None:
     source, target = FakePartition(), FakePartition()
     source.write(100, [classic(3)])
     target.write(99, [classic(1)])
@@ -176,7 +176,7 @@ def test_a_group_that_was_deleted_later_stays_so() -> None:
     assert moved(source, target) == {}
 
 
-def test_members_go_before_their_group_and_after_what_refers_to_them() -> None:
+def test_plan_removes_members_before_their_group_and_after_their_assignments() -> None:
     source, target = FakePartition(), FakePartition()
     source.write(100, [classic(1), *consumer(5, "a", "b")])
     kinds = [key[1] for key in move(source, target).removed]
@@ -198,7 +198,7 @@ def test_what_is_pending_goes_into_the_same_transaction() -> None:
     assert (source.values(), target.values()) == ({}, dict([offset(0, 7), offset(1, 1)]))
 
 
-def test_what_was_decided_is_carried_out() -> None:
+def test_plan_resolves_pending_offsets_of_decided_transactions() -> None:
     for outcome, expected in (
         (Outcome.COMMITTED, [offset(0, 7), offset(1, 1)]),
         (Outcome.ABORTED, [offset(0, 1), offset(1, 1)]),
@@ -211,7 +211,7 @@ def test_what_was_decided_is_carried_out() -> None:
         assert (source.values(), target.values(), target.pending()) == ({}, dict(expected), {})
 
 
-def test_what_cannot_be_told_stays_until_its_markers_decide() -> None:
+def test_plan_leaves_pending_offsets_of_unknown_outcome_until_the_marker_is_written() -> None:
     source, target = FakePartition(), FakePartition()
     source.write(100, [offset(0, 1), offset(1, 1)])
     source.write(101, [offset(0, 7)], (5, 3))
@@ -231,7 +231,7 @@ def test_a_later_commit_outlives_what_was_pending_before() -> None:
     assert (target.values(), target.pending()) == (dict([offset(0, 8), offset(1, 9)]), {})
 
 
-def test_wherever_it_is_interrupted_a_group_takes_the_place_of_the_older_one() -> None:
+def test_plan_repeated_after_interruptions_replaces_the_older_group() -> None:
     source, target = FakePartition(), FakePartition()
     source.write(100, consumer(5, "a", "b"))
     source.write(101, [offset(0, 7)], (5, 3))
@@ -284,7 +284,7 @@ def build(writes: Sequence[tuple[object, object]], time_ms: int, *, transactiona
     st.integers(0, 40),
     st.integers(0, 40),
 )
-def test_an_interrupted_move_ends_as_any_other(
+def test_plan_repeated_after_interruptions_ends_in_the_same_state(
     at_source: Sequence[tuple[object, object]],
     at_target: Sequence[tuple[object, object]],
     ahead_ms: int,

@@ -71,7 +71,7 @@ def test_partition_for_is_what_both_of_kafkas_coordinators_compute(partitions: i
     assert [tuple(map(int, line.split())) for line in told] == [(ours_, ours_) for ours_ in ours]
 
 
-def test_the_cache_is_bounded_by_what_names_take() -> None:
+def test_state_hashes_stay_within_their_bound_of_memory() -> None:
     hashes = StateHashes(100_000)
     # Of each length more names than the cache holds; to hash the longest takes milliseconds.
     counts = {5: 1000, 500: 300, 30_000: 10, 200_000: 3}

@@ -159,7 +159,7 @@ def seen_on(server: KafkaServer | TidelogServer) -> tuple[dict[str, int], dict[s
         server.stop()
 
 
-def test_every_history_means_what_it_means_to_kafka(tmp_path: Path) -> None:
+def test_group_replay_of_every_history_gives_the_same_offsets_and_groups_as_kafka(tmp_path: Path) -> None:
     data = tmp_path / "data"
     trio.run(write_histories, data)
     ours = seen_on(tidelog_on(data, tmp_path / "tidelog"))
@@ -193,7 +193,7 @@ GARBAGE: Final[dict[str, tuple[StateRecord, str]]] = {
 
 @pytest.mark.parametrize("producer", [None, (7, 0)], ids=["plain", "in a transaction"])
 @pytest.mark.parametrize(("garbage", "named"), GARBAGE.values(), ids=GARBAGE.keys())
-async def test_a_record_that_cannot_be_read_is_named_and_nothing_else_is_lost(
+async def test_group_replay_logs_an_unreadable_record_and_loses_nothing_else(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     garbage: StateRecord,

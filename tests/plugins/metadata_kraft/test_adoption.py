@@ -112,7 +112,9 @@ async def test_adoption_needs_an_empty_metadata_log(
     assert [path.name[:11] for path in scene.log_dir.glob("*-stray")] == ["stranger-0."]
 
 
-async def test_deleted_topics_are_removed_after_a_crash(scene: LogDirectoryScene) -> None:
+async def test_remove_topic_before_a_crash_deletes_the_partition_directory_on_open(
+    scene: LogDirectoryScene,
+) -> None:
     append(await scene.open_store())
     await metadata_of(scene).put_topic(TopicRecord("topic", scene.topic_ids["topic"], 1))
     await metadata_of(scene).remove_topic("topic")

@@ -55,7 +55,7 @@ TOLD: list[tuple[str, int, object]] = [
 
 
 @pytest.mark.parametrize("vector", read_vectors(), ids=str)
-def test_what_kafka_wrote_is_read_and_written_again_byte_for_byte(vector: Vector) -> None:
+def test_unframe_and_frame_keep_records_of_kafka_byte_for_byte(vector: Vector) -> None:
     record = unframe(vector.value)
     assert BY_API_KEY[record.api_key].name == vector.name
     assert record.version == vector.version
@@ -66,12 +66,14 @@ def test_what_kafka_wrote_is_read_and_written_again_byte_for_byte(vector: Vector
 
 
 @pytest.mark.parametrize(("told", "version", "message"), TOLD)
-def test_fields_mean_what_kafkas_tools_say(told: str, version: int, message: object) -> None:
+def test_unframe_and_frame_agree_with_kafka_tools_on_the_fields(
+    told: str, version: int, message: object
+) -> None:
     assert unframe(bytes.fromhex(told)).message == message
     assert frame(message, version).hex() == told
 
 
-def test_every_type_that_this_broker_writes_was_compared_with_kafkas() -> None:
+def test_frame_vectors_of_kafka_include_every_record_type_that_tidelog_writes() -> None:
     seen = {vector.name for vector in read_vectors()}
     written = {
         cluster.FeatureLevelRecord, cluster.RegisterBrokerRecord, cluster.BrokerRegistrationChangeRecord,
@@ -82,13 +84,13 @@ def test_every_type_that_this_broker_writes_was_compared_with_kafkas() -> None:
     assert {BY_MESSAGE[message].name for message in written} <= seen
 
 
-def test_types_are_declared_once_and_flexible() -> None:
+def test_record_types_are_declared_once_and_flexible() -> None:
     assert len(BY_API_KEY) == len(BY_MESSAGE) == len(RECORD_TYPES)
     for message in [*BY_MESSAGE, *CONTROL_TYPES]:
         assert versions_of(message).flexible == 0
 
 
-def test_a_type_that_is_unknown_comes_with_its_bytes() -> None:
+def test_unframe_returns_a_record_of_unknown_type_with_its_bytes() -> None:
     value = bytes.fromhex("016e02deadbeef")
     assert unframe(value) == (110, 2, None, value)
 
@@ -105,13 +107,13 @@ def test_a_type_that_is_unknown_comes_with_its_bytes() -> None:
         ("0109000c6a23b96e7e4c55a28871d4625479ee0000", "REMOVE_TOPIC_RECORD cannot be decoded.*left behind"),
     ],
 )
-def test_what_cannot_be_read_says_why(value: str, reason: str) -> None:
+def test_unframe_refuses_malformed_records_with_a_reason(value: str, reason: str) -> None:
     with pytest.raises(UnreadableMetadataRecord, match=reason):
         unframe(bytes.fromhex(value))
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_older_versions_drop_what_they_lack(version: int) -> None:
+def test_frame_in_an_older_version_drops_the_fields_it_lacks(version: int) -> None:
     partition = topics.PartitionRecord(
         topic_id=TOPIC, replicas=[1], isr=[], directories=[DIRECTORY], eligible_leader_replicas=[1]
     )

@@ -107,7 +107,9 @@ def test_a_snapshot_brings_back_the_image(taken: list[TopicRecord | str | bytes]
 
 
 @given(record=records, changed=records)
-def test_a_topic_becomes_what_is_put(record: TopicRecord, changed: TopicRecord) -> None:
+def test_put_topic_updates_the_metadata_image_to_the_topic_record(
+    record: TopicRecord, changed: TopicRecord
+) -> None:
     image, changes = new_image()
     for each in (record, changed):
         applied(image, changes.put_topic(each))
@@ -121,7 +123,7 @@ def test_a_topic_becomes_what_is_put(record: TopicRecord, changed: TopicRecord) 
     assert list(changes.put_topic(changed)) == []
 
 
-def test_everything_that_kafka_wrote_survives_a_snapshot(tmp_path: Path) -> None:
+def test_image_records_keep_every_record_of_kafka_through_a_snapshot(tmp_path: Path) -> None:
     kafkas = [vector.value for vector in read_vectors() if "REMOVE" not in vector.name]
     topic = topics.TopicRecord(name="t2", topic_id=bytes.fromhex("e33ffbf7257d48288b839922e101d777"))
     image = image_of(
@@ -158,7 +160,7 @@ def test_a_quota_is_removed_by_its_entity_whatever_the_order() -> None:
     assert list(image_of([frame(there), frame(gone)]).kept.values()) == []
 
 
-def test_epochs_move_as_in_kafka() -> None:
+def test_lead_and_leave_change_epochs_and_isr_of_the_metadata_image_as_in_kafka() -> None:
     image, changes = new_image()
     applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
     (partition,) = image.topics[UUID(int=9).bytes].partitions.values()
@@ -175,7 +177,7 @@ def test_epochs_move_as_in_kafka() -> None:
     assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == ([NODE], [], [])
 
 
-def test_without_eligible_leader_replicas_the_in_sync_set_stays() -> None:
+def test_leave_keeps_the_isr_in_a_metadata_image_without_eligible_leader_replicas() -> None:
     image = MetadataImage(features={"metadata.version": 21})
     changes = Changes(image, NODE, directory_of)
     applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1)))
@@ -184,7 +186,7 @@ def test_without_eligible_leader_replicas_the_in_sync_set_stays() -> None:
     assert (partition.leader, partition.isr) == (-1, [NODE])
 
 
-def test_a_removed_topic_takes_its_configuration_along() -> None:
+def test_remove_topic_record_removes_the_topic_config_from_the_metadata_image() -> None:
     image, changes = new_image()
     applied(image, changes.put_topic(TopicRecord("t", UUID(int=9), 1, {"retention.ms": "1"})))
     applied(image, [(topics.RemoveTopicRecord(topic_id=UUID(int=9).bytes), 0)])
@@ -192,7 +194,7 @@ def test_a_removed_topic_takes_its_configuration_along() -> None:
     assert image.removed_topics == {UUID(int=9).bytes: "t"}
 
 
-def test_registrations_change() -> None:
+def test_metadata_image_follows_broker_registration_changes() -> None:
     image, changes = new_image()
     registration = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
     applied(image, changes.register(registration, 12, bytes(16), [DIRECTORY]))
@@ -216,6 +218,6 @@ def test_registrations_change() -> None:
         cluster.FenceBrokerRecord(id=5, epoch=1),
     ],
 )
-def test_what_speaks_of_nothing_known_is_refused(message: object) -> None:
+def test_apply_message_refuses_topics_and_brokers_unknown_to_the_metadata_image(message: object) -> None:
     with pytest.raises(UnreadableMetadataRecord, match="unknown"):
         apply_message(MetadataImage(), message)

@@ -23,7 +23,7 @@ REGISTRATION = BrokerRegistration({"PLAINTEXT": ("localhost", 9092)}, None)
 BOOTSTRAP = ["BEGIN_TRANSACTION", *["FEATURE_LEVEL"] * 6, "CONFIG", "END_TRANSACTION"]
 
 
-async def test_a_life_in_records(scene: LogDirectoryScene) -> None:
+async def test_metadata_log_has_the_records_of_each_change_and_restart(scene: LogDirectoryScene) -> None:
     metadata = metadata_of(scene)
     await metadata.register_broker(REGISTRATION)
     record = TopicRecord("t", uuid4(), 2, {"retention.ms": "5"})
@@ -63,7 +63,7 @@ async def test_open_metadata_log_formats_a_new_directory_as_kafka_storage_does(
     )
 
 
-async def test_every_start_begins_an_epoch(scene: LogDirectoryScene) -> None:
+async def test_begin_epoch_on_every_start_is_recorded_in_quorum_state(scene: LogDirectoryScene) -> None:
     for _ in range(3):
         await scene.reopen()
     state = {"leaderId": 1, "leaderEpoch": 4, "votedId": -1, "votedDirectoryId": "A" * 22, "data_version": 1}
@@ -73,7 +73,7 @@ async def test_every_start_begins_an_epoch(scene: LogDirectoryScene) -> None:
     assert [row.split(" ")[0] for row in rows[2:]] == ["1", "2", "3", "4"]
 
 
-async def test_the_clean_mark_names_the_registration(scene: LogDirectoryScene) -> None:
+async def test_broker_epoch_is_written_to_the_clean_shutdown_file_on_close(scene: LogDirectoryScene) -> None:
     await metadata_of(scene).register_broker(REGISTRATION)
     epoch = metadata_of(scene).broker_epoch
     assert epoch > 0
@@ -82,7 +82,7 @@ async def test_the_clean_mark_names_the_registration(scene: LogDirectoryScene) -
     assert mark == {"version": 0, "brokerEpoch": epoch}
 
 
-async def test_leader_epochs_grow_with_every_start(scene: LogDirectoryScene) -> None:
+async def test_leader_epochs_in_the_metadata_log_increase_with_every_start(scene: LogDirectoryScene) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 2, {}, (0, 7)))
     assert metadata_of(scene).topics()[0].leader_epochs == (0, 7)
     await scene.reopen()
@@ -144,7 +144,7 @@ async def test_metadata_directory_is_the_configured_metadata_log_dir(
     await scene.close()
 
 
-async def test_snapshots_are_taken_and_old_ones_go(
+async def test_metadata_log_snapshots_are_taken_and_old_ones_deleted_by_maintain(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     limits = {
@@ -173,7 +173,7 @@ async def test_snapshots_are_taken_and_old_ones_go(
     await scene.close()
 
 
-async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
+async def test_maintain_takes_a_snapshot_of_a_changed_metadata_log_after_the_interval(
     tmp_path_factory: pytest.TempPathFactory, tasks: BackgroundTasks
 ) -> None:
     scene = LogDirectoryScene(tmp_path_factory.mktemp("interval"), tasks)
@@ -186,7 +186,7 @@ async def test_a_snapshot_is_taken_after_an_interval_if_anything_changed(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "part"])
-async def test_a_damaged_snapshot_is_passed_over(scene: LogDirectoryScene, damage: str) -> None:
+async def test_open_metadata_log_ignores_a_damaged_snapshot(scene: LogDirectoryScene, damage: str) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     scene.clock.advance(3_600_001)
     await metadata_of(scene).maintain()
@@ -222,7 +222,7 @@ async def test_a_log_that_ends_before_its_snapshot_goes_on_there(scene: LogDirec
 
 
 @pytest.mark.parametrize("left", [1, 60, 61, 100])
-async def test_a_torn_tail_is_cut_off(scene: LogDirectoryScene, left: int) -> None:
+async def test_open_metadata_log_truncates_a_torn_tail(scene: LogDirectoryScene, left: int) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))
     path = metadata_dir(scene) / LOG
     size = path.stat().st_size
@@ -235,7 +235,7 @@ async def test_a_torn_tail_is_cut_off(scene: LogDirectoryScene, left: int) -> No
     await crashed.close()
 
 
-async def test_a_disk_that_refuses_snapshots_fails_no_change(
+async def test_put_topic_succeeds_although_write_snapshot_of_the_metadata_log_fails(
     tmp_path_factory: pytest.TempPathFactory,
     tasks: BackgroundTasks,
     monkeypatch: pytest.MonkeyPatch,
@@ -265,7 +265,7 @@ async def test_a_disk_that_refuses_snapshots_fails_no_change(
 
 
 @pytest.mark.parametrize("name", ["pwrite", "sync_data"])
-async def test_a_change_that_the_disk_refuses_is_no_change(
+async def test_put_topic_changes_nothing_when_the_metadata_log_cannot_be_written(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     await metadata_of(scene).put_topic(TopicRecord("t", uuid4(), 1))

@@ -44,7 +44,7 @@ async def write_logs(place: Path) -> dict[TopicPartition, dict[int, tuple[int, i
     return answers
 
 
-async def test_kafka_answers_the_same(tmp_path: Path) -> None:
+async def test_list_offsets_by_time_answers_as_kafka_does_after_compaction(tmp_path: Path) -> None:
     answers = await write_logs(tmp_path)
     kafka = kafka_on(tmp_path / "data", tmp_path / "kafka")
     records_found = 0

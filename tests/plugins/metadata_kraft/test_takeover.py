@@ -51,7 +51,7 @@ async def reopen_with(scene: LogDirectoryScene, values: Sequence[bytes]) -> None
     await scene.open()
 
 
-async def test_foreign_records_go_through_restarts_and_snapshots(
+async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = vectors_of("USER_SCRAM_CREDENTIAL_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD")
@@ -63,7 +63,7 @@ async def test_foreign_records_go_through_restarts_and_snapshots(
     assert list(metadata_of(scene).image.kept.values()) == [*kept, UNKNOWN]
 
 
-async def test_broker_keys_of_kafkas_are_kept_with_a_warning(
+async def test_foreign_settings_of_a_broker_are_kept_with_a_warning(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     value = "01040004013031146c6f672e636c65616e65722e74687265616473023200"
@@ -73,7 +73,7 @@ async def test_broker_keys_of_kafkas_are_kept_with_a_warning(
     assert "and kept for Apache Kafka: log.cleaner.threads (broker 1)" in caplog.text
 
 
-async def test_an_open_transaction_is_aborted(scene: LogDirectoryScene) -> None:
+async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(scene: LogDirectoryScene) -> None:
     begun = [
         frame(control.BeginTransactionRecord(name="x")),
         frame(topics.TopicRecord(name="t", topic_id=TOPIC)),
@@ -103,7 +103,7 @@ async def test_an_open_transaction_is_aborted(scene: LogDirectoryScene) -> None:
          "topic t has the partitions 1, which do not count from 0"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_carried_on_is_refused_and_left_as_it_was(
+async def test_check_takeover_refuses_unsupported_records_and_leaves_the_log_unchanged(
     scene: LogDirectoryScene, values: list[bytes], reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
@@ -152,7 +152,7 @@ def other_directory(scene: LogDirectoryScene) -> None:
         ),
     ],
 )
-async def test_a_log_of_others_is_refused(
+async def test_check_takeover_refuses_a_metadata_log_of_other_voters(
     scene: LogDirectoryScene, change: Callable[[LogDirectoryScene], object], reason: str
 ) -> None:
     await scene.storage.close()
@@ -161,7 +161,7 @@ async def test_a_log_of_others_is_refused(
         await scene.new_storage().open()
 
 
-async def test_a_quorum_whose_voters_are_configured_stays_one(scene: LogDirectoryScene) -> None:
+async def test_takeover_keeps_a_static_quorum_static(scene: LogDirectoryScene) -> None:
     await scene.storage.close()
     static_quorum(scene, [1])
     scene.storage = scene.new_storage()
@@ -177,7 +177,7 @@ async def test_a_quorum_whose_voters_are_configured_stays_one(scene: LogDirector
     }  # fmt: skip
 
 
-async def test_what_the_format_tool_added_is_taken_over(scene: LogDirectoryScene) -> None:
+async def test_takeover_keeps_scram_credentials_of_the_bootstrap_checkpoint(scene: LogDirectoryScene) -> None:
     await scene.storage.close()
     bootstrap = scene.log_dir / "bootstrap.checkpoint"
     content = bootstrap.read_bytes()
@@ -192,7 +192,7 @@ async def test_what_the_format_tool_added_is_taken_over(scene: LogDirectoryScene
     assert list(metadata_of(scene).image.kept.values()) == vectors_of("USER_SCRAM_CREDENTIAL_RECORD")
 
 
-def test_records_of_topics_compare_without_their_epochs() -> None:
+def test_topic_record_equality_ignores_leader_epochs() -> None:
     record = TopicRecord("t", uuid4(), 1)
     assert attrs.evolve(record, leader_epochs=(5,)) == record
 

@@ -100,17 +100,17 @@ def numbers(answers: bytes) -> list[int]:
     return found
 
 
-async def test_answers_are_in_order_and_acks_0_has_none(broker: Broker) -> None:
+async def test_next_step_answers_in_order_and_gives_no_answer_to_acks_0(broker: Broker) -> None:
     assert numbers(await talk(broker, [session()])) == [0, 1, 2, 3, 5, 6]
 
 
-async def test_every_split_point_of_a_session(broker: Broker) -> None:
+async def test_next_step_answers_requests_split_at_any_point(broker: Broker) -> None:
     stream = session()
     for at in range(0, len(stream), 7):
         assert numbers(await talk(broker, [stream[:at], stream[at:]])) == [0, 1, 2, 3, 5, 6]
 
 
-async def test_a_session_byte_by_byte(broker: Broker) -> None:
+async def test_next_step_answers_requests_that_arrive_byte_by_byte(broker: Broker) -> None:
     whole = await talk(broker, [session()])
     stream = session()
     pieces = await talk(broker, [stream[at : at + 1] for at in range(len(stream))])
@@ -118,7 +118,7 @@ async def test_a_session_byte_by_byte(broker: Broker) -> None:
     assert broker.topics.get("flights").partitions[0].log_end_offset == 2 * 4
 
 
-async def test_the_same_bytes_come_out_however_they_went_in(broker: Broker) -> None:
+async def test_next_step_gives_the_same_answers_for_reads_of_any_size(broker: Broker) -> None:
     stream = b"".join(framed(METADATA, version, metadata("flights"), version) for version in range(14))
     whole = await talk(broker, [stream])
     assert numbers(whole) == list(range(14))
@@ -126,7 +126,7 @@ async def test_the_same_bytes_come_out_however_they_went_in(broker: Broker) -> N
         assert await talk(broker, [stream[at : at + size] for at in range(0, len(stream), size)]) == whole
 
 
-async def test_a_thousand_pipelined_requests(broker: Broker) -> None:
+async def test_next_step_answers_a_thousand_pipelined_requests(broker: Broker) -> None:
     stream = b"".join(framed(API_VERSIONS, 0, ApiVersionsRequest(), number) for number in range(1000))
     assert numbers(await talk(broker, [stream])) == list(range(1000))
 
@@ -177,7 +177,9 @@ VIOLATIONS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("make", "said"), VIOLATIONS.values(), ids=VIOLATIONS)
-async def test_violations(broker: Broker, make: Callable[[], bytes], said: str) -> None:
+async def test_next_step_raises_protocol_violation_on_invalid_requests(
+    broker: Broker, make: Callable[[], bytes], said: str
+) -> None:
     """What was asked before is answered before."""
     client = Client(broker)
     client.receive(framed(API_VERSIONS, 0, ApiVersionsRequest(), 1) + make() + b"whatever follows")
@@ -189,7 +191,7 @@ async def test_violations(broker: Broker, make: Callable[[], bytes], said: str) 
 
 
 @pytest.mark.parametrize(("api", "version", "request_"), SESSION)
-async def test_a_body_cut_anywhere_is_a_violation(
+async def test_next_step_raises_protocol_violation_on_a_truncated_request_body(
     broker: Broker, api: Any, version: int, request_: object
 ) -> None:
     whole = framed(api, version, request_)
@@ -202,7 +204,7 @@ async def test_a_body_cut_anywhere_is_a_violation(
     assert broker.topics.get("flights").partitions[0].log_end_offset == 0
 
 
-async def test_bytes_behind_a_request_are_passed_over(broker: Broker) -> None:
+async def test_next_step_ignores_bytes_behind_a_request(broker: Broker) -> None:
     """Kafka does not mind them, and neither does the next request."""
     client = Client(broker)
     client.receive(by_hand(18, 0, b"trailing bytes") + by_hand(18, 0))
@@ -213,7 +215,7 @@ async def test_bytes_behind_a_request_are_passed_over(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("client_id", [None, b"", b"a" * 1000, "\u00e4\u4e2d".encode()])
-async def test_any_client_id(broker: Broker, client_id: bytes | None) -> None:
+async def test_next_step_accepts_any_client_id(broker: Broker, client_id: bytes | None) -> None:
     client = Client(broker)
     client.receive(by_hand(18, 0, b"", client_id))
     step = client.wire.next_step()
@@ -221,7 +223,7 @@ async def test_any_client_id(broker: Broker, client_id: bytes | None) -> None:
     assert answer_in(API_VERSIONS, 0, joined(step)).error_code == 0
 
 
-async def test_unknown_tagged_fields_pass(broker: Broker) -> None:
+async def test_next_step_skips_unknown_tagged_fields(broker: Broker) -> None:
     client = Client(broker)
     tags = b"\x01\x63\x02hi"
     # the header's tags, all topics, no creation, no operations, the body's tags
@@ -231,7 +233,7 @@ async def test_unknown_tagged_fields_pass(broker: Broker) -> None:
     assert [topic.name for topic in answer_in(METADATA, 12, joined(step)).topics] == ["flights"]
 
 
-async def test_memory_is_released_between_requests(broker: Broker) -> None:
+async def test_kafka_connection_release_memory_shrinks_the_receive_buffer(broker: Broker) -> None:
     client = Client(broker)
     await client.ask(PRODUCE, 9, produce(-1, 30_000))
     assert len(client.wire.receive_buffer()) > 200_000

@@ -8,7 +8,7 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.plugins.protocol_kafka.context import RequestContext
 
 
-def test_messages_of_one_answer_take_no_more_than_64_kib_and_one() -> None:
+def test_error_message_returns_none_after_64_kib_in_one_response() -> None:
     nothing: Any = None
     context = RequestContext(nothing, nothing, fetch_max_bytes=1, max_idle_ms=1)
     told = [context.error_message(BrokerError("x" * 200)) for _ in range(1000)]

@@ -68,12 +68,12 @@ def kafka_topic_key(name: str, text: str) -> Judgement | None:
 
 
 @pytest.mark.parametrize("name", KAFKA_BROKER_KEYS)
-def test_every_broker_key_of_kafka_is_known(name: str) -> None:
+def test_unsupported_keys_include_every_undeclared_broker_key_of_kafka(name: str) -> None:
     assert BUNDLE.find(name, "broker") or kafka_broker_key(name, "x")
 
 
 @pytest.mark.parametrize("name", KAFKA_TOPIC_KEYS)
-def test_every_topic_key_of_kafka_is_known(name: str) -> None:
+def test_unsupported_keys_include_every_undeclared_topic_key_of_kafka(name: str) -> None:
     assert BUNDLE.find(name, "topic") or kafka_topic_key(name, "x")
 
 
@@ -86,18 +86,18 @@ OLD_KEYS = [
 
 
 @pytest.mark.parametrize("name", OLD_KEYS)
-def test_a_key_that_kafka_dropped_is_taken(name: str) -> None:
+def test_unsupported_keys_accept_keys_that_kafka_removed(name: str) -> None:
     judged = kafka_broker_key(name, "x")
     assert judged is not None
     assert judged.accepted
 
 
-def test_a_name_that_is_not_kafkas_is_unknown() -> None:
+def test_unsupported_keys_exclude_names_that_kafka_does_not_have() -> None:
     assert kafka_broker_key("num.partitons", "1") is None
     assert kafka_topic_key("retention.days", "1") is None
 
 
-def test_no_key_is_in_two_tables() -> None:
+def test_unsupported_keys_have_each_key_once_per_scope() -> None:
     names = [(key.scope, key.name) for key in UNSUPPORTED]
     assert len(set(names)) == len(names)
 

@@ -67,7 +67,7 @@ async def ask_and_leave(broker: Broker, api: Api, version: int, request: object)
     return await leave_before(Client(broker).start(api, version, request))
 
 
-async def test_all_topics_are_created(broker: Broker) -> None:
+async def test_create_topics_creates_all_topics_after_the_client_left(broker: Broker) -> None:
     topics = [
         CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
         for name in NAMES
@@ -76,7 +76,7 @@ async def test_all_topics_are_created(broker: Broker) -> None:
     assert sorted(topic.name for topic in broker.topics) == sorted(NAMES)
 
 
-async def test_all_topics_are_deleted(broker: Broker) -> None:
+async def test_delete_topics_deletes_all_topics_after_the_client_left(broker: Broker) -> None:
     for name in NAMES:
         await new_topic(broker, name)
     request = DeleteTopicsRequest(topic_names=list(NAMES), timeout_ms=1000)
@@ -84,7 +84,7 @@ async def test_all_topics_are_deleted(broker: Broker) -> None:
     assert len(broker.topics) == 0
 
 
-async def test_all_topics_grow(broker: Broker) -> None:
+async def test_create_partitions_grows_all_topics_after_the_client_left(broker: Broker) -> None:
     for name in NAMES:
         await new_topic(broker, name)
     topics = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
@@ -93,7 +93,7 @@ async def test_all_topics_grow(broker: Broker) -> None:
     assert [len(broker.topics.get(name).partitions) for name in NAMES] == [3, 3, 3]
 
 
-async def test_all_configurations_are_changed(broker: Broker) -> None:
+async def test_incremental_alter_configs_changes_all_topics_after_the_client_left(broker: Broker) -> None:
     resources: list[IncrementalAlterConfigsResource] = []
     for name in NAMES:
         await new_topic(broker, name)
@@ -133,13 +133,15 @@ def transactional(producer: ProducerIdentity, acks: int) -> ProduceRequest:
 
 
 @pytest.mark.parametrize("acks", [0, -1])
-async def test_records_for_which_a_transaction_has_to_grow_first(broker: Broker, acks: int) -> None:
+async def test_produce_adds_the_partition_to_the_transaction_after_the_client_left(
+    broker: Broker, acks: int
+) -> None:
     producer = await begun_transaction(broker)
     await ask_and_leave(broker, PRODUCE, 12, transactional(producer, acks))
     assert broker.topics.get(NAMES[0]).partitions[0].log_end_offset == 1
 
 
-async def test_a_transaction_is_ended_to_its_last_marker(broker: Broker) -> None:
+async def test_end_txn_writes_all_markers_after_the_client_left(broker: Broker) -> None:
     producer = await begun_transaction(broker)
     client = Client(broker)
     await client.ask(PRODUCE, 12, transactional(producer, -1))
@@ -154,7 +156,7 @@ async def test_a_transaction_is_ended_to_its_last_marker(broker: Broker) -> None
     assert broker.coordinator.transactions.describe(TRANSACTION).state is TransactionState.COMPLETE_COMMIT
 
 
-async def test_a_long_poll_ends_with_its_client(broker: Broker) -> None:
+async def test_fetch_stops_waiting_when_the_client_leaves(broker: Broker) -> None:
     await new_topic(broker)
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
     topics = [FetchTopic(topic=NAMES[0], partitions=[part])]

@@ -67,14 +67,14 @@ def feed(buffer: ReceiveBuffer, pieces: Iterable[bytes]) -> list[bytes]:
     return out
 
 
-def test_every_split_point_of_pipelined_frames() -> None:
+def test_next_frame_returns_pipelined_frames_split_at_any_point() -> None:
     frames = [b"first", b"", b"the third", pattern(300), b"x"]
     stream = framed(*frames)
     for at in range(len(stream) + 1):
         assert feed(ReceiveBuffer(MAX_FRAME), [stream[:at], stream[at:]]) == frames
 
 
-def test_byte_by_byte() -> None:
+def test_next_frame_returns_frames_that_arrive_byte_by_byte() -> None:
     frames = [pattern(5000), b"", pattern(10, 1), pattern(INITIAL_BYTES - 4, 2)]
     stream = framed(*frames)
     assert feed(ReceiveBuffer(MAX_FRAME), [stream[at : at + 1] for at in range(len(stream))]) == frames
@@ -84,7 +84,9 @@ sizes = st.sampled_from([0, 1, 100, 4091, 4092, 4093, 5000, 60_000, 131_067, 131
 
 
 @given(st.lists(sizes | st.integers(0, 9000), max_size=8), st.lists(st.integers(99, 200_000), min_size=1))
-def test_any_frames_in_any_pieces(lengths: list[int], cuts: Sequence[int]) -> None:
+def test_next_frame_returns_any_frames_from_pieces_of_any_size(
+    lengths: list[int], cuts: Sequence[int]
+) -> None:
     frames = [pattern(length, index) for index, length in enumerate(lengths)]
     stream = framed(*frames)
     pieces: list[bytes] = []
@@ -97,7 +99,7 @@ def test_any_frames_in_any_pieces(lengths: list[int], cuts: Sequence[int]) -> No
 
 
 @given(st.lists(sizes, min_size=1, max_size=6), st.integers(0, 400_000))
-def test_frames_of_one_read_stay_valid_together(lengths: list[int], more: int) -> None:
+def test_next_frame_keeps_all_frames_of_one_read_valid(lengths: list[int], more: int) -> None:
     """The server serves all of them before it asks for room again."""
     buffer = ReceiveBuffer(MAX_FRAME)
     frames = [pattern(length, index) for index, length in enumerate(lengths)]
@@ -105,7 +107,7 @@ def test_frames_of_one_read_stay_valid_together(lengths: list[int], more: int) -
     assert [bytes(frame) for frame in frames_in(buffer)] == frames
 
 
-def test_frames_are_written_to_where_they_lie() -> None:
+def test_next_frame_returns_a_writable_view() -> None:
     """Offsets are stamped into a batch without copying it."""
     buffer = ReceiveBuffer(MAX_FRAME)
     receive(buffer, framed(b"request"))
@@ -133,7 +135,7 @@ def test_there_is_always_room(length: int) -> None:
 
 
 @pytest.mark.parametrize("arrived", [4, 5, 1000, INITIAL_BYTES, GROWN_BYTES, 1_000_000, 3_000_000])
-def test_an_announced_frame_takes_memory_only_as_it_arrives(arrived: int) -> None:
+def test_room_for_an_announced_frame_grows_only_as_bytes_arrive(arrived: int) -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     receive(buffer, (struct.pack(">i", MAX_FRAME) + bytes(arrived))[:arrived])
     assert buffer.next_frame() is None
@@ -141,7 +143,7 @@ def test_an_announced_frame_takes_memory_only_as_it_arrives(arrived: int) -> Non
 
 
 @given(st.integers(0, 600_000))
-def test_memory_never_grows_far_beyond_what_arrived(size: int) -> None:
+def test_room_stays_in_proportion_to_the_bytes_received(size: int) -> None:
     buffer = ReceiveBuffer(MAX_FRAME)
     stream = framed(pattern(size))
     position = 0
@@ -188,7 +190,7 @@ def test_release_memory_keeps_a_partial_frame(arrived: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 1001, 2**31 - 1])
-def test_lengths_that_cannot_be(length: int) -> None:
+def test_next_frame_refuses_negative_lengths_and_lengths_above_the_limit(length: int) -> None:
     buffer = ReceiveBuffer(1000)
     receive(buffer, struct.pack(">i", length) + b"behind")
     with pytest.raises(
@@ -198,11 +200,11 @@ def test_lengths_that_cannot_be(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 999, 1000])
-def test_lengths_up_to_the_limit(length: int) -> None:
+def test_next_frame_returns_frames_up_to_the_limit(length: int) -> None:
     assert feed(ReceiveBuffer(1000), [framed(bytes(length))]) == [bytes(length)]
 
 
-def test_frames_before_a_bad_length_are_still_given() -> None:
+def test_next_frame_returns_frames_before_an_invalid_length() -> None:
     buffer = ReceiveBuffer(1000)
     receive(buffer, framed(b"one", b"two") + struct.pack(">i", -1))
     assert bytes(buffer.next_frame() or b"") == b"one"

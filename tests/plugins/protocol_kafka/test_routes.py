@@ -46,7 +46,7 @@ def test_other_versions_are_a_violation_that_tells_which_are_served(served: Serv
 
 
 @pytest.mark.parametrize("key", [-1, 4, 7, 999, 2**15 - 1, -(2**15)])
-def test_an_api_that_is_not_claimed_is_a_violation(key: int) -> None:
+def test_find_route_refuses_an_api_that_is_not_served(key: int) -> None:
     with pytest.raises(ProtocolViolation, match=f"API key {key} is not served here"):
         find_route(key, 0)
 
@@ -60,7 +60,7 @@ def test_only_routes_that_are_served_are_kept() -> None:
     assert list(routes) == [(18, 0)]
 
 
-def test_the_answer_to_an_unknown_version_has_an_old_header() -> None:
+def test_find_route_of_unknown_api_versions_versions_uses_response_header_0() -> None:
     assert find_route(18, 99).header_tags == find_route(18, 5).header_tags == b""
 
 

@@ -69,7 +69,7 @@ def content_in(place: Path) -> bytes | None:
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_file_is_replaced_whole_or_not_at_all(
+def test_replace_file_leaves_the_old_or_the_new_content_after_a_power_loss(
     tmp_path: Path, write: Callable[[Path, int], None], is_there: bool
 ) -> None:
     place, left = tmp_path / "place", tmp_path / "left"

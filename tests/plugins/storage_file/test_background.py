@@ -42,7 +42,7 @@ async def test_the_log_managers_tasks_wait_for_the_initial_delay(tmp_path: Path,
 @pytest.mark.parametrize(
     "key", ["log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"]
 )
-async def test_a_checkpoint_without_an_interval_is_written_at_a_stop_only(tmp_path: Path, key: str) -> None:
+async def test_tasks_omit_a_checkpoint_task_whose_interval_ms_is_zero(tmp_path: Path, key: str) -> None:
     tasks = StartedTasks()
     scene = LogDirectoryScene(tmp_path, tasks, {key: 0})
     await scene.open()

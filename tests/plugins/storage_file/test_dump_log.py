@@ -65,7 +65,7 @@ def assert_faultless(report: str, logs: Iterable[Path], records: int) -> None:
     assert report.count("| offset:") == records
 
 
-async def test_it_finds_no_fault_after_a_clean_stop(
+async def test_dump_log_segments_finds_no_fault_after_a_clean_shutdown(
     scene: LogDirectoryScene, kafka: KafkaDistribution
 ) -> None:
     records = await filled(scene)
@@ -78,7 +78,7 @@ async def test_it_finds_no_fault_after_a_clean_stop(
     assert_faultless(report, [*scene.log_files(), *files], records)
 
 
-async def test_it_finds_no_fault_with_recovered_files(
+async def test_dump_log_segments_finds_no_fault_in_recovered_files(
     scene: LogDirectoryScene, kafka: KafkaDistribution
 ) -> None:
     records = await filled(scene)
@@ -123,7 +123,7 @@ async def transactions(scene: LogDirectoryScene) -> tuple[int, int]:
     return records, markers
 
 
-async def test_it_finds_no_fault_with_transactions(
+async def test_dump_log_segments_finds_no_fault_in_transactions(
     scene: LogDirectoryScene, kafka: KafkaDistribution
 ) -> None:
     records, markers = await transactions(scene)

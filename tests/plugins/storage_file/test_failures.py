@@ -49,7 +49,7 @@ async def test_an_append_that_the_disk_refuses_did_not_happen(
 
 
 @pytest.mark.parametrize("part", [1, 60, 61, 150])
-async def test_a_write_that_stops_short_is_completed(
+async def test_append_completes_a_short_write(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     store = await scene.open_store()
@@ -235,7 +235,7 @@ async def test_a_segment_unlinked_by_hand_is_an_error_of_its_reader_alone(scene:
     assert read_bytes(store, 10) == content[10]
 
 
-async def test_a_side_file_is_replaced_whole_or_not_at_all(
+async def test_write_side_file_replaces_the_whole_file_or_nothing(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store()

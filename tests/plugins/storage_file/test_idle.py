@@ -71,7 +71,7 @@ async def test_partitions_that_are_only_open_hold_no_descriptors(scene: LogDirec
     assert [store.log_end_offset for store in stores] == [1] * COUNT
 
 
-async def test_an_index_is_mapped_at_its_first_lookup(
+async def test_open_partitions_maps_no_index_before_its_first_lookup(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(index_interval_bytes=0)
@@ -108,7 +108,7 @@ async def test_partitions_that_fell_idle_let_their_descriptors_go(scene: LogDire
         assert read_all(store) == contents[number]
 
 
-async def test_partitions_in_use_keep_their_descriptors(scene: LogDirectoryScene) -> None:
+async def test_release_idle_keeps_the_descriptors_of_partitions_in_use(scene: LogDirectoryScene) -> None:
     stores = (await open_many(scene))[:3]
     written, read, idle = stores
     for store in stores:

@@ -48,7 +48,7 @@ def expected_indexes(
     return offsets, times
 
 
-async def test_an_empty_partition_after_a_clean_stop(scene: LogDirectoryScene) -> None:
+async def test_close_trims_the_files_of_an_empty_partition(scene: LogDirectoryScene) -> None:
     await scene.open_store()
     await scene.storage.close()
     sizes = {path.name: path.stat().st_size for path in scene.partition_dir.iterdir()}
@@ -119,7 +119,9 @@ async def test_the_clean_mark_is_gone_while_the_storage_is_open(scene: LogDirect
     assert not (scene.log_dir / CLEAN_MARK).exists()
 
 
-async def test_log_starts_that_file_names_do_not_tell_are_written_down(scene: LogDirectoryScene) -> None:
+async def test_raise_log_start_is_written_to_the_log_start_offset_checkpoint(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store()
     append_many(store, 20)
     store.raise_log_start(7)
@@ -129,7 +131,7 @@ async def test_log_starts_that_file_names_do_not_tell_are_written_down(scene: Lo
 
 @pytest.mark.parametrize("interval", [0, 100, 1000, 4096])
 @pytest.mark.parametrize("size", [10, 700])
-async def test_index_entries_are_those_of_apache_kafka(
+async def test_append_adds_the_same_index_entries_as_apache_kafka(
     scene: LogDirectoryScene, interval: int, size: int
 ) -> None:
     store = await scene.open_store(index_interval_bytes=interval, segment_bytes=20_000)
@@ -144,7 +146,7 @@ async def test_index_entries_are_those_of_apache_kafka(
         assert time_entries(scene.partition_dir / f"{name}.timeindex") == times
 
 
-async def test_active_indexes_are_preallocated_and_others_trimmed(scene: LogDirectoryScene) -> None:
+async def test_roll_preallocates_the_active_indexes_and_trims_the_others(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(index_interval_bytes=0, segment_bytes=2000)
     append_many(store, 6, 900)
     await scene.tasks.wait_for_jobs()
@@ -159,7 +161,7 @@ async def test_active_indexes_are_preallocated_and_others_trimmed(scene: LogDire
     }
 
 
-async def test_a_log_is_preallocated_on_request_and_trimmed_at_the_end(scene: LogDirectoryScene) -> None:
+async def test_preallocate_reserves_segment_bytes_and_close_trims_the_log(scene: LogDirectoryScene) -> None:
     spec = scene.spec(config=TopicConfig({"preallocate": True, "segment.bytes": 100_000}))
     store: PartitionStore
     (store,) = await scene.storage.open_partitions([spec])

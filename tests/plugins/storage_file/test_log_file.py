@@ -39,7 +39,7 @@ class ColdDevice:
         return os.preadv(fd, [view], position)
 
 
-async def test_read_of_a_position_that_is_not_in_memory_needs_waiting(
+async def test_read_raises_would_block_for_a_position_that_is_not_resident(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(index_interval_bytes=500)
@@ -71,7 +71,7 @@ async def test_read_scans_at_most_the_log_between_two_index_entries(
         assert max(device.asked) <= region.position
 
 
-async def test_read_of_a_header_that_is_only_partly_in_memory_needs_waiting(
+async def test_read_raises_would_block_for_a_header_that_is_only_partly_resident(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await scene.open_store(index_interval_bytes=100_000)

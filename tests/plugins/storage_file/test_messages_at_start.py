@@ -10,7 +10,7 @@ from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 
 
-async def test_partitions_added_to_a_topic_that_was_loaded_are_no_surprise(
+async def test_open_partitions_does_not_warn_of_partitions_added_to_a_loaded_topic(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path)}
@@ -22,7 +22,7 @@ async def test_partitions_added_to_a_topic_that_was_loaded_are_no_surprise(
     assert "is not there" not in caplog.text
 
 
-async def test_a_partition_that_was_there_before_is_missed(
+async def test_open_partitions_warns_of_a_missing_partition_directory(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path)}

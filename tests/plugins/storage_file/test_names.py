@@ -34,7 +34,7 @@ from tidelog.plugins.storage_file.names import (
         (2**63 - 1, "09223372036854775807.log"),
     ],
 )
-def test_a_segment_is_named_by_its_base_offset(base_offset: int, name: str) -> None:
+def test_segment_file_is_named_by_the_base_offset(base_offset: int, name: str) -> None:
     assert segment_file(base_offset, ".log") == name
     assert base_offset_of(name) == base_offset
 
@@ -50,7 +50,9 @@ def test_other_names_are_no_segments(name: str) -> None:
     ("topic", "partition", "name"),
     [("orders", 2, "orders-2"), ("a-1", 0, "a-1-0"), ("x.y_z", 12345, "x.y_z-12345")],
 )
-def test_a_partition_has_a_directory_of_its_own(topic: str, partition: int, name: str) -> None:
+def test_parse_partition_directory_reverses_partition_directory(
+    topic: str, partition: int, name: str
+) -> None:
     assert partition_directory(TopicPartition(topic, partition)) == name
     assert parse_partition_directory(name) == TopicPartition(topic, partition)
 
@@ -59,7 +61,7 @@ def test_a_partition_has_a_directory_of_its_own(topic: str, partition: int, name
     "name",
     ["orders", "orders-", "-3", "orders-x", "lost+found", "orders-2.0123abcd-delete", "orders-2-stray"],
 )
-def test_other_directories_are_no_partitions(name: str) -> None:
+def test_parse_partition_directory_returns_none_for_other_directories(name: str) -> None:
     assert parse_partition_directory(name) is None
 
 
@@ -85,7 +87,7 @@ def test_a_marked_directory_has_a_name_that_fits_a_file_system(
     assert len(name) == 255
 
 
-def test_a_copy_whose_topic_could_not_be_read_back_from_its_name_is_refused() -> None:
+def test_future_directory_refuses_a_topic_name_that_is_too_long_to_parse_back() -> None:
     longest = 255 - len(f"-17.{'0' * 32}-future")
     partition = TopicPartition("t" * longest, 17)
     assert parse_future_directory(future_directory(partition)) == partition
@@ -104,11 +106,15 @@ def test_a_copy_whose_topic_could_not_be_read_back_from_its_name_is_refused() ->
         ("orders-2", None),
     ],
 )
-def test_a_copy_tells_its_partition(name: str, partition: TopicPartition | None) -> None:
+def test_parse_future_directory_returns_the_partition_of_a_future_replica(
+    name: str, partition: TopicPartition | None
+) -> None:
     assert parse_future_directory(name) == partition
 
 
-async def test_files_of_a_replacement_bear_the_marks_of_apache_kafka(scene: LogDirectoryScene) -> None:
+async def test_replace_segments_names_files_with_the_suffixes_of_apache_kafka(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(segment_bytes=500)
     append_many(store, 4, 300)
     draft = store.draft_segment(0)
@@ -127,7 +133,9 @@ async def test_files_of_a_replacement_bear_the_marks_of_apache_kafka(scene: LogD
     assert order == sorted(order)
 
 
-async def test_marks_that_apache_kafka_left_are_understood(scene: LogDirectoryScene) -> None:
+async def test_resolve_handles_cleaned_swap_and_deleted_files_of_apache_kafka(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(segment_bytes=500)
     batches = append_many(store, 4, 300)
     await scene.storage.close()
@@ -147,7 +155,9 @@ async def test_marks_that_apache_kafka_left_are_understood(scene: LogDirectorySc
     assert read_all(await scene.open_store(segment_bytes=500)) == b"".join([batches[0], *batches[2:]])
 
 
-async def test_directories_are_set_aside_under_the_marks_of_apache_kafka(scene: LogDirectoryScene) -> None:
+async def test_quarantine_stray_partitions_renames_partitions_and_future_replicas(
+    scene: LogDirectoryScene,
+) -> None:
     unknown = scene.log_dir / "gone-3"
     unknown.mkdir()
     (unknown / f"{0:020d}.log").write_bytes(b"something")

@@ -106,7 +106,7 @@ def test_a_search_for_aborted_transactions_finds_all_or_would_block(
 
 
 @given(count=st.integers(1, 200), offset=st.integers(0, 420), pattern=allowances)
-def test_a_transaction_index_is_truncated_where_it_should_be(
+def test_truncate_to_cuts_a_transaction_index_at_the_offset_despite_short_reads(
     count: int, offset: int, pattern: list[int]
 ) -> None:
     entries = aborted(count)
@@ -121,7 +121,7 @@ def test_a_transaction_index_is_truncated_where_it_should_be(
         assert Path(index.path).stat().st_size == len(kept) * ENTRY.size
 
 
-def test_a_transaction_index_that_was_cut_is_an_error_and_no_end(tmp_path: Path) -> None:
+def test_transaction_index_search_raises_if_the_file_was_cut(tmp_path: Path) -> None:
     index = index_with(tmp_path, aborted(10))
     os.truncate(index.path, 5 * ENTRY.size + 3)
     with pytest.raises(OSError, match=r"txnindex ends before the end of entry 5"):
@@ -130,7 +130,9 @@ def test_a_transaction_index_that_was_cut_is_an_error_and_no_end(tmp_path: Path)
 
 @pytest.mark.parametrize("page", range(4))
 @pytest.mark.parametrize("start", [0, 15, 240, 480, 700])
-def test_an_evicted_page_of_a_transaction_index_hides_no_entry(tmp_path: Path, page: int, start: int) -> None:
+def test_transaction_index_search_misses_no_entry_of_an_evicted_page(
+    tmp_path: Path, page: int, start: int
+) -> None:
     entries = aborted(395)
     expected = [entry for entry in entries if entry.last_offset >= start]
     index = index_with(tmp_path, entries)
@@ -175,7 +177,7 @@ def test_reads_and_searches_of_a_log_are_whole_or_would_block(pattern: list[int]
         assert slice_bytes(found) == batch
 
 
-async def test_a_batch_that_is_written_in_parts_is_whole(scene: LogDirectoryScene) -> None:
+async def test_append_completes_a_batch_after_short_writes(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     with ShortDisk(allowing([3, 1, 50])).installed():
         batches = [append(store, 700) for _ in range(9)]
@@ -217,7 +219,7 @@ def test_the_time_of_a_metadata_snapshot_is_read_in_parts(tmp_path: Path) -> Non
         assert snapshot_time(path) == 4711
 
 
-def test_a_log_that_begins_with_zeros_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_holds_batches_is_true_for_a_log_that_begins_with_zeros(tmp_path: Path) -> None:
     # A base offset of 0 is eight zeros; what follows tells.
     path = tmp_path / "log"
     path.write_bytes(bytes(11) + b"\1" + bytes(80))

@@ -57,7 +57,7 @@ def check_read(store: PartitionStore, choose: random.Random, *, wait: bool, gaps
         assert header.base_offset <= offset
 
 
-async def test_nobody_is_in_anybodys_way(scene: LogDirectoryScene) -> None:
+async def test_append_while_threads_read_flush_and_delete_segments(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_bytes=15_000, index_interval_bytes=300, file_delete_delay_ms=0)
     assert isinstance(store, FilePartitionStore)
     done = False

@@ -65,7 +65,7 @@ def seen_by_all(bootstrap: str) -> dict[str, tuple[list[bytes], int]]:
     return {isolation: seen(bootstrap, isolation) for isolation in ("read_committed", "read_uncommitted")}
 
 
-def test_what_was_decided_stays_so_after_kills_and_stops(tmp_path: Path) -> None:
+def test_read_committed_sees_the_same_transactions_after_kafka_and_tidelog_switch(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")
     try:

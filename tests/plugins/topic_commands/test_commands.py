@@ -59,7 +59,7 @@ def json_of(bootstrap: str, command: str, *arguments: str) -> Any:
     return json.loads(succeeded(bootstrap, command, "--json", *arguments))
 
 
-def test_create_makes_the_topic_that_was_asked_for(
+def test_create_command_creates_a_topic_with_the_given_options(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     printed = succeeded(
@@ -74,13 +74,13 @@ def test_create_makes_the_topic_that_was_asked_for(
 
 
 @once
-def test_create_tells_programs_what_it_made_of_the_defaults(real_broker: str, name: str) -> None:
+def test_create_command_prints_json_with_the_defaults_of_the_broker(real_broker: str, name: str) -> None:
     told = json_of(real_broker, "create", name)
     assert re.fullmatch(KAFKA_ID, told.pop("id"))
     assert told == {"name": name, "partitions": 1, "replication_factor": 1, "created": True}
 
 
-def test_create_says_that_a_topic_exists_and_can_leave_it(
+def test_create_command_refuses_an_existing_topic_unless_if_not_exists(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     created(client, name, 2)
@@ -91,7 +91,9 @@ def test_create_says_that_a_topic_exists_and_can_leave_it(
 
 
 @once
-def test_validate_only_creates_nothing(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_create_command_with_validate_only_creates_nothing(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     printed = succeeded(real_broker, "create", name, "--validate-only", "--partitions", "2")
     assert printed == f"Topic {name} could be created with 2 partitions; it was not.\n"
     assert name not in client.metadata().topics
@@ -99,11 +101,11 @@ def test_validate_only_creates_nothing(real_broker: str, client: BlockingClient,
     assert said.startswith(f"tidelog: Topic '{name}' cannot be created: ")
 
 
-def test_an_illegal_name_is_refused_with_the_rule(real_broker: str) -> None:
+def test_create_command_refuses_an_illegal_name_with_the_naming_rule(real_broker: str) -> None:
     assert failed(real_broker, "create", "a/b") == f"tidelog: 'a/b' is no topic name. {NAME_RULE}\n"
 
 
-def test_a_name_that_collides_is_refused_with_the_broker_s_words(
+def test_create_command_gives_the_reason_of_the_broker_for_a_colliding_name(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     created(client, f"{name}.eu")
@@ -161,7 +163,9 @@ def test_describe_shows_partitions_and_their_offsets(
     assert configuration == "configuration: max.message.bytes=100000"
 
 
-def test_describe_tells_programs_the_same(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_describe_command_prints_json_with_offsets_and_configs(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name, 1, **{"max.message.bytes": "100000"})
     client.produce(TopicPartition(name, 0), [NewRecord(b"x")] * 3)
     (told,) = json_of(real_broker, "describe", name)
@@ -184,7 +188,7 @@ def test_describe_tells_programs_the_same(real_broker: str, client: BlockingClie
 
 
 @once
-def test_describe_tells_what_it_finds_and_fails_for_the_rest(
+def test_describe_command_shows_existing_topics_and_fails_for_missing_ones(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     created(client, name)
@@ -198,7 +202,7 @@ def test_describe_tells_what_it_finds_and_fails_for_the_rest(
     assert f"{name}x" not in client.metadata().topics, "asking must not create it"
 
 
-def test_delete_deletes_what_is_there_and_fails_for_the_rest(
+def test_delete_command_deletes_existing_topics_and_fails_for_missing_ones(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     created(client, f"{name}-a")
@@ -210,7 +214,7 @@ def test_delete_deletes_what_is_there_and_fails_for_the_rest(
 
 
 @once
-def test_delete_does_not_mind_a_missing_topic_when_told_so(
+def test_delete_command_with_if_exists_accepts_a_missing_topic(
     real_broker: str, client: BlockingClient, name: str
 ) -> None:
     assert succeeded(real_broker, "delete", name, "--if-exists") == ""
@@ -220,7 +224,9 @@ def test_delete_does_not_mind_a_missing_topic_when_told_so(
 
 
 @once
-def test_delete_asks_on_a_terminal(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_delete_command_asks_for_confirmation_on_a_terminal(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name)
     code, seen = on_terminal(real_broker, "delete", name, typed="n\n")
     assert code == 1
@@ -232,13 +238,17 @@ def test_delete_asks_on_a_terminal(real_broker: str, client: BlockingClient, nam
 
 
 @once
-def test_delete_does_not_ask_when_told_yes(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_delete_command_with_yes_does_not_ask_for_confirmation(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name)
     assert on_terminal(real_broker, "delete", name, "--yes") == (0, f"Deleted topic {name}.\n")
 
 
 @once
-def test_on_a_terminal_there_are_tables(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_describe_command_prints_tables_on_a_terminal(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name, 2)
     code, seen = on_terminal(real_broker, "describe", name)
     assert code == 0
@@ -247,7 +257,7 @@ def test_on_a_terminal_there_are_tables(real_broker: str, client: BlockingClient
 
 
 @pytest.mark.parametrize("command", [(), ("list",), ("create",), ("describe",), ("delete",)])
-def test_every_help_has_examples(command: tuple[str, ...]) -> None:
+def test_help_of_every_topics_command_has_examples(command: tuple[str, ...]) -> None:
     done = tidelog("topics", *command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Examples:\n    tidelog topics " in done.stdout
@@ -272,7 +282,7 @@ WRONG_USAGE = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG_USAGE)
-def test_wrong_usage_is_one_sentence_and_exit_code_2(
+def test_topics_commands_report_wrong_usage_in_one_sentence_with_exit_code_2(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(SystemExit) as raised:
@@ -283,7 +293,9 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
     assert seen.err.count("\n") == 1
 
 
-def test_alter_changes_what_is_named(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_alter_command_changes_configs_and_partitions(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name, partitions=1, **{"flush.ms": "5000"})
     told = succeeded(
         real_broker, "alter", name, "--config", "max.message.bytes=4321", "--delete-config", "flush.ms",
@@ -295,7 +307,9 @@ def test_alter_changes_what_is_named(real_broker: str, client: BlockingClient, n
     assert len(described["partitions"]) == 3
 
 
-def test_alter_that_only_asks(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_alter_command_with_validate_only_changes_nothing(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     created(client, name)
     asked = json_of(
         real_broker, "alter", name, "--config", "flush.ms=9", "--partitions", "2", "--validate-only"
@@ -305,7 +319,9 @@ def test_alter_that_only_asks(real_broker: str, client: BlockingClient, name: st
     assert (described["own_config"], len(described["partitions"])) == ([], 1)
 
 
-def test_alter_that_fails(real_broker: str, client: BlockingClient, name: str) -> None:
+def test_alter_command_reports_a_missing_topic_and_refused_values(
+    real_broker: str, client: BlockingClient, name: str
+) -> None:
     missing = failed(real_broker, "alter", name, "--config", "flush.ms=9")
     assert f"There is no topic {name!r}." in missing
     created(client, name)
@@ -317,6 +333,8 @@ def test_alter_that_fails(real_broker: str, client: BlockingClient, name: str) -
 @pytest.mark.parametrize(
     "arguments", [(), ("--config", "a=1", "--delete-config", "a"), ("--config", "a"), ("--partitions", "0")]
 )
-def test_alter_that_makes_no_sense(real_broker: str, name: str, arguments: tuple[str, ...]) -> None:
+def test_alter_command_refuses_missing_or_invalid_options(
+    real_broker: str, name: str, arguments: tuple[str, ...]
+) -> None:
     done = topics(real_broker, "alter", name, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

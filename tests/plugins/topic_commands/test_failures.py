@@ -19,13 +19,13 @@ ILLEGAL = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ö", "a\n", "x" * 250])
-def test_a_name_that_breaks_the_rule_is_told_the_rule(name: str) -> None:
+def test_creation_failed_explains_the_naming_rule_for_an_illegal_name(name: str) -> None:
     said = str(creation_failed(name, ErrorResponse(ILLEGAL, "x", "no good")))
     assert said == f"{name!r} is no topic name. {NAME_RULE}"
 
 
 @pytest.mark.parametrize("name", ["a", "...", "a.b", "A_0-z", "x" * 249])
-def test_a_name_that_keeps_the_rule_is_told_the_broker_s_reason(name: str) -> None:
+def test_creation_failed_gives_the_reason_of_the_broker_for_a_legal_name(name: str) -> None:
     said = str(creation_failed(name, ErrorResponse(ILLEGAL, "x", "it collides with another")))
     assert said == f"Topic {name!r} cannot be created: it collides with another."
 
@@ -34,7 +34,7 @@ def test_a_name_that_keeps_the_rule_is_told_the_broker_s_reason(name: str) -> No
     ("detail", "end"),
     [("too many?", ": too many?"), (None, ": INVALID_PARTITIONS."), ("", ": INVALID_PARTITIONS.")],
 )
-def test_the_broker_s_words_end_as_a_sentence(detail: str | None, end: str) -> None:
+def test_creation_failed_ends_the_message_of_the_broker_as_a_sentence(detail: str | None, end: str) -> None:
     said = str(creation_failed("a", ErrorResponse(ErrorCode.INVALID_PARTITIONS, "x", detail)))
     assert said.endswith(end)
 
@@ -44,7 +44,7 @@ def test_alteration_failed_names_the_option_for_too_few_partitions() -> None:
     assert said == "Topic 'a' cannot be changed: it has 3. --partitions has to be more than now."
 
 
-def test_a_deletion_whose_outcome_is_not_known_says_so() -> None:
+def test_deletion_failed_reports_that_the_outcome_is_unknown() -> None:
     said = str(deletion_failed("a", BrokerClosed("b:1", "DeleteTopics v6", "reset"), []))
     assert said.startswith("Topic 'a' was perhaps not deleted: the connection to b:1 ended")
 
@@ -52,12 +52,12 @@ def test_a_deletion_whose_outcome_is_not_known_says_so() -> None:
 @pytest.mark.parametrize(
     ("existing", "hint"), [(["orders"], " Did you mean 'orders'?"), (["payments"], ""), ([], "")]
 )
-def test_a_topic_of_a_similar_name_is_suggested(existing: list[str], hint: str) -> None:
+def test_not_found_suggests_a_topic_with_a_similar_name(existing: list[str], hint: str) -> None:
     said = not_found("ordres", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, existing)
     assert str(said) == f"There is no topic 'ordres'.{hint}"
 
 
-def test_each_failure_is_a_cause_of_its_own() -> None:
+def test_raise_all_raises_one_failure_alone_and_several_as_a_group() -> None:
     failures = [not_found(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, []) for name in ("a", "b")]
     raise_all([])
     with pytest.raises(type(failures[0]), match="'a' cannot be described: TOPIC_AUTHORIZATION_FAILED"):

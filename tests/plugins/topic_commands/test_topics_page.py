@@ -24,6 +24,6 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_the_example_works(example: Example, bootstrap: str, tmp_path: Path) -> None:
+def test_topics_page_example_works(example: Example, bootstrap: str, tmp_path: Path) -> None:
     text = re.sub(r"(tidelog topics \w+)", rf"\1 --bootstrap-server {bootstrap}", example.text)
     run_example(attrs.evolve(example, text=text.replace(USUAL_ADDRESS, bootstrap)), tmp_path)

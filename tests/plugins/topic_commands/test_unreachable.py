@@ -19,7 +19,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_topics import DeletableTopic
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 
-def test_nobody_there_is_told_with_how_to_start_a_broker() -> None:
+def test_create_command_explains_how_to_start_a_broker_when_none_answers() -> None:
     address = f"127.0.0.1:{free_port()}"
     done = topics(address, "create", "x")
     assert (done.returncode, done.stdout) == (1, "")
@@ -45,7 +45,7 @@ BAD_SERVERS: dict[str, tuple[Part, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_SERVERS)
-async def test_what_is_no_broker_is_told_in_time(case: str) -> None:
+async def test_list_command_reports_a_peer_that_is_no_broker_within_its_timeout(case: str) -> None:
     part, words = BAD_SERVERS[case]
     with trio.fail_after(DEADLINE_S):
         async with server(part) as address:

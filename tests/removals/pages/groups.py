@@ -36,14 +36,14 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/log/relocation.py",
         "        await self._partitions[target].flush()\n",
         "",
-        f"{_COORDINATOR}/log/test_relocation.py::test_a_power_cut_loses_nothing",
+        f"{_COORDINATOR}/log/test_relocation.py::test_relocator_run_loses_nothing_in_a_power_cut",
     ),
     Removal(
         "The cache of hashes is bounded by the memory that its names take",
         f"{_COORDINATOR}/hashing.py",
         "if self._bytes + size > self._max_bytes:",
         "if size < 0:",
-        f"{_COORDINATOR}/test_hashing.py::test_the_cache_is_bounded_by_what_names_take",
+        f"{_COORDINATOR}/test_hashing.py::test_state_hashes_stay_within_their_bound_of_memory",
     ),
     Removal(
         "The first member of an empty group waits for further ones; each that joins extends the wait",
@@ -127,7 +127,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/joining.py",
         "or len(group.members) < max_size",
         "or bool(group)",
-        f"{_COORDINATOR}/classic_groups/test_refusals.py::test_a_full_group_takes_nobody_in",
+        f"{_COORDINATOR}/classic_groups/test_refusals.py::test_join_group_refuses_new_members_of_a_full_group",
     ),
     Removal(
         "An assignment is returned only when it is in the log, and flushed where `flush.messages` is",
@@ -148,7 +148,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/manager.py",
         "registry.put(LiveClassicGroup(group, partition, self.context, change.timestamp_ms))",
         "pass",
-        f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_a_restart_finds_the_group_as_it_was",
+        f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_replay_restores_a_stable_group_with_its_members_and_assignments",
     ),
     Removal(
         "Groups and offsets survive a kill; members have a full session timeout to send a heartbeat",
@@ -157,7 +157,7 @@ REMOVALS: Final = (
         "            self.extend_session(member, now_ms)\n"
         "        if self.members and",
         "        if self.members and",
-        f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_a_restart_finds_the_group_as_it_was",
+        f"{_COORDINATOR}/groups/test_service.py::TestTheLog::test_replay_restores_a_stable_group_with_its_members_and_assignments",
     ),
     Removal(
         "Groups and offsets survive a kill; members have a full session timeout to send a heartbeat",
@@ -178,21 +178,21 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/classic_groups/live.py",
         "            if commit.is_transactional:\n                return\n            raise UnknownMemberId",
         "            if commit:\n                return\n            raise UnknownMemberId",
-        f"{_COORDINATOR}/groups/test_group.py::test_who_may_commit",
+        f"{_COORDINATOR}/groups/test_group.py::test_check_commit_by_state_member_and_generation",
     ),
     Removal(
         "A commit of another generation is refused; one of a member extends its session",
         f"{_COORDINATOR}/classic_groups/live.py",
         "member = group.check_member(commit.member_id, commit.group_instance_id, commit.generation)",
         "member = group.check_member(commit.member_id, commit.group_instance_id)",
-        f"{_COORDINATOR}/groups/test_group.py::test_who_may_commit",
+        f"{_COORDINATOR}/groups/test_group.py::test_check_commit_by_state_member_and_generation",
     ),
     Removal(
         "A commit of another generation is refused; one of a member extends its session",
         f"{_COORDINATOR}/classic_groups/live.py",
         "        group.extend_session(member, self._now_ms())\n",
         "",
-        f"{_COORDINATOR}/groups/test_group.py::test_commits_keep_a_session_alive",
+        f"{_COORDINATOR}/groups/test_group.py::test_check_commit_extends_the_session_of_a_member",
     ),
     Removal(
         "A commit is acknowledged when it is flushed where `flush.messages` is set",
@@ -311,7 +311,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/assignors/uniform.py",
         "ordered = sorted(owned, key=lambda member_id: -len(owned[member_id]))",
         "ordered = sorted(owned, key=lambda member_id: len(owned[member_id]))",
-        f"{_COORDINATOR}/assignors/test_uniform.py::test_no_two_members_differ_by_more_than_one_partition",
+        f"{_COORDINATOR}/assignors/test_uniform.py::test_assign_balances_equal_subscriptions_to_within_one_partition",
     ),
     Removal(
         "`range`: contiguous ranges, the same partition numbers of every topic; static members keep",
@@ -339,7 +339,7 @@ REMOVALS: Final = (
         f"{_COORDINATOR}/consumer_groups/regexes.py",
         "if len(regex) > MAX_REGEX_LENGTH:",
         "if len(regex) < 0:",
-        f"{_COORDINATOR}/consumer_groups/test_heartbeats.py::test_errors",
+        f"{_COORDINATOR}/consumer_groups/test_heartbeats.py::test_heartbeat_errors_leave_the_group_unchanged",
     ),
     Removal(
         "Migration from classic to consumer and back: members keep their assignments; some groups stay",

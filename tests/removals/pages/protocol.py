@@ -43,21 +43,21 @@ REMOVALS: Final = (
         f"{_KAFKA}/receive_buffer.py",
         "if not 0 <= length <= self._max_frame_bytes:",
         "if not 0 <= length:",
-        f"{_KAFKA}/test_receive_buffer.py::test_lengths_that_cannot_be",
+        f"{_KAFKA}/test_receive_buffer.py::test_next_frame_refuses_negative_lengths_and_lengths_above_the_limit",
     ),
     Removal(
         "A frame whose length is negative or above `socket.request.max.bytes` closes the connection",
         f"{_KAFKA}/receive_buffer.py",
         "if not 0 <= length <= self._max_frame_bytes:",
         "if length > self._max_frame_bytes:",
-        f"{_KAFKA}/test_receive_buffer.py::test_lengths_that_cannot_be",
+        f"{_KAFKA}/test_receive_buffer.py::test_next_frame_refuses_negative_lengths_and_lengths_above_the_limit",
     ),
     Removal(
         "A length alone allocates no memory: the buffer grows as bytes arrive, and is released",
         f"{_KAFKA}/receive_buffer.py",
         "max(GROWN_BYTES, 2 * pending, min(needed, GROWTH * pending))",
         "max(GROWN_BYTES, 2 * pending, needed)",
-        f"{_KAFKA}/test_receive_buffer.py::test_an_announced_frame_takes_memory_only_as_it_arrives",
+        f"{_KAFKA}/test_receive_buffer.py::test_room_for_an_announced_frame_grows_only_as_bytes_arrive",
     ),
     Removal(
         "A length alone allocates no memory: the buffer grows as bytes arrive, and is released",
@@ -84,7 +84,7 @@ REMOVALS: Final = (
         "            return []\n"
         "        response = route.handle(context, request)\n"
         "        if type(response) is route.response_class:",
-        f"{_KAFKA}/test_connection.py::test_violations",
+        f"{_KAFKA}/test_connection.py::test_next_step_raises_protocol_violation_on_invalid_requests",
     ),
     Removal(
         "A Produce request with `acks=0` that failed closes the connection; others get an error code",
@@ -105,28 +105,28 @@ REMOVALS: Final = (
         f"{_KAFKA}/connection.py",
         "with trio.CancelScope(shield=not route.abandonable):",
         "with trio.CancelScope(shield=False):",
-        f"{_KAFKA}/test_leaving_clients.py::test_all_topics_are_created",
+        f"{_KAFKA}/test_leaving_clients.py::test_create_topics_creates_all_topics_after_the_client_left",
     ),
     Removal(
         "A peer that disconnects while its request waits is detected, whatever is unread",
         "kernel/server/connection.py",
         "return sock.getsockopt(socket.IPPROTO_TCP, TCP_STATE, 1) != TCP_ESTABLISHED",
         'return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""',
-        "kernel/server/test_server.py::test_a_peer_that_left_is_known_though_not_all_it_said_was_read",
+        "kernel/server/test_server.py::test_has_left_detects_a_closed_connection_with_unread_bytes",
     ),
     Removal(
         "`max.connections` and `max.connections.per.ip`",
         "kernel/server/limits.py",
         "while self._total >= self.max_connections:",
         "while self._total < 0:",
-        "kernel/server/test_limits.py::test_room_comes_when_a_connection_ends",
+        "kernel/server/test_limits.py::test_wait_for_room_returns_when_a_connection_is_closed",
     ),
     Removal(
         "`max.connections` and `max.connections.per.ip`",
         "kernel/server/limits.py",
         "if self._per_ip[host] >= limit:",
         "if self._per_ip[host] < 0:",
-        "kernel/server/test_limits.py::test_an_address_may_have_its_share",
+        "kernel/server/test_limits.py::test_refusal_of_connections_beyond_max_per_ip_until_one_is_closed",
     ),
     Removal(
         "`connections.max.idle.ms`, also while a request waits",
@@ -147,7 +147,7 @@ REMOVALS: Final = (
         f"{_KAFKA}/codecs/layout.py",
         "LARGE_REQUEST: Final = Budget(MAX_REQUEST_ELEMENTS, in_steps=True)",
         "LARGE_REQUEST: Final = Budget(MAX_ELEMENTS, in_steps=True)",
-        f"{_KAFKA}/codecs/test_steps.py::test_a_request_has_no_more_elements_than_the_limit",
+        f"{_KAFKA}/codecs/test_steps.py::test_large_decoder_refuses_more_than_max_request_elements",
     ),
     Removal(
         "A large request is decoded, served and answered in steps",
@@ -242,7 +242,7 @@ REMOVALS: Final = (
         "kernel/topics/topics.py",
         "if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:",
         "if not 0 < partitions:",
-        "kernel/topics/test_topics.py::test_refused",
+        "kernel/topics/test_topics.py::test_check_and_create_refuse_an_invalid_topic",
     ),
     Removal(
         "At most 10,000 partitions of a new topic, and added by one request",
@@ -256,6 +256,6 @@ REMOVALS: Final = (
         f"{_KAFKA}/context.py",
         "self.message_bytes_left -= len(text)",
         "pass",
-        f"{_KAFKA}/test_context.py::test_messages_of_one_answer_take_no_more_than_64_kib_and_one",
+        f"{_KAFKA}/test_context.py::test_error_message_returns_none_after_64_kib_in_one_response",
     ),
 )

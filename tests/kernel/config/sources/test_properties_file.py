@@ -42,16 +42,16 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), FORMS)
-def test_javas_format(text: str, expected: dict[str, str]) -> None:
+def test_read_properties_parses_the_java_properties_format(text: str, expected: dict[str, str]) -> None:
     assert settings(text) == expected
 
 
-def test_the_origin_is_the_line_where_a_setting_begins() -> None:
+def test_read_properties_sets_the_origin_to_the_first_line_of_a_setting() -> None:
     found = read_properties("# first\na=1,\\\n2\nb=3\n", "server.properties", [])
     assert [str(setting.origin) for setting in found] == ["server.properties:2", "server.properties:4"]
 
 
-def test_a_name_that_comes_twice_is_a_problem() -> None:
+def test_read_properties_reports_a_duplicate_key() -> None:
     problems: list[str] = []
     read_properties("a=1\nb=2\na=3\n", "server.properties", problems)
     assert problems == ["a (server.properties:3): is set twice, first in line 1"]
@@ -85,12 +85,12 @@ plane_zero = st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"])
 
 
 @given(st.dictionaries(st.text(plane_zero, min_size=1), st.text(plane_zero)))
-def test_what_java_writes_is_read_back(values: dict[str, str]) -> None:
+def test_read_properties_reads_back_what_java_util_properties_writes(values: dict[str, str]) -> None:
     assert settings("".join(store(name, value) for name, value in values.items())) == values
 
 
 @given(st.text())
-def test_no_text_breaks_the_parser(text: str) -> None:
+def test_read_properties_never_raises_for_any_text(text: str) -> None:
     read_properties(text, "server.properties", [])
 
 
@@ -121,7 +121,7 @@ log.retention.check.interval.ms=300000
 """
 
 
-def test_a_server_properties_of_kafka_is_taken_and_what_does_nothing_is_told(tmp_path: Path) -> None:
+def test_read_properties_of_kafkas_server_properties_warns_of_keys_without_effect(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(STOCK)
     config = Config(read_sources(file), BUNDLE)

@@ -29,7 +29,7 @@ SAME_SETTINGS = [
 
 
 @pytest.mark.parametrize("text", SAME_SETTINGS)
-def test_dotted_names_quoted_names_and_tables_are_the_same(text: str) -> None:
+def test_read_toml_treats_dotted_keys_quoted_keys_and_tables_alike(text: str) -> None:
     assert settings(text) == {"num.partitions": "3", "log.dirs": "a,b"}
 
 
@@ -47,7 +47,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("toml", "text"), VALUES)
-def test_values_become_kafkas_notation(toml: str, text: str) -> None:
+def test_read_toml_converts_values_to_kafka_notation(toml: str, text: str) -> None:
     assert settings(f"key = {toml}") == {"key": text}
 
 
@@ -60,7 +60,7 @@ NO_VALUES = [
 
 
 @pytest.mark.parametrize(("toml", "problem"), NO_VALUES)
-def test_what_cannot_be_a_setting_is_a_problem(toml: str, problem: str) -> None:
+def test_read_toml_reports_values_that_no_setting_can_have(toml: str, problem: str) -> None:
     problems: list[str] = []
     assert read_toml(f"key = {toml}", "broker.toml", problems) == []
     assert problems == [problem]
@@ -100,7 +100,7 @@ def test_a_key_that_begins_with_another_key_is_explained(text: str) -> None:
     assert '"max.connections.per.ip" = ...' in message
 
 
-def test_the_remedy_of_that_error_works() -> None:
+def test_read_toml_accepts_a_quoted_key_that_begins_with_another_key() -> None:
     assert settings('"max.connections.per.ip" = 2\nmax.connections = 1') == {
         "max.connections": "1",
         "max.connections.per.ip": "2",
@@ -112,7 +112,7 @@ def test_read_toml_names_the_file_and_the_line_of_other_mistakes() -> None:
         read_toml("node.id 1", "broker.toml", [])
 
 
-def test_a_file_is_read_whole(tmp_path: Path) -> None:
+def test_read_sources_reads_a_toml_file_with_origins(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text("num.partitions = 7\n")
     config = Config(read_sources(file), ConfigKeys())
@@ -129,7 +129,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+def test_read_sources_names_a_toml_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     content, reason = UNREADABLE[name]
     file = tmp_path / name
     if isinstance(content, bytes):
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     assert reason in str(caught.value)
 
 
-def test_no_sources_are_no_settings() -> None:
+def test_read_sources_without_toml_file_or_other_source_is_empty() -> None:
     assert read_sources() == Sources()
 
 
@@ -151,6 +151,6 @@ def test_no_sources_are_no_settings() -> None:
         st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,5}){0,3}", fullmatch=True), st.integers(), max_size=8
     )
 )
-def test_quoted_names_never_conflict(values: dict[str, int]) -> None:
+def test_read_toml_finds_no_conflict_between_quoted_keys(values: dict[str, int]) -> None:
     text = "".join(f'"{name}" = {value}\n' for name, value in values.items())
     assert settings(text) == {name: str(value) for name, value in values.items()}

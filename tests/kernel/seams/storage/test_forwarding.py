@@ -29,7 +29,7 @@ def members_of(protocol: type) -> list[str]:
     return [name for name in vars(protocol) if not name.startswith("_")]
 
 
-def test_the_base_classes_have_every_member_of_the_protocols() -> None:
+def test_forwarding_storage_and_forwarding_store_have_all_members_of_the_protocols() -> None:
     assert set(members_of(PartitionStore)) <= set(members_of(ForwardingStore))
     assert set(members_of(Storage)) <= set(members_of(ForwardingStorage))
 
@@ -41,7 +41,9 @@ def test_the_base_classes_have_every_member_of_the_protocols() -> None:
         *((Storage, ForwardingStorage, name) for name in members_of(Storage) if name not in WRAPPING),
     ],
 )
-async def test_a_member_is_forwarded(protocol: type, base: Any, name: str) -> None:
+async def test_forwarding_storage_and_forwarding_store_forward_each_member(
+    protocol: type, base: Any, name: str
+) -> None:
     wrapped = create_autospec(protocol, instance=True)
     member = vars(protocol)[name]
     if isinstance(member, property):

@@ -91,12 +91,12 @@ async def test_a_connection_that_the_broker_closed_meanwhile_is_replaced_unnotic
     assert counting.connections == 3
 
 
-async def test_the_next_address_is_tried_when_one_refuses(connect: Any) -> None:
+async def test_connect_tries_the_next_address_when_one_refuses(connect: Any) -> None:
     async with server(honest(broker())) as address, connect(f"127.0.0.1:1,{address}") as client:
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
 
 
-async def test_a_silent_address_leaves_time_for_the_next(connect: Any) -> None:
+async def test_connect_leaves_time_for_the_next_address_after_a_silent_one(connect: Any) -> None:
     settings = attrs.evolve(QUICK, operation_timeout_s=4 * IMPATIENT_S)
     async with (
         server(saying(b"")) as silent,
@@ -107,7 +107,7 @@ async def test_a_silent_address_leaves_time_for_the_next(connect: Any) -> None:
         assert (await client.call("request", ASK)).cluster_id == "a-cluster"
 
 
-async def test_a_request_for_a_node_goes_to_its_address(connect: Any) -> None:
+async def test_request_for_a_node_connects_to_the_address_of_that_node(connect: Any) -> None:
     second = broker()
     async with server(honest(second)) as other:
         told = metadata_message({}, brokers={2: parse_addresses(other)[0]})
@@ -116,7 +116,7 @@ async def test_a_request_for_a_node_goes_to_its_address(connect: Any) -> None:
     assert len(second.asked) == 1
 
 
-async def test_pipelined_requests_are_answered_in_order(connect: Any) -> None:
+async def test_request_all_returns_pipelined_responses_in_order(connect: Any) -> None:
     names = [f"topic-{number}" for number in range(200)]
     answers = [metadata_message({name: [1]}) for name in names]
     async with server(honest(FakeBroker({"Metadata": answers}))) as address, connect(address) as client:
@@ -124,7 +124,7 @@ async def test_pipelined_requests_are_answered_in_order(connect: Any) -> None:
     assert [answer.topics[0].name for answer in told] == names
 
 
-async def test_pipelining_much_in_both_directions_does_not_get_stuck(connect: Any) -> None:
+async def test_request_all_does_not_deadlock_on_large_requests_and_responses(connect: Any) -> None:
     """The broker reads a request only after it has sent the answer before it, as real ones do."""
     both = broker(Produce=ProduceResponse(responses=[]), Fetch=fetch_of(MEGABYTE))
     fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
@@ -136,7 +136,7 @@ async def test_pipelining_much_in_both_directions_does_not_get_stuck(connect: An
     assert len(both.asked) == len(requests)
 
 
-async def test_requests_without_an_answer_are_sent(connect: Any) -> None:
+async def test_request_of_produce_with_acks_0_is_sent_and_returns_none(connect: Any) -> None:
     unanswered = produce_of(b"abc")
     unanswered.acks = 0
     seen = trio.Event()
@@ -263,7 +263,7 @@ async def test_tasks_that_start_together_make_one_connection() -> None:
     assert counting.connections == 1
 
 
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_close_ends_requests_in_progress() -> None:
     async def mute(stream: trio.SocketStream) -> None:
         await settle(stream)
         await trio.sleep_forever()
@@ -282,5 +282,5 @@ async def test_closing_ends_what_is_under_way() -> None:
                 await client.request(ASK)
 
 
-def test_addresses_of_a_bootstrap_are_kept_apart() -> None:
+def test_parse_addresses_keeps_bootstrap_addresses_apart() -> None:
     assert parse_addresses("a:1,b:2") == (Address("a", 1), Address("b", 2))

@@ -161,7 +161,7 @@ def test_after_a_change_of_leader_the_new_one_is_asked() -> None:
     assert len(asked_of(second, "ListOffsets")) == 1
 
 
-def test_a_partition_that_fails_for_good_does_not_spoil_the_others() -> None:
+def test_list_offsets_returns_other_partitions_when_one_fails_for_good() -> None:
     missing = TopicPartition("orders", 5)
     outcomes = driver(ListOffsets=offsets).run(list_offsets, [PARTITION, missing])
     assert outcomes[PARTITION] == FoundOffset(100)
@@ -199,7 +199,7 @@ def test_a_batch_goes_to_the_leader_and_its_offset_comes_back() -> None:
     assert (header.record_count, header.codec, header.base_timestamp) == (2, 3, NOW_MS)
 
 
-def test_without_topic_ids_the_last_version_that_goes_by_name_is_spoken() -> None:
+def test_produce_and_fetch_speak_version_12_without_topic_ids() -> None:
     told = metadata_message({"orders": [1]}, topic_id=bytes(16))
     memory = driver(Metadata=told, Produce=produced(), Fetch=fetched())
     memory.run(produce, PARTITION, RECORDS)
@@ -210,7 +210,7 @@ def test_without_topic_ids_the_last_version_that_goes_by_name_is_spoken() -> Non
     assert (fetch_asked.header.api_version, fetch_asked.message.topics[0].topic) == (12, "orders")
 
 
-def test_without_acks_there_is_no_answer_and_no_offset() -> None:
+def test_produce_with_acks_0_returns_no_offset() -> None:
     memory = driver(Produce=produced())
     assert memory.run(produce, PARTITION, RECORDS, acks=0) == Produced(PARTITION)
 
@@ -296,7 +296,7 @@ def test_a_producer_whose_batch_was_given_up_amid_the_way_is_in_doubt() -> None:
         producer.next_stamp(PARTITION)
 
 
-def test_sequence_numbers_start_again_after_the_largest() -> None:
+def test_next_stamp_wraps_the_sequence_number_after_the_largest() -> None:
     producer = IdempotentProducer(5, 0)
     producer.appended(PARTITION, 0x7FFFFFFF)
     assert producer.next_stamp(PARTITION).base_sequence == 0x7FFFFFFF
@@ -305,12 +305,12 @@ def test_sequence_numbers_start_again_after_the_largest() -> None:
     assert producer.next_stamp(TopicPartition("orders", 1)).base_sequence == 0
 
 
-def test_a_duplicate_is_a_success_without_an_offset() -> None:
+def test_produce_treats_duplicate_sequence_number_as_success_without_an_offset() -> None:
     memory = driver(Produce=produced(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
     assert memory.run(produce, PARTITION, RECORDS, producer=IdempotentProducer(5, 0)) == Produced(PARTITION)
 
 
-def test_idempotence_needs_all_acks() -> None:
+def test_produce_with_an_idempotent_producer_requires_acks_all() -> None:
     with pytest.raises(ValueError, match="needs acks -1, not 1"):
         driver().run(produce, PARTITION, RECORDS, acks=1, producer=IdempotentProducer(5, 0))
 
@@ -365,7 +365,7 @@ def read(memory: MemoryDriver, reader: PartitionReader) -> list[int]:
     return seen
 
 
-def test_a_reader_goes_to_the_end_that_the_first_answer_tells() -> None:
+def test_partition_reader_ends_at_the_high_watermark_of_the_first_response() -> None:
     answers = [
         fetched(batch_at(0), high_watermark=5),
         fetched(high_watermark=5),
@@ -378,22 +378,22 @@ def test_a_reader_goes_to_the_end_that_the_first_answer_tells() -> None:
     assert [each.message.topics[0].partitions[0].fetch_offset for each in asked] == [0, 2, 2]
 
 
-def test_a_reader_of_committed_records_stops_at_the_last_stable_offset() -> None:
+def test_partition_reader_with_read_committed_stops_at_the_last_stable_offset() -> None:
     memory = driver(Fetch=fetched(batch_at(0, 4), stable=3))
     assert read(memory, PartitionReader(PARTITION, 1, limits=FetchLimits(read_committed=True))) == [1, 2]
 
 
-def test_a_reader_stops_where_it_is_told() -> None:
+def test_partition_reader_stops_at_its_stop_offset() -> None:
     memory = driver(Fetch=fetched(batch_at(0, 4)))
     assert read(memory, PartitionReader(PARTITION, 0, stop=3)) == [0, 1, 2]
     assert read(memory, PartitionReader(PARTITION, 3, stop=3)) == []
 
 
-def test_a_reader_of_an_empty_log_ends_at_once() -> None:
+def test_partition_reader_of_an_empty_log_finishes_at_once() -> None:
     assert read(driver(Fetch=fetched(high_watermark=0)), PartitionReader(PARTITION, 0)) == []
 
 
-def test_the_oldest_brokers_tell_a_list_of_offsets() -> None:
+def test_list_offsets_reads_old_style_offsets_of_version_0() -> None:
     part = ListOffsetsPartitionResponse(partition_index=0, error_code=0, old_style_offsets=[42])
     told = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[part])])
     broker = FakeBroker(
@@ -402,7 +402,7 @@ def test_the_oldest_brokers_tell_a_list_of_offsets() -> None:
     assert MemoryDriver({ADDRESS: broker}).run(list_offsets, [PARTITION]) == {PARTITION: FoundOffset(42)}
 
 
-def test_old_brokers_are_spoken_to_in_their_versions() -> None:
+def test_list_offsets_and_fetch_speak_the_versions_of_old_brokers() -> None:
     broker = FakeBroker(
         {
             "Metadata": metadata_message({"orders": [1]}),

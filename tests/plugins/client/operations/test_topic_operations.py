@@ -78,7 +78,7 @@ def test_metadata_tells_brokers_topics_and_what_is_missing() -> None:
     assert told.errors == missing
 
 
-def test_asking_for_topics_creates_none_unless_that_is_wished() -> None:
+def test_metadata_creates_no_topics_unless_create_is_set() -> None:
     memory = driver()
     memory.run(metadata)
     memory.run(metadata, ["a"])
@@ -109,7 +109,7 @@ def test_a_broker_that_refuses_metadata_as_a_whole_is_told() -> None:
         driver(Metadata=refusal).run(metadata)
 
 
-def test_creating_tells_what_the_broker_made_of_it() -> None:
+def test_create_topics_returns_partitions_and_configs_of_the_created_topic() -> None:
     memory = driver(CreateTopics=created())
     new = NewTopic("orders", 3, 1, {"a.key": "1"})
     outcome = memory.run(create_topics, [new])["orders"]
@@ -132,14 +132,14 @@ def test_a_refusal_is_the_topic_s_outcome_and_can_be_raised() -> None:
     assert memory.pauses == []
 
 
-def test_a_topic_that_the_answer_does_not_mention_has_failed() -> None:
+def test_create_topics_reports_a_topic_missing_in_the_response_as_failed() -> None:
     outcomes = driver(CreateTopics=created("another")).run(create_topics, [NewTopic("orders")])
     assert list(outcomes) == ["orders"]
     with pytest.raises(ErrorResponse, match="does not mention it"):
         or_raise(outcomes)
 
 
-def test_only_the_topics_that_were_put_off_are_tried_again() -> None:
+def test_create_topics_retries_only_throttled_topics() -> None:
     put_off = created("b", ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     first = CreateTopicsResponse(topics=[*created("a").topics, *put_off.topics])
     memory = driver(CreateTopics=[first, created("b")])
@@ -149,7 +149,7 @@ def test_only_the_topics_that_were_put_off_are_tried_again() -> None:
     assert [[topic.name for topic in request.topics] for request in asked] == [["a", "b"], ["b"]]
 
 
-def test_after_not_controller_the_controller_is_looked_up_again() -> None:
+def test_create_topics_looks_up_the_controller_again_after_not_controller() -> None:
     told = metadata_message({}, brokers=BOTH)
     elsewhere = metadata_message({}, brokers=BOTH)
     elsewhere.controller_id = 2
@@ -162,7 +162,7 @@ def test_after_not_controller_the_controller_is_looked_up_again() -> None:
     assert len(second.asked) == 1
 
 
-def test_the_controller_is_remembered() -> None:
+def test_delete_topics_reuses_the_controller_found_by_create_topics() -> None:
     memory = driver(CreateTopics=created(), DeleteTopics=deleted())
     memory.run(create_topics, [NewTopic("orders")])
     memory.run(delete_topics, ["orders"])
@@ -185,7 +185,7 @@ def test_a_change_that_surely_did_not_reach_the_broker_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize(("newest", "by_state"), [(6, True), (5, False), (1, False)])
-def test_deleting_speaks_old_and_new_versions(newest: int, by_state: bool) -> None:
+def test_delete_topics_uses_the_fields_of_old_and_new_versions(newest: int, by_state: bool) -> None:
     broker = FakeBroker(
         {"Metadata": metadata_message({}), "DeleteTopics": deleted()}, {**ALL_VERSIONS, 20: (0, newest)}
     )
@@ -195,7 +195,7 @@ def test_deleting_speaks_old_and_new_versions(newest: int, by_state: bool) -> No
     assert request.topic_names == ([] if by_state else ["orders"])
 
 
-def test_deleting_a_topic_that_is_not_there_is_not_tried_again() -> None:
+def test_delete_topics_does_not_retry_an_unknown_topic() -> None:
     memory = driver(DeleteTopics=deleted(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     outcome = memory.run(delete_topics, ["orders"])["orders"]
     assert isinstance(outcome, ErrorResponse)
@@ -215,7 +215,7 @@ def configured(name: str = "orders", code: int = 0, *sources: int) -> DescribeCo
     return DescribeConfigsResponse(results=[result])
 
 
-def test_a_topic_s_own_configuration_is_told_from_what_it_inherits() -> None:
+def test_describe_configs_distinguishes_own_from_inherited_configs() -> None:
     memory = driver(DescribeConfigs=configured("orders", 0, 1, 4, 5))
     values = or_raise(memory.run(describe_configs, ["orders"]))["orders"]
     assert [(value.name, value.value, value.is_own) for value in values] == [
@@ -246,7 +246,7 @@ def test_a_broker_by_its_node_id_is_found_through_metadata() -> None:
         memory.run(send_request, MetadataRequest(topics=[]), node=7)
 
 
-def test_pauses_double_up_to_their_limit_and_are_not_all_alike() -> None:
+def test_retry_policy_pauses_double_up_to_max_backoff_with_jitter() -> None:
     steady = RetryPolicy(retries=6, backoff_s=0.1, max_backoff_s=1.0, jitter=0.0)
     assert list(steady.pauses()) == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
     jittery = [next(RetryPolicy(jitter=0.2).pauses()) for _ in range(50)]

@@ -12,12 +12,12 @@ ASSIGNOR = RangeAssignor()
 
 
 @given(groups())
-def test_every_partition_has_one_owner_who_subscribes_to_its_topic(group: GroupSpec) -> None:
+def test_assign_gives_every_partition_to_one_subscriber_of_its_topic(group: GroupSpec) -> None:
     check_complete(group, ASSIGNOR.assign(group))
 
 
 @given(groups())
-def test_each_topic_is_spread_evenly_over_its_subscribers_in_runs(group: GroupSpec) -> None:
+def test_assign_splits_each_topic_evenly_into_consecutive_partitions(group: GroupSpec) -> None:
     assigned = ASSIGNOR.assign(group)
     for topic, count in group.partition_counts.items():
         runs = [
@@ -31,12 +31,12 @@ def test_each_topic_is_spread_evenly_over_its_subscribers_in_runs(group: GroupSp
 
 
 @given(groups(alike=True, even_topics=True))
-def test_topics_alike_are_cut_alike(group: GroupSpec) -> None:
+def test_assign_co_partitions_topics_with_equal_subscribers_and_partition_counts(group: GroupSpec) -> None:
     for topics in ASSIGNOR.assign(group).values():
         assert len(set(topics.values())) <= 1
 
 
-def test_static_members_keep_their_run_when_they_come_back_under_another_id() -> None:
+def test_assign_keeps_partitions_of_static_members_that_return_with_new_member_ids() -> None:
     wants = frozenset(TOPICS[:1])
 
     def assigned(*members: tuple[str, str]) -> dict[str, frozenset[int]]:
@@ -50,7 +50,7 @@ def test_static_members_keep_their_run_when_they_come_back_under_another_id() ->
     assert assigned(("m1", "a"), ("m2", "b")) == assigned(("m4", "a"), ("m3", "b"))
 
 
-def test_more_members_than_partitions_leave_some_without() -> None:
+def test_assign_gives_nothing_to_members_beyond_the_partition_count() -> None:
     wants = frozenset(TOPICS[:1])
     group = GroupSpec({name: MemberSubscription(wants) for name in "abc"}, {TOPICS[0]: 2})
     assert ASSIGNOR.assign(group) == {

@@ -12,18 +12,18 @@ ASSIGNOR = UniformAssignor()
 
 
 @given(groups())
-def test_every_partition_has_one_owner_who_subscribes_to_its_topic(group: GroupSpec) -> None:
+def test_assign_gives_every_partition_to_one_subscriber_of_its_topic(group: GroupSpec) -> None:
     check_complete(group, ASSIGNOR.assign(group))
 
 
 @given(groups(alike=True))
-def test_no_two_members_differ_by_more_than_one_partition(group: GroupSpec) -> None:
+def test_assign_balances_equal_subscriptions_to_within_one_partition(group: GroupSpec) -> None:
     assigned = sizes(ASSIGNOR.assign(group))
     assert max(assigned) - min(assigned) <= 1
 
 
 @given(groups())
-def test_no_single_move_would_make_it_more_even(group: GroupSpec) -> None:
+def test_assign_leaves_no_single_move_that_would_improve_the_balance(group: GroupSpec) -> None:
     assigned = ASSIGNOR.assign(group)
     size = dict(zip(assigned, sizes(assigned), strict=True))
     for giver, topics in assigned.items():
@@ -58,7 +58,7 @@ def test_an_assignment_that_is_even_stays_as_it_is(group: GroupSpec) -> None:
     assert ASSIGNOR.assign(after(group, assigned)) == assigned
 
 
-def test_a_member_that_joins_takes_only_its_share() -> None:
+def test_assign_moves_only_its_share_to_a_member_that_joins() -> None:
     everything = {TOPICS[0]: frozenset(range(6))}
     wants = frozenset(TOPICS[:1])
     group = GroupSpec(
@@ -69,6 +69,6 @@ def test_a_member_that_joins_takes_only_its_share() -> None:
     assert assigned["old"][TOPICS[0]] < everything[TOPICS[0]]
 
 
-def test_members_without_a_subscription_get_nothing() -> None:
+def test_assign_gives_nothing_to_members_without_a_subscription() -> None:
     assert ASSIGNOR.assign(GroupSpec({"idle": MemberSubscription(frozenset())}, {})) == {"idle": {}}
     assert ASSIGNOR.assign(GroupSpec({}, {})) == {}

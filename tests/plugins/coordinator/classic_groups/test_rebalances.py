@@ -66,7 +66,7 @@ def test_a_new_member_is_sent_back_for_its_id() -> None:
     assert answer.value.member_id == required.member_id
 
 
-def test_who_does_not_come_back_with_its_id_is_not_waited_for_beyond_its_session() -> None:
+def test_join_group_waits_for_a_pending_member_id_only_until_its_session_timeout() -> None:
     driver = ClassicGroupDriver()
     (leader,) = stable(driver)
     driver.join(id_required=True)
@@ -103,7 +103,7 @@ def test_who_does_not_join_in_time_is_out() -> None:
     assert isinstance(driver.heartbeat(leader.member_id, 2), UnknownMemberId)
 
 
-def test_the_protocol_that_most_like_best_of_those_that_all_know() -> None:
+def test_select_protocol_takes_the_most_preferred_one_that_all_members_support() -> None:
     driver = ClassicGroupDriver()
     first = driver.join(protocols=[("new", b"1"), ("sticky", b"s1"), ("range", b"r1")])
     driver.join(protocols=[("range", b"r2"), ("sticky", b"s2")])
@@ -113,14 +113,14 @@ def test_the_protocol_that_most_like_best_of_those_that_all_know() -> None:
     assert [member.metadata for member in first.value.members] == [b"s1", b"s2", b"s3"]
 
 
-def test_protocol_types_are_opaque() -> None:
+def test_join_group_accepts_any_protocol_type() -> None:
     driver = ClassicGroupDriver()
     worker = driver.join(protocol_type="connect", protocols=[("sessioned", b"\1")])
     driver.pass_time(INITIAL_DELAY_MS)
     assert (worker.value.protocol_type, worker.value.protocol_name) == ("connect", "sessioned")
 
 
-def test_a_rolling_upgrade_changes_the_protocol() -> None:
+def test_join_group_changes_the_protocol_during_a_rolling_upgrade() -> None:
     driver = ClassicGroupDriver()
     leader, follower = stable(driver, 2)
     both = (("cooperative-sticky", b"c"), ("range", b"r"))
@@ -144,7 +144,7 @@ def test_a_rolling_upgrade_changes_the_protocol() -> None:
 class TestAnswersThatGotLost:
     """A member that lost its connection asks again."""
 
-    def test_a_follower_is_told_its_generation_again(self) -> None:
+    def test_join_group_repeated_by_a_follower_returns_the_current_generation(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = stable(driver, 2)
         again = driver.join(follower.member_id)
@@ -182,7 +182,9 @@ class TestAnswersThatGotLost:
     ("who", "metadata", "rebalances"),
     [("leader", b"r", True), ("follower", b"r", False), ("follower", b"other", True)],
 )
-def test_what_makes_a_stable_group_rebalance(who: str, metadata: bytes, rebalances: bool) -> None:
+def test_join_group_in_state_stable_rebalances_for_the_leader_or_new_metadata(
+    who: str, metadata: bytes, rebalances: bool
+) -> None:
     driver = ClassicGroupDriver()
     leader, follower = stable(driver, 2)
     member = leader if who == "leader" else follower
@@ -202,7 +204,7 @@ def test_metadata_that_changes_during_the_assignment_begins_anew() -> None:
 
 
 class TestAssignments:
-    def test_followers_wait_for_the_leader(self) -> None:
+    def test_sync_group_of_followers_waits_for_the_leader(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = driver.join(), driver.join()
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -213,14 +215,14 @@ class TestAssignments:
         assert told.value.assignment == b""
         assert driver.group.state is GroupState.STABLE
 
-    def test_late_followers_are_answered_at_once(self) -> None:
+    def test_sync_group_of_late_followers_is_answered_at_once(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = driver.join(), driver.join()
         driver.pass_time(2 * INITIAL_DELAY_MS)
         driver.sync(leader.value, {follower.value.member_id: b"2"})
         assert driver.sync(follower.value).value.assignment == b"2"
 
-    def test_who_never_asks_for_its_share_is_out(self) -> None:
+    def test_sync_group_missing_until_the_rebalance_timeout_removes_the_member(self) -> None:
         driver = ClassicGroupDriver()
         leader, follower = driver.join(), driver.join()
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -296,7 +298,7 @@ class TestSessions:
 
 
 class TestStaticMembers:
-    def test_one_that_comes_back_keeps_its_share_without_a_rebalance(self) -> None:
+    def test_join_group_of_a_returning_static_member_keeps_its_assignment(self) -> None:
         driver = ClassicGroupDriver()
         _, old = stable(driver, 2, instances=["a", "b"])
         back = driver.join(instance="b")
@@ -333,7 +335,7 @@ class TestStaticMembers:
         assert back.waits
         assert driver.join(leader.value.member_id, instance="a").value.generation == 2
 
-    def test_two_of_the_same_instance_fence_each_other(self) -> None:
+    def test_join_group_fences_an_earlier_member_of_the_same_instance_id(self) -> None:
         driver = ClassicGroupDriver()
         first = driver.join(instance="a")
         second = driver.join(instance="a")
@@ -341,7 +343,7 @@ class TestStaticMembers:
         driver.pass_time(2 * INITIAL_DELAY_MS)
         assert second.value.generation == 1
 
-    def test_one_that_is_away_keeps_its_place_until_its_session_ends(self) -> None:
+    def test_join_group_waits_for_an_absent_static_member_until_its_session_timeout(self) -> None:
         driver = ClassicGroupDriver()
         first, away = stable(driver, 2, instances=["a", "b"])
         again = driver.join(first.member_id, instance="a")
@@ -351,7 +353,7 @@ class TestStaticMembers:
         driver.pass_time(1)
         assert [member.member_id for member in again.value.members] == [first.member_id]
 
-    def test_one_with_a_long_session_is_part_of_generations_that_it_misses(self) -> None:
+    def test_join_group_keeps_an_absent_static_member_with_a_long_session_timeout(self) -> None:
         driver = ClassicGroupDriver()
         joins = [driver.join(instance=name, session_ms=4 * REBALANCE_MS) for name in ("a", "b")]
         driver.pass_time(2 * INITIAL_DELAY_MS)
@@ -403,7 +405,7 @@ class TestLeaving:
         assert driver.group.state is GroupState.EMPTY
         assert driver.written[-1].generation == 2
 
-    def test_one_that_waits_is_told_so(self) -> None:
+    def test_leave_group_answers_a_waiting_join_group_with_unknown_member_id(self) -> None:
         driver = ClassicGroupDriver()
         stable(driver, 2)
         newcomer = driver.join()
@@ -443,7 +445,7 @@ def test_a_group_that_is_larger_than_it_may_be_rebalances_when_it_is_taken_over(
 
 
 @pytest.mark.parametrize("assigning", [False, True])
-def test_whoever_waits_is_told_that_it_is_over(assigning: bool) -> None:
+def test_classic_group_end_answers_waiting_join_group_and_sync_group_requests(assigning: bool) -> None:
     driver = ClassicGroupDriver()
     driver.join()
     answer = driver.join()

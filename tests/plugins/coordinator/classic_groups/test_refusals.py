@@ -204,7 +204,7 @@ LEAVES = {
 
 @pytest.mark.parametrize("state", STATES[1:4])
 @pytest.mark.parametrize("case", LEAVES)
-def test_leaving(case: str, state: GroupState) -> None:
+def test_leave_group_errors_in_each_state(case: str, state: GroupState) -> None:
     member, error = LEAVES[case]
     driver = machine_in(state)
     (outcome,) = driver.leave(member)
@@ -218,7 +218,7 @@ def test_nobody_leaves_a_dead_group() -> None:
         machine_in(GroupState.DEAD).leave(LeavingMember(LEADER))
 
 
-def test_a_full_group_takes_nobody_in() -> None:
+def test_join_group_refuses_new_members_of_a_full_group() -> None:
     driver = ClassicGroupDriver(settings(max_size=2))
     stable(driver, 2)
     assert type(driver.join().outcome) is GroupMaxSizeReached

@@ -70,7 +70,7 @@ async def test_groups_outlive_a_restart(tmp_path: Path) -> None:
         assert again.generation_id == member.generation_id + 1
 
 
-async def test_kafkas_own_tool_reads_them(tmp_path: Path) -> None:
+async def test_generation_change_records_can_be_read_by_dump_log_segments(tmp_path: Path) -> None:
     async with running_broker(settings(tmp_path)) as broker:
         await broker.coordinator.prepare_groups()
         client = Client(broker)

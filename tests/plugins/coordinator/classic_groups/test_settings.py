@@ -11,7 +11,7 @@ UUID_CHARACTERS = 37
 
 
 @pytest.mark.parametrize("prefix", ["", "client", "x" * (MAX_STRING_BYTES - UUID_CHARACTERS)])
-def test_a_member_id_begins_with_the_clients(prefix: str) -> None:
+def test_new_member_id_begins_with_the_client_id(prefix: str) -> None:
     member_id = new_member_id(prefix)
     assert member_id.startswith(f"{prefix}-")
     assert len(member_id) == len(prefix) + UUID_CHARACTERS
@@ -19,7 +19,7 @@ def test_a_member_id_begins_with_the_clients(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("character", ["x", "é", "€", "\N{GRINNING FACE}"])
-def test_a_member_id_is_never_longer_than_a_string_can_be(character: str) -> None:
+def test_new_member_id_truncates_the_prefix_to_the_maximum_string_size(character: str) -> None:
     prefix = character * (MAX_STRING_BYTES // len(character.encode()))
     member_id = new_member_id(prefix)
     size = len(member_id.encode())

@@ -61,13 +61,13 @@ SAMPLES: list[tuple[ConsumerGroupChange, int]] = [
 
 
 @pytest.mark.parametrize(("change", "kind"), SAMPLES, ids=lambda value: type(value).__name__)
-def test_a_change_comes_back_as_it_was(change: ConsumerGroupChange, kind: int) -> None:
+def test_read_change_returns_the_change_that_to_record_wrote(change: ConsumerGroupChange, kind: int) -> None:
     record = change.to_record()
     assert int.from_bytes(record.key[:2]) == kind
     assert read_change(record.key, record.value) == change
 
 
-def test_records_are_laid_out_as_kafka_lays_them_out() -> None:
+def test_to_record_of_epoch_change_and_target_change_writes_the_bytes_of_kafka() -> None:
     assert EpochChange("g", 7).to_record() == (
         bytes.fromhex("0003 0001 67"),
         bytes.fromhex("0000 00000007 00"),
@@ -77,7 +77,7 @@ def test_records_are_laid_out_as_kafka_lays_them_out() -> None:
     assert target.value == bytes.fromhex("0000 02") + TOPIC + bytes.fromhex("03 00000000 00000001 00 00")
 
 
-def test_a_member_of_the_consumer_protocol_has_null_as_its_classic_metadata() -> None:
+def test_member_change_of_the_consumer_protocol_has_null_classic_member_metadata() -> None:
     member = MemberChange("g", "m", MemberMetadata(client_id="c", rebalance_timeout_ms=5)).to_record()
     body = "0000 00 00 02 63 01 01 00 00000005 00"
     assert member.value == bytes.fromhex(body + "01 00 01 00")
@@ -85,7 +85,7 @@ def test_a_member_of_the_consumer_protocol_has_null_as_its_classic_metadata() ->
     assert read_change(member.key, bytes.fromhex(body + "00")) == read_change(member.key, member.value)
 
 
-def test_fields_of_later_brokers_are_skipped() -> None:
+def test_read_change_skips_fields_of_later_brokers() -> None:
     member = MemberChange("g", "m", MemberMetadata())
     key, value = member.to_record()
     assert value is not None
@@ -93,14 +93,14 @@ def test_fields_of_later_brokers_are_skipped() -> None:
     assert read_change(key + b"more", later + b"more") == member
 
 
-def test_what_kafka_wrote_before_version_4_1_is_noticed() -> None:
+def test_read_change_recognizes_partition_metadata_written_before_kafka_4_1() -> None:
     record = PartitionMetadataChange("g", is_present=False).to_record()
     assert read_change(record.key, bytes.fromhex("0000 01 00")) == PartitionMetadataChange(
         "g", is_present=True
     )
 
 
-def test_partitions_without_epochs_have_the_members() -> None:
+def test_read_change_gives_partitions_without_epochs_the_member_epoch() -> None:
     key = CurrentChange("g", "m", None).to_record().key
     owned = "02" + TOPIC.hex() + "02 00000003 00"
     value = bytes.fromhex("0000 00000005 00000004 00" + owned + "01 00")
@@ -108,7 +108,7 @@ def test_partitions_without_epochs_have_the_members() -> None:
     assert read_change(key, value) == CurrentChange("g", "m", expected)
 
 
-def test_a_state_of_the_future_is_unknown() -> None:
+def test_read_change_maps_an_unrecognized_member_state_to_unknown() -> None:
     key = CurrentChange("g", "m", None).to_record().key
     change = read_change(key, bytes.fromhex("0000 00000005 00000004 63 01 01 00"))
     assert isinstance(change, CurrentChange)
@@ -118,6 +118,6 @@ def test_a_state_of_the_future_is_unknown() -> None:
 
 @pytest.mark.parametrize("kind", sorted(CHANGES))
 @pytest.mark.parametrize("value", [b"", b"\0\1", b"\xff\xff\xff"], ids=["none", "newer", "garbage"])
-def test_what_cannot_be_read_is_told(kind: int, value: bytes) -> None:
+def test_read_change_raises_unreadable_record_that_names_the_record_type(kind: int, value: bytes) -> None:
     with pytest.raises(UnreadableRecord, match=f"type {kind}"):
         read_change(kind.to_bytes(2) + b"\0\x01g\0\x01m", value)

@@ -34,7 +34,7 @@ COMMITS = [
 
 
 @pytest.mark.parametrize(("error", "member_id", "epoch", "partitions", "knows_epochs"), COMMITS)
-def test_commits(
+def test_check_commit_by_member_and_epoch(
     error: type[BrokerError] | None,
     member_id: str,
     epoch: int,
@@ -52,13 +52,13 @@ def test_commits(
             check_commit(driver.group, commit, driver.topics)
 
 
-def test_anybody_may_commit_for_an_empty_group(driver: ConsumerGroupDriver) -> None:
+def test_check_commit_allows_any_client_while_the_group_is_empty(driver: ConsumerGroupDriver) -> None:
     driver.heartbeat("a", -1)
     driver.heartbeat("idle", -1)
     check_commit(driver.group, OffsetCommit(GROUP, []), driver.topics)
 
 
-def test_producers_need_not_say_for_which_member_they_commit(driver: ConsumerGroupDriver) -> None:
+def test_check_commit_allows_transactional_commits_without_a_member_id(driver: ConsumerGroupDriver) -> None:
     offsets = [OffsetToCommit("t", 0, 1)]
     check_commit(driver.group, OffsetCommit(GROUP, offsets, is_transactional=True), driver.topics)
     with pytest.raises(StaleMemberEpoch):
@@ -74,7 +74,7 @@ def test_producers_need_not_say_for_which_member_they_commit(driver: ConsumerGro
         pytest.param(UnknownMemberId, "b", 3, id="nobody"),
     ],
 )
-def test_fetches(
+def test_check_fetch_by_member_and_epoch(
     error: type[BrokerError] | None, member_id: str | None, epoch: int, driver: ConsumerGroupDriver
 ) -> None:
     fetch = OffsetFetch(GROUP, None, member_id=member_id, member_epoch=epoch)

@@ -53,7 +53,7 @@ def dumped(log_dir: Path) -> list[tuple[int, Any]]:
     ]
 
 
-async def test_kafkas_tool_reads_every_type_of_record(tmp_path: Path) -> None:
+async def test_dump_log_segments_reads_every_type_of_consumer_group_record(tmp_path: Path) -> None:
     await write_groups(tmp_path / "data")
     records = await trio.to_thread.run_sync(dumped, tmp_path / "data")
     written = {kind for kind, value in records if value is not None}

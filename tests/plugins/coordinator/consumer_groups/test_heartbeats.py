@@ -46,7 +46,7 @@ def test_changes_nothing_is_true_of_a_heartbeat_that_says_nothing_new() -> None:
     assert driver.answered_at_once == 3
 
 
-def test_a_partition_moves_only_after_its_owner_gave_it_up() -> None:
+def test_heartbeat_assigns_a_partition_only_after_its_owner_revoked_it() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     driver.join("a", "t")
     joined = driver.join("b", "t")
@@ -69,7 +69,7 @@ def test_heartbeats_of_a_settled_group_tell_and_write_nothing() -> None:
     assert len(driver.log) == written
 
 
-def test_who_tells_everything_is_told_everything() -> None:
+def test_heartbeat_with_all_fields_returns_the_whole_assignment() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=1))
     driver.join("a", "t")
     owned = driver.partitions(t=[0])
@@ -77,7 +77,7 @@ def test_who_tells_everything_is_told_everything() -> None:
     assert full.assignment == owned
 
 
-def test_who_missed_an_answer_is_told_again() -> None:
+def test_heartbeat_repeats_the_assignment_to_a_member_that_missed_an_answer() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     driver.join("a", "t")
     driver.topics.put("t", 3)
@@ -94,7 +94,7 @@ def test_a_member_that_leaves_makes_room() -> None:
     assert driver.owned(driver.heartbeat("b", 2)) == {"t": {0, 1}}
 
 
-def test_an_empty_group_stays_and_begins_again_without_a_wait() -> None:
+def test_heartbeat_joining_an_empty_group_ignores_the_assignment_interval() -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
     driver.join("a", "t")
     driver.heartbeat("a", -1)
@@ -122,7 +122,7 @@ def test_members_that_come_together_are_assigned_together() -> None:
         pytest.param(lambda topics: topics.delete("t"), {}, id="a topic deleted"),
     ],
 )
-def test_what_happens_to_topics_is_noticed(
+def test_heartbeat_updates_the_target_assignment_when_subscribed_topics_change(
     change: Callable[[FakeTopics], None], expected: dict[str, set[int]]
 ) -> None:
     driver = ConsumerGroupDriver()
@@ -134,7 +134,7 @@ def test_what_happens_to_topics_is_noticed(
     assert driver.group.state is ConsumerGroupState.STABLE
 
 
-def test_other_topics_are_no_reason_for_a_rebalance() -> None:
+def test_heartbeat_does_not_rebalance_for_topics_without_subscribers() -> None:
     driver = ConsumerGroupDriver()
     driver.join("a", "t")
     driver.topics.put("other", 1)
@@ -142,7 +142,7 @@ def test_other_topics_are_no_reason_for_a_rebalance() -> None:
     assert driver.group.epoch == 1
 
 
-def test_a_topic_that_is_given_up_is_taken_at_once_even_before_the_next_assignment() -> None:
+def test_heartbeat_revokes_unsubscribed_topics_before_the_next_assignment() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=1, u=1), attrs.evolve(SETTINGS, assignment_interval_ms=60_000))
     driver.join("a", "t", "u")
     answer = driver.heartbeat("a", 1, topic_names=frozenset("u"), owned=driver.partitions(t=[0], u=[0]))
@@ -162,7 +162,7 @@ def test_the_assignor_that_most_members_ask_for_is_used() -> None:
     ]
 
 
-def test_regular_expressions_follow_topics_that_come() -> None:
+def test_heartbeat_assigns_new_topics_that_match_the_topic_regex() -> None:
     driver = ConsumerGroupDriver(FakeTopics(**{"log-a": 1, "other": 1}))
     joined = driver.join("a", topic_names=None, topic_regex="log-.*")
     assert driver.owned(joined) == {"log-a": {0}}
@@ -174,7 +174,7 @@ def test_regular_expressions_follow_topics_that_come() -> None:
     assert driver.group.regexes == {}
 
 
-def test_new_topics_have_expressions_evaluated_at_most_every_ten_seconds() -> None:
+def test_heartbeat_evaluates_topic_regex_for_new_topics_at_most_every_ten_seconds() -> None:
     driver = ConsumerGroupDriver(FakeTopics(a=1))
     driver.join("m", topic_names=None, topic_regex=".*")
     driver.topics.put("b", 1)
@@ -238,7 +238,9 @@ ERRORS: list[tuple[str, type[BrokerError], str, int, dict[str, object]]] = [
     ("error", "member_id", "epoch", "rest"),
     [pytest.param(*case[1:], id=case[0]) for case in ERRORS],
 )
-def test_errors(error: type[BrokerError], member_id: str, epoch: int, rest: dict[str, object]) -> None:
+def test_heartbeat_errors_leave_the_group_unchanged(
+    error: type[BrokerError], member_id: str, epoch: int, rest: dict[str, object]
+) -> None:
     driver = ConsumerGroupDriver()
     driver.join("a", "t")
     driver.join("s", "t", instance_id="i")
@@ -248,7 +250,7 @@ def test_errors(error: type[BrokerError], member_id: str, epoch: int, rest: dict
     assert driver.group is before
 
 
-def test_the_epoch_before_is_good_only_for_who_has_nothing_that_it_should_not() -> None:
+def test_heartbeat_accepts_the_previous_epoch_only_if_owned_partitions_are_assigned() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     driver.join("a", "t")
     driver.join("b", "t")
@@ -263,14 +265,14 @@ def test_the_epoch_before_is_good_only_for_who_has_nothing_that_it_should_not() 
     assert driver.heartbeat("a", 1, owned=driver.partitions(t=kept)).member_epoch == 2
 
 
-def test_an_instance_id_in_use_is_refused() -> None:
+def test_heartbeat_refuses_to_join_with_an_unreleased_instance_id() -> None:
     driver = ConsumerGroupDriver()
     driver.join("a", "t", instance_id="i")
     with pytest.raises(UnreleasedInstanceId):
         driver.join("b", "t", instance_id="i")
 
 
-def test_a_full_group_takes_nobody_but_those_who_come_back() -> None:
+def test_heartbeat_joining_a_full_group_succeeds_only_for_returning_static_members() -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, max_size=1))
     driver.join("a", "t", instance_id="i")
     with pytest.raises(GroupMaxSizeReached):

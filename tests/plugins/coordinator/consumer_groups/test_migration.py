@@ -45,7 +45,7 @@ def upgraded(group: ClassicGroup, driver: ConsumerGroupDriver) -> ConsumerGroup:
     return driver.group
 
 
-def test_members_keep_what_they_have_in_the_generation_they_are_in() -> None:
+def test_upgrade_keeps_the_assignments_and_the_generation_of_classic_members() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=4))
     group = upgraded(classic(assignment(t=[0, 1]), assignment(t=[2, 3])), driver)
     assert group.epoch == group.assignment_epoch == 7
@@ -55,14 +55,14 @@ def test_members_keep_what_they_have_in_the_generation_they_are_in() -> None:
     assert attrs.evolve(driver.replayed(), topics_version=None) == attrs.evolve(group, topics_version=None)
 
 
-def test_a_new_member_waits_for_classic_ones_to_give_up() -> None:
+def test_upgrade_gives_a_new_member_nothing_until_classic_members_revoke() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     upgraded(classic(assignment(t=[0, 1])), driver)
     assert driver.join("new", "t").assignment == {}
     assert sum(len(numbers) for numbers in driver.group.targets["new"].values()) == 1
 
 
-def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
+def test_upgrade_omits_assigned_partitions_that_are_missing_or_duplicate() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     group = upgraded(classic(assignment(t=[0, 1, 9], gone=[0]), assignment(t=[1]), b""), driver)
     assert [driver.named(group.targets[name]) for name in group.members] == [{"t": {0, 1}}, {}, {}]
@@ -76,7 +76,9 @@ def test_what_is_not_there_or_was_given_twice_is_left_out() -> None:
         ({"protocol_type": "connect"}, {}, "protocol type"),
     ],
 )
-def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], reason: str) -> None:
+def test_upgrade_refuses_a_group_by_policy_size_or_protocol_type(
+    change: dict[str, str], settings: dict[str, int], reason: str
+) -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     with pytest.raises(GroupIdNotFound, match=reason):
         upgrade(classic(b"", **change), driver.context())
@@ -92,12 +94,12 @@ def test_who_stays_classic(change: dict[str, str], settings: dict[str, int], rea
         (b"\0\1\xff", "malformed"),
     ],
 )
-def test_assignments_of_unknown_assignors_keep_a_group_classic(sent: bytes, reason: str) -> None:
+def test_upgrade_refuses_assignments_that_are_malformed_or_have_user_data(sent: bytes, reason: str) -> None:
     with pytest.raises(GroupIdNotFound, match=reason):
         upgrade(classic(sent), ConsumerGroupDriver().context())
 
 
-def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
+def test_downgrade_follows_when_the_last_member_of_the_consumer_protocol_leaves() -> None:
     driver = ConsumerGroupDriver(FakeTopics(t=2))
     upgraded(classic(assignment(t=[0, 1])), driver)
     driver.join("new", "t")
@@ -125,7 +127,9 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
         pytest.param({}, ["old-0", "new"], id="nobody stays"),
     ],
 )
-def test_who_stays_a_consumer_group(settings: dict[str, object], leaving: list[str]) -> None:
+def test_may_downgrade_is_false_by_policy_size_or_remaining_members(
+    settings: dict[str, object], leaving: list[str]
+) -> None:
     driver = ConsumerGroupDriver(settings=attrs.evolve(SETTINGS, **settings))  # type: ignore[arg-type]
     upgraded(classic(b""), driver)
     driver.join("new", "t")

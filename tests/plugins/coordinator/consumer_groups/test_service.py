@@ -114,7 +114,7 @@ async def coordinator() -> AsyncGenerator[ConsumerGroupCoordinator]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_member_that_is_silent_for_its_session_timeout_is_gone(
+async def test_heartbeat_missing_for_the_session_timeout_removes_the_member(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("silent")
@@ -133,7 +133,7 @@ async def test_heartbeat_is_answered_at_once_if_nothing_changes(
     assert answer == HeartbeatAnswer("a", 1, SETTINGS.heartbeat_interval_ms)
 
 
-async def test_a_member_that_does_not_give_up_in_time_is_gone(
+async def test_heartbeat_without_revocation_until_the_rebalance_timeout_removes_the_member(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("keeps")
@@ -145,7 +145,7 @@ async def test_a_member_that_does_not_give_up_in_time_is_gone(
     assert coordinator.members == ["waits"]
 
 
-async def test_a_static_member_that_does_not_come_back_is_gone(
+async def test_heartbeat_missing_after_a_temporary_leave_removes_the_static_member(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("a", instance_id="i")
@@ -156,7 +156,7 @@ async def test_a_static_member_that_does_not_come_back_is_gone(
     assert coordinator.described().state == "Empty"
 
 
-async def test_a_member_that_cannot_be_removed_yet_is_removed_later(
+async def test_heartbeat_timeout_removes_the_member_later_if_the_log_refuses_at_first(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("a")
@@ -168,7 +168,9 @@ async def test_a_member_that_cannot_be_removed_yet_is_removed_later(
     assert coordinator.members == []
 
 
-async def test_what_the_log_refuses_has_not_happened(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_heartbeat_leaves_the_group_unchanged_when_the_log_refuses_it(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
     await coordinator.join("a")
     coordinator.base.log.refusal = StorageError("full")
     with pytest.raises(StorageError):
@@ -176,7 +178,7 @@ async def test_what_the_log_refuses_has_not_happened(coordinator: ConsumerGroupC
     assert (coordinator.members, coordinator.described().epoch) == (["a"], 1)
 
 
-async def test_nobody_is_answered_before_it_is_on_disk(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_heartbeat_is_answered_after_the_flush(coordinator: ConsumerGroupCoordinator) -> None:
     coordinator.base.log.flush_due = True
     answers: list[HeartbeatAnswer] = []
 
@@ -191,7 +193,7 @@ async def test_nobody_is_answered_before_it_is_on_disk(coordinator: ConsumerGrou
     assert answers
 
 
-async def test_a_restart_gives_members_their_whole_time_again(
+async def test_replay_gives_members_their_whole_session_timeout_again(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("a")
@@ -213,7 +215,9 @@ async def test_a_restart_gives_members_their_whole_time_again(
     assert (answer.member_epoch, answer.assignment) == (1, None)
 
 
-async def test_requests_wait_for_the_log_to_be_read(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_heartbeat_and_describe_are_refused_while_the_log_is_loading(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
     coordinator.base.log.inactive[partition_for(GROUP)] = CoordinatorLoadInProgress("reading")
     with pytest.raises(CoordinatorLoadInProgress):
         await coordinator.join("a")
@@ -221,7 +225,9 @@ async def test_requests_wait_for_the_log_to_be_read(coordinator: ConsumerGroupCo
         coordinator.described()
 
 
-async def test_what_tools_see(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_consumer_group_describe_and_list_groups_of_a_stable_group(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
     await coordinator.join("a", instance_id="i", rack_id="r", client_id="c", client_host="/h")
     group = coordinator.described()
     assert (group.state, group.epoch, group.assignment_epoch, group.assignor) == ("Stable", 1, 1, "uniform")
@@ -238,7 +244,9 @@ async def test_what_tools_see(coordinator: ConsumerGroupCoordinator) -> None:
         groups.describe(GROUP)
 
 
-async def test_a_group_is_deleted_once_it_is_empty(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_delete_groups_refuses_a_consumer_group_until_it_is_empty(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
     await coordinator.join("a")
     (error,) = await coordinator.base.groups.delete([GROUP])
     assert isinstance(error, NonEmptyGroup)
@@ -248,7 +256,9 @@ async def test_a_group_is_deleted_once_it_is_empty(coordinator: ConsumerGroupCoo
         coordinator.described()
 
 
-async def test_committed_offsets_ask_the_group(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_live_consumer_group_answers_check_commit_subscribes_and_expiry(
+    coordinator: ConsumerGroupCoordinator,
+) -> None:
     await coordinator.join("a")
     group = coordinator.base.group(GROUP)
     group.check_commit(OffsetCommit(GROUP, [], 1, "a"))
@@ -266,7 +276,7 @@ async def test_committed_offsets_ask_the_group(coordinator: ConsumerGroupCoordin
     assert coordinator.types == []
 
 
-async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(
+async def test_heartbeat_turns_a_group_with_only_offsets_into_a_consumer_group(
     coordinator: ConsumerGroupCoordinator,
 ) -> None:
     coordinator.base.classic.create(GROUP)
@@ -275,7 +285,7 @@ async def test_a_group_that_only_keeps_offsets_becomes_a_consumer_group(
     assert coordinator.types == ["consumer"]
 
 
-async def test_a_classic_group_with_members_is_upgraded_and_comes_back(
+async def test_heartbeat_upgrades_a_classic_group_and_downgrades_it_on_the_last_leave(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     groups = coordinator.base.groups
@@ -292,7 +302,7 @@ async def test_a_classic_group_with_members_is_upgraded_and_comes_back(
         groups.heartbeat(GROUP, old, 2)
 
 
-async def test_an_empty_consumer_group_takes_classic_members_as_a_classic_group(
+async def test_join_group_turns_an_empty_consumer_group_into_a_classic_group(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await coordinator.join("a")
@@ -308,7 +318,7 @@ async def emptied(coordinator: ConsumerGroupCoordinator) -> None:
     coordinator.base.log.flush_due = True
 
 
-async def test_a_group_is_of_one_kind_whoever_comes_while_a_classic_member_waits_for_the_disk(
+async def test_join_group_waiting_for_the_flush_joins_a_consumer_group_created_meanwhile(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await emptied(coordinator)
@@ -332,7 +342,7 @@ async def test_a_group_is_of_one_kind_whoever_comes_while_a_classic_member_waits
     assert replayed.members == coordinator.members
 
 
-async def test_a_classic_member_that_waited_for_the_disk_is_not_taken_in_by_a_broker_that_cannot(
+async def test_join_group_waiting_for_the_flush_is_refused_once_the_log_is_inactive(
     coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
 ) -> None:
     await emptied(coordinator)
@@ -361,7 +371,7 @@ async def test_a_classic_member_that_does_not_ask_for_its_partitions_is_gone(
     assert coordinator.members == ["a"]
 
 
-async def test_members_of_both_protocols_can_be_removed(coordinator: ConsumerGroupCoordinator) -> None:
+async def test_leave_group_removes_members_of_both_protocols(coordinator: ConsumerGroupCoordinator) -> None:
     await coordinator.join("a", instance_id="i")
     await coordinator.join("b")
     await coordinator.classic_join()
@@ -381,8 +391,6 @@ async def test_members_of_both_protocols_can_be_removed(coordinator: ConsumerGro
         ({"group.consumer.assignors": ""}, "group.consumer.assignors"),
     ],
 )
-def test_a_configuration_that_contradicts_itself_stops_the_start(
-    settings: dict[str, object], named: str
-) -> None:
+def test_settings_of_refuses_an_invalid_configuration(settings: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         new_broker(settings)

@@ -86,7 +86,7 @@ COMMITS: list[tuple[GroupState, tuple[int, str | None, str | None], bool, type[B
 
 
 @pytest.mark.parametrize(("state", "who", "transactional", "error"), COMMITS)
-async def test_who_may_commit(
+async def test_check_commit_by_state_member_and_generation(
     autojump_clock: MockClock,
     coordinator: GroupCoordinator,
     state: GroupState,
@@ -120,7 +120,9 @@ async def test_a_group_without_members_is_a_simple_one(
     assert group.tombstones() == [GenerationChange("g", None).to_record()]
 
 
-async def test_commits_keep_a_session_alive(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+async def test_check_commit_extends_the_session_of_a_member(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     joined = await group_in(coordinator, STABLE)
     for _ in range(5):
         await trio.sleep(SESSION_MS / 1000 * 0.9)
@@ -131,7 +133,7 @@ async def test_commits_keep_a_session_alive(autojump_clock: MockClock, coordinat
     ("state", "topic", "reads"),
     [(STABLE, "read", True), (STABLE, "other", False), (EMPTY, "read", False)],
 )
-async def test_what_members_read(
+async def test_subscribes_is_true_for_topics_of_current_members_only(
     autojump_clock: MockClock, coordinator: GroupCoordinator, state: GroupState, topic: str, reads: bool
 ) -> None:
     await group_in(coordinator, state)
@@ -157,7 +159,7 @@ async def test_subscribes_reads_the_metadata_of_members_once_a_generation(
     assert len(read) == 2
 
 
-async def test_subscriptions_that_cannot_be_read_may_be_for_anything(
+async def test_subscribes_is_true_for_any_topic_if_member_metadata_is_unreadable(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     joined = await coordinator.join(metadata=b"\0")
@@ -166,7 +168,7 @@ async def test_subscriptions_that_cannot_be_read_may_be_for_anything(
     assert coordinator.group().expiry() is None
 
 
-async def test_retention_counts_from_when_the_last_member_went(
+async def test_expiry_counts_retention_from_when_the_last_member_left(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     joined = await group_in(coordinator, COMPLETING)

@@ -103,7 +103,7 @@ async def test_a_connection_that_breaks_leaves_the_member(
     assert coordinator.groups.describe("g").state == "Empty"
 
 
-async def test_a_group_that_came_to_nothing_is_forgotten(
+async def test_join_group_removes_the_new_group_if_no_member_rejoins_with_its_id(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     with pytest.raises(MemberIdRequired):
@@ -115,7 +115,7 @@ async def test_a_group_that_came_to_nothing_is_forgotten(
     assert coordinator.log.batches == []
 
 
-async def test_a_group_that_has_offsets_is_not(
+async def test_join_group_keeps_a_group_with_offsets_if_no_member_rejoins_with_its_id(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     coordinator.offsets.of["g"] = [StateRecord(b"offset", None)]
@@ -146,7 +146,7 @@ async def test_join_that_is_refused_creates_no_group(
     assert coordinator.groups.list() == []
 
 
-async def test_requests_about_a_group_that_is_not_there(
+async def test_sync_group_heartbeat_leave_group_describe_and_delete_of_an_unknown_group(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     joined = Joined("m", 1, None, None, "m")
@@ -161,7 +161,9 @@ async def test_requests_about_a_group_that_is_not_there(
     assert isinstance(error, GroupIdNotFound)
 
 
-async def test_an_empty_group_id(autojump_clock: MockClock, coordinator: GroupCoordinator) -> None:
+async def test_sync_group_leave_group_and_heartbeat_refuse_an_empty_group_id(
+    autojump_clock: MockClock, coordinator: GroupCoordinator
+) -> None:
     assert await refused(coordinator.sync(Joined("m", 1, None, None, "m"), group_id="")) is InvalidGroupId
     assert await refused(coordinator.groups.leave("", [])) is InvalidGroupId
     with pytest.raises(InvalidGroupId):
@@ -169,7 +171,7 @@ async def test_an_empty_group_id(autojump_clock: MockClock, coordinator: GroupCo
 
 
 class TestTheLog:
-    async def test_a_restart_finds_the_group_as_it_was(
+    async def test_replay_restores_a_stable_group_with_its_members_and_assignments(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable()
@@ -185,7 +187,7 @@ class TestTheLog:
             await trio.sleep(SESSION_MS / 1000 * 0.9)
             assert [group.state for group in later.groups.list()] == ["Stable", "Empty"]
 
-    async def test_a_restart_finds_an_empty_group(
+    async def test_replay_restores_an_empty_group(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable()
@@ -198,7 +200,7 @@ class TestTheLog:
         entry = later.classic_group()
         assert (entry.group.generation, entry.state_timestamp_ms) == (2, coordinator.clock())
 
-    async def test_each_group_is_in_its_partition(
+    async def test_sync_group_appends_to_the_partition_of_the_group(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         await coordinator.stable("g")
@@ -226,7 +228,7 @@ class TestTheLog:
         again = await coordinator.join(member_id=joined.member_id)
         assert again.generation == 2
 
-    async def test_an_empty_group_that_cannot_be_written_is_empty_all_the_same(
+    async def test_leave_group_succeeds_although_the_empty_group_cannot_be_written(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         joined = await coordinator.stable()
@@ -256,7 +258,7 @@ class TestTheLog:
         coordinator.log.flushed.set()
         assert await refused(coordinator.sync(joined)) is NotCoordinator
 
-    async def test_a_record_that_nobody_can_read_is_left_alone(
+    async def test_replay_refuses_an_unreadable_record(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         await coordinator.stable()
@@ -292,7 +294,7 @@ def replay(before: GroupCoordinator, after: GroupCoordinator) -> None:
 
 
 class TestWhileItLoads:
-    async def test_members_are_told_to_come_back(
+    async def test_join_group_sync_group_leave_group_and_admin_requests_fail_while_loading(
         self, autojump_clock: MockClock, coordinator: GroupCoordinator
     ) -> None:
         coordinator.log.inactive[partition_for("g")] = CoordinatorLoadInProgress("loading")
@@ -325,7 +327,7 @@ class TestWhileItLoads:
             await coordinator.join()
 
 
-async def test_release_waiters_answers_all_requests(
+async def test_group_registry_close_answers_waiting_requests_and_refuses_further_ones(
     autojump_clock: MockClock, coordinator: GroupCoordinator
 ) -> None:
     first = await coordinator.join()

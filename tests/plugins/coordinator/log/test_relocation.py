@@ -101,7 +101,7 @@ async def check_starts_after(
             device.apply(operation)
 
 
-async def test_an_earlier_version_left_it_in_the_wrong_place(
+async def test_relocation_input_has_misplaced_records_of_every_type(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the other tests would prove nothing."""
@@ -135,13 +135,13 @@ async def test_everything_is_moved_once_and_logged(old: Path, caplog: pytest.Log
     assert [message for message in caplog.messages if "moved the state" in message] == []
 
 
-async def test_a_clock_that_was_set_back_keeps_nothing_in_the_wrong_place(old: Path) -> None:
+async def test_relocator_run_moves_everything_after_the_clock_was_set_back(old: Path) -> None:
     async with running_broker(settings(old), clock=lambda: wall_clock_ms() - DAY_MS) as broker:
         await check_state(broker)
         await check_end(broker)
 
 
-async def test_a_kill_before_any_write_loses_nothing(
+async def test_relocator_run_loses_nothing_when_killed_before_any_write(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(old)
@@ -167,7 +167,7 @@ async def test_a_kill_before_any_write_loses_nothing(
 @pytest.mark.parametrize(
     "fate", [DataFate.LOST, DataFate.TORN, DataFate.SCATTERED], ids=lambda fate: fate.name
 )
-async def test_a_power_cut_loses_nothing(old: Path, tmp_path: Path, fate: DataFate) -> None:
+async def test_relocator_run_loses_nothing_in_a_power_cut(old: Path, tmp_path: Path, fate: DataFate) -> None:
     recorder = Recorder(old)
     with recorder.installed():
         async with running_broker(settings(old)) as broker:
@@ -178,7 +178,7 @@ async def test_a_power_cut_loses_nothing(old: Path, tmp_path: Path, fate: DataFa
     await check_starts_after(PowerCut(fate, NameFate.SOME, seed=SEED), cuts, recorder, tmp_path)
 
 
-async def test_a_partition_without_records_waits_until_its_counterpart_was_read(
+async def test_relocator_keeps_an_empty_partition_inactive_until_its_counterpart_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, gate = tmp_path / "data", threading.Event()

@@ -151,7 +151,7 @@ async def test_settle_lets_other_tasks_run_and_the_partition_is_active_after_it(
     later.check_active(0)
 
 
-async def test_a_partition_deleted_while_it_settles_is_not_active(broker: Broker) -> None:
+async def test_check_active_refuses_a_partition_deleted_while_it_settles(broker: Broker) -> None:
     log, _ = new_log(broker)
     await log.ensure()
     log.append(0, [record(0)])

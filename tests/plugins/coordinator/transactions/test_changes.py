@@ -100,7 +100,7 @@ def test_to_record_writes_the_bytes_of_kafka() -> None:
     )
 
 
-def test_an_empty_transaction_has_no_list_of_partitions() -> None:
+def test_transaction_change_in_state_empty_has_null_transaction_partitions() -> None:
     empty = Transaction("tx", 5, 0, 60_000, TransactionState.EMPTY, last_update_ms=7)
     assert b"\0\0\xea\x60\0\0" in value_of(empty)
     assert read(value_of(empty)) == empty

@@ -81,7 +81,9 @@ async def test_complete_writes_the_marker_that_a_partition_refused(coordinator: 
     assert coordinator.committed() == [[b"1"], [b"2"], []]
 
 
-async def test_end_needs_no_marker_in_a_partition_that_was_deleted(coordinator: CrashingCoordinator) -> None:
+async def test_end_txn_needs_no_marker_in_a_partition_that_was_deleted(
+    coordinator: CrashingCoordinator,
+) -> None:
     producer = await coordinator.transactions.init_producer_id("orders", TIMEOUT_MS)
     gone = TopicPartition("gone", 0), TopicPartition(TOPIC, 99)
     await coordinator.transactions.add_partitions("orders", producer, gone)

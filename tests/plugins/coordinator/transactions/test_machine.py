@@ -68,19 +68,19 @@ def producer(epoch: int = 4, producer_id: int = 7) -> ProducerIdentity:
     return ProducerIdentity(producer_id, epoch)
 
 
-def test_states_follow_each_other_as_in_kafka() -> None:
+def test_move_enters_each_state_from_the_same_states_as_kafka() -> None:
     entered: dict[TransactionState, set[TransactionState]] = {}
     for (state, _), following in MOVES.items():
         entered.setdefault(following, set()).add(state)
     assert entered == PREVIOUS
 
 
-def test_an_illegal_move_is_told() -> None:
+def test_move_refuses_an_illegal_event_and_names_state_and_event() -> None:
     with pytest.raises(InvalidTransactionState, match="PrepareCommit cannot add"):
         move(PREPARE_COMMIT, Event.ADD)
 
 
-def test_titles_are_those_of_kafkas_tools() -> None:
+def test_transaction_state_titles_are_those_of_kafka_tools() -> None:
     assert [state.title for state in TransactionState] == [
         "Empty",
         "Ongoing",
@@ -94,7 +94,7 @@ def test_titles_are_those_of_kafkas_tools() -> None:
 
 
 class TestInit:
-    def test_an_unknown_id_begins_with_epoch_0(self) -> None:
+    def test_init_producer_id_of_an_unknown_transactional_id_starts_with_epoch_0(self) -> None:
         assert machine.init_needs_producer_id(None, None)
         begun = machine.first("orders", SPARE, 1000, NOW)
         assert (begun.producer, begun.state, begun.timeout_ms) == ((SPARE, 0), EMPTY, 1000)
@@ -110,7 +110,9 @@ class TestInit:
 
     @pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
     @pytest.mark.parametrize("current", [None, producer(), producer(0, 3)])
-    def test_a_decision_under_way(self, state: TransactionState, current: ProducerIdentity | None) -> None:
+    def test_init_producer_id_raises_concurrent_transactions_in_prepare_states(
+        self, state: TransactionState, current: ProducerIdentity | None
+    ) -> None:
         with pytest.raises(ConcurrentTransactions):
             machine.init(known(state), 1000, current, NOW)
 
@@ -120,18 +122,22 @@ class TestInit:
         assert machine.init(begun, 1000, producer(), NOW).producer == (7, 5), "the same request again"
 
     @pytest.mark.parametrize("current", [producer(3), producer(5), producer(4, 8), producer(LAST_EPOCH, 8)])
-    def test_a_producer_that_was_shut_out(self, current: ProducerIdentity) -> None:
+    def test_init_producer_id_raises_producer_fenced_for_another_identity(
+        self, current: ProducerIdentity
+    ) -> None:
         with pytest.raises(ProducerFenced):
             machine.init(known(EMPTY), 1000, current, NOW)
 
-    def test_the_id_before_counts_only_if_its_epochs_ran_out(self) -> None:
+    def test_init_producer_id_accepts_the_previous_id_only_after_its_epochs_ran_out(self) -> None:
         rotated = attrs.evolve(known(EMPTY), previous_producer_id=3)
         message = "'orders' has producer id 7 and epoch 4, the request has 3 and 4"
         with pytest.raises(ProducerFenced, match=message):
             machine.init(rotated, 1000, producer(4, 3), NOW)
 
     @pytest.mark.parametrize("current", [None, producer(LAST_EPOCH)])
-    def test_a_new_id_when_epochs_run_out(self, current: ProducerIdentity | None) -> None:
+    def test_init_producer_id_takes_a_new_producer_id_when_epochs_run_out(
+        self, current: ProducerIdentity | None
+    ) -> None:
         last = known(EMPTY, LAST_EPOCH)
         assert machine.init_needs_producer_id(last, current)
         begun = machine.init(last, 1000, current, NOW, SPARE)
@@ -149,7 +155,7 @@ class TestAdd:
         assert (added.state, added.partitions, added.start_ms) == (ONGOING, frozenset({THERE}), NOW)
         assert added.client_version == 2
 
-    def test_further_ones_do_not(self) -> None:
+    def test_add_partitions_to_txn_keeps_the_start_of_an_open_transaction(self) -> None:
         added = machine.add(known(ONGOING), producer(), [THERE], 0, NOW)
         assert added is not None
         assert (added.partitions, added.start_ms, added.last_update_ms) == (
@@ -158,7 +164,7 @@ class TestAdd:
             NOW,
         )
 
-    def test_what_is_in_needs_no_record(self) -> None:
+    def test_add_partitions_to_txn_needs_no_record_for_included_partitions(self) -> None:
         assert machine.add(known(ONGOING), producer(), [HERE], 0, NOW) is None
 
     @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ class TestAdd:
             (known(PREPARE_ABORT), producer(0, SPARE), ConcurrentTransactions),
         ],
     )
-    def test_refusals(
+    def test_add_partitions_to_txn_and_verify_refuse_wrong_producers_and_prepare_states(
         self, transaction: Transaction | None, asker: ProducerIdentity, error: type[BrokerError]
     ) -> None:
         with pytest.raises(error):
@@ -180,7 +186,7 @@ class TestAdd:
         with pytest.raises(error):
             machine.verify(transaction, asker, [HERE])
 
-    def test_verification_tells_what_is_not_in(self) -> None:
+    def test_verify_returns_transaction_abortable_for_partitions_not_included(self) -> None:
         verified = machine.verify(known(ONGOING), producer(), [HERE, THERE])
         assert verified[HERE] is None
         assert isinstance(verified[THERE], TransactionAbortable)
@@ -207,7 +213,7 @@ class TestEnd:
             (COMPLETE_ABORT, COMMIT, InvalidTransactionState),
         ],
     )
-    def test_with_one_epoch_for_many_transactions(
+    def test_end_txn_in_transaction_version_0_by_state(
         self, state: TransactionState, commit: bool, outcome: str | type[BrokerError]
     ) -> None:
         check_end(state, commit, producer(), 0, outcome, epoch=4)
@@ -236,31 +242,31 @@ class TestEnd:
             (COMPLETE_ABORT, ABORT, 5, ProducerFenced),
         ],
     )
-    def test_with_an_epoch_for_each_transaction(
+    def test_end_txn_in_transaction_version_2_by_state_and_epoch(
         self, state: TransactionState, commit: bool, epoch: int, outcome: str | type[BrokerError]
     ) -> None:
         check_end(state, commit, producer(epoch), 2, outcome, epoch=5)
 
     @pytest.mark.parametrize("epoch", [3, 5])
     @pytest.mark.parametrize("commit", [COMMIT, ABORT])
-    def test_another_epoch_where_one_is_for_many_transactions(self, epoch: int, commit: bool) -> None:
+    def test_end_txn_in_transaction_version_0_fences_another_epoch(self, epoch: int, commit: bool) -> None:
         with pytest.raises(ProducerFenced):
             machine.end(known(ONGOING), producer(epoch), commit=commit, version=0, now_ms=NOW)
 
     @pytest.mark.parametrize(("commit", "word"), [(COMMIT, "commit"), (ABORT, "abort")])
-    def test_the_error_says_what_was_asked_for(self, commit: bool, word: str) -> None:
+    def test_end_txn_error_names_commit_or_abort(self, commit: bool, word: str) -> None:
         with pytest.raises(InvalidTransactionState, match=rf"'orders' in state Empty cannot {word}$"):
             machine.end(known(EMPTY), producer(), commit=commit, version=0, now_ms=NOW)
 
     @pytest.mark.parametrize(("version", "last_epoch"), [(0, -1), (2, 4)])
-    def test_only_an_epoch_that_is_raised_is_remembered_for_a_retry(
+    def test_end_txn_sets_last_producer_epoch_only_in_transaction_version_2(
         self, version: int, last_epoch: int
     ) -> None:
         decided = machine.end(known(ONGOING), producer(), commit=True, version=version, now_ms=NOW)
         assert decided is not None
         assert decided.last_producer_epoch == last_epoch
 
-    def test_only_an_epoch_that_is_raised_can_run_out(self) -> None:
+    def test_end_txn_in_transaction_version_0_keeps_the_producer_id_at_the_last_epoch(self) -> None:
         last = known(ONGOING, LAST_EPOCH)
         decided = machine.end(
             last, producer(LAST_EPOCH), commit=True, version=0, now_ms=NOW, new_producer_id=SPARE
@@ -269,18 +275,20 @@ class TestEnd:
         assert machine.complete(decided, NOW).producer == (7, LAST_EPOCH)
 
     @pytest.mark.parametrize(("state", "start_ms"), [(ONGOING, 1000), (EMPTY, NOW)])
-    def test_what_was_open_keeps_its_start(self, state: TransactionState, start_ms: int) -> None:
+    def test_end_txn_keeps_the_start_of_an_open_transaction(
+        self, state: TransactionState, start_ms: int
+    ) -> None:
         decided = machine.end(known(state), producer(), commit=False, version=2, now_ms=NOW)
         assert decided is not None
         assert decided.start_ms == start_ms
 
     @pytest.mark.parametrize("version", [0, 2])
-    def test_somebody_else(self, version: int) -> None:
+    def test_end_txn_raises_invalid_producer_id_mapping_for_another_producer(self, version: int) -> None:
         for transaction, asker in ((None, producer()), (known(ONGOING), producer(4, 8))):
             with pytest.raises(InvalidProducerIdMapping):
                 machine.end(transaction, asker, commit=True, version=version, now_ms=NOW)
 
-    def test_epochs_that_run_out_lead_to_another_id(self) -> None:
+    def test_end_txn_takes_a_new_producer_id_when_epochs_run_out(self) -> None:
         last = known(ONGOING, LAST_EPOCH)
         assert machine.end_needs_producer_id(last, 2)
         assert not machine.end_needs_producer_id(last, 0)
@@ -301,7 +309,7 @@ class TestEnd:
         assert (fenced.state, fenced.producer, fenced.client_version) == (PREPARE_ABORT, (7, 5), 2)
         assert fenced.partitions == {HERE}
 
-    def test_an_epoch_that_cannot_grow(self) -> None:
+    def test_fence_keeps_the_highest_possible_epoch(self) -> None:
         fenced = machine.fence(known(ONGOING, 32767), NOW, SPARE)
         assert (fenced.producer, fenced.client_version) == ((7, 32767), 0)
 
@@ -310,7 +318,7 @@ class TestEnd:
         with pytest.raises(InvalidTransactionState):
             machine.fence(known(state), NOW)
 
-    def test_completion_needs_a_decision(self) -> None:
+    def test_complete_refuses_a_transaction_without_a_decision(self) -> None:
         with pytest.raises(InvalidTransactionState):
             machine.complete(known(ONGOING), NOW)
 
@@ -341,19 +349,19 @@ def check_end(
     assert (completed.producer, completed.partitions) == ((7, epoch), frozenset())
 
 
-def test_only_open_transactions_become_overdue() -> None:
+def test_is_overdue_only_for_open_transactions_after_their_timeout() -> None:
     assert not machine.is_overdue(known(ONGOING), 61_000)
     assert machine.is_overdue(known(ONGOING), 61_001)
     assert not machine.is_overdue(known(PREPARE_COMMIT), 10**9)
 
 
 @pytest.mark.parametrize("state", [EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_ABORT])
-def test_only_ids_at_rest_expire(state: TransactionState) -> None:
+def test_is_expired_only_for_transactional_ids_at_rest(state: TransactionState) -> None:
     assert not machine.is_expired(known(state), 2999, 1000)
     assert machine.is_expired(known(state), 3000, 1000) is (state in AT_REST)
 
 
-def test_a_change_leaves_what_was_known_as_it_is() -> None:
+def test_fence_leaves_the_given_transaction_unchanged() -> None:
     before = known(ONGOING)
     machine.fence(before, NOW)
     assert before == known(ONGOING)

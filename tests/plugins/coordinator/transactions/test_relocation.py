@@ -75,7 +75,7 @@ def image(transaction: Transaction | None, timestamp_ms: int) -> LogImage:
         (known(1, PREPARED), known(1, ONGOING), True, "moved"),
     ],
 )
-async def test_which_of_two_stays(
+async def test_plan_moves_removes_or_completes_a_transaction_by_age_state_and_producer(
     ours: Transaction, theirs: Transaction | None, ours_is_newer: bool, outcome: str
 ) -> None:
     superseded: list[Held] = []
@@ -97,7 +97,7 @@ def is_known_in(broker: Broker, partition: int) -> bool:
     return any(key == open_key for key, _, _ in image_of(broker, TRANSACTIONS, partition).live())
 
 
-async def test_an_open_transaction_of_an_earlier_producer_is_aborted(
+async def test_superseded_transactions_of_an_earlier_producer_are_aborted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after Apache Kafka had the directory meanwhile, and gave the transactional id another producer."""

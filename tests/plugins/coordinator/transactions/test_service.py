@@ -28,7 +28,7 @@ LAST_EPOCH = 32766
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("commit", [True, False])
-async def test_end_writes_markers_to_all_partitions(
+async def test_end_txn_writes_markers_to_all_partitions(
     coordinator: CrashingCoordinator, commit: bool, version: int
 ) -> None:
     producer = await coordinator.begin(version=version)
@@ -61,7 +61,7 @@ async def test_includes_partition_is_false_for_a_fenced_instance(coordinator: Cr
         coordinator.append(PLACES[2], zombie, 0, b"3")
 
 
-async def test_end_assigns_a_producer_id_when_epochs_run_out(coordinator: CrashingCoordinator) -> None:
+async def test_end_txn_assigns_a_producer_id_when_epochs_run_out(coordinator: CrashingCoordinator) -> None:
     producer = await coordinator.transactions.init_producer_id("orders", TIMEOUT_MS)
     identity = producer
     for _ in range(LAST_EPOCH):
@@ -87,7 +87,9 @@ async def test_init_producer_id_refuses_timeouts_out_of_range(
         await coordinator.transactions.init_producer_id("orders", timeout_ms)
 
 
-async def test_empty_and_unknown_transactional_ids_are_refused(coordinator: CrashingCoordinator) -> None:
+async def test_init_producer_id_add_partitions_and_end_txn_refuse_empty_and_unknown_ids(
+    coordinator: CrashingCoordinator,
+) -> None:
     nobody = ProducerIdentity(1, 0)
     with pytest.raises(InvalidRequest):
         await coordinator.transactions.init_producer_id("", TIMEOUT_MS)

@@ -55,7 +55,7 @@ async def test_an_open_transaction_survives_a_crash(coordinator: CrashingCoordin
     assert coordinator.committed() == [[b"1", b"3"], [b"2"], []]
 
 
-async def test_end_changes_nothing_when_the_log_refuses_it(coordinator: CrashingCoordinator) -> None:
+async def test_end_txn_changes_nothing_when_the_log_refuses_it(coordinator: CrashingCoordinator) -> None:
     producer = await coordinator.begin()
     coordinator.log.close()
     with pytest.raises(NotCoordinator):

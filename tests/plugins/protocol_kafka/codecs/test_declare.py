@@ -24,7 +24,7 @@ class Ranges:
 @pytest.mark.parametrize(
     ("version", "size"), [(2, 1), (3, 2), (4, 3), (5, 2), (9, 2), (10, 3), (11, 2), (12, 2)]
 )
-def test_version_ranges(version: int, size: int) -> None:
+def test_struct_fields_are_encoded_in_their_versions_only(version: int, size: int) -> None:
     assert (
         encode(Ranges(always=7), version) == bytes([7, 1, 2, 3][:1]) + encode(Ranges(always=7), version)[1:]
     )
@@ -33,7 +33,7 @@ def test_version_ranges(version: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 0, 1, 13])
-def test_other_versions_are_refused(version: int) -> None:
+def test_decoder_and_encoder_refuse_versions_outside_of_the_version_span(version: int) -> None:
     with pytest.raises(ValueError, match=rf"Ranges has versions 2 to 12, not {version}"):
         decoder(Ranges, version)
     with pytest.raises(ValueError, match="Ranges has versions"):
@@ -56,19 +56,19 @@ def test_a_field_that_can_be_lacking_needs_a_default() -> None:
         decoder(Broken, 0)
 
 
-def test_codecs_are_compiled_once() -> None:
+def test_decoder_and_encoder_of_a_struct_are_compiled_once_per_version() -> None:
     assert decoder(Text, 0) is decoder(Text, 0)
     assert encoder(Text, 0) is encoder(Text, 0)
     assert decoder(Text, 0) is not decoder(Text, 1)
 
 
-def test_messages_are_values() -> None:
+def test_struct_compares_by_value_and_refuses_changes_when_frozen() -> None:
     assert Pair(key="a", number=1) == Pair(key="a", number=1) != Pair(key="a", number=2)
     assert repr(Pair(key="a", number=1)) == "Pair(key='a', number=1)"
     with pytest.raises(AttributeError):
         Point().x = 1  # type: ignore[misc]
 
 
-def test_the_written_code_can_be_read() -> None:
+def test_decoder_source_and_encoder_source_of_a_struct_are_python_code() -> None:
     assert "def decode(buf, pos):" in decoder_source(Text, 0)
     assert "def encode(message, parts):" in encoder_source(Text, 0)

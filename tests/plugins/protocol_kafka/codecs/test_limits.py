@@ -62,7 +62,7 @@ def test_a_large_count_fails_at_once(cls: type[Any], version: int, written: str)
     assert peak < 100_000
 
 
-def test_elements_of_a_message_are_limited_together() -> None:
+def test_decode_limits_the_elements_of_all_lists_of_a_message_together() -> None:
     half = MAX_ELEMENTS // 2
     fits = b"".join((uvarint(half + 1), b"\x01" * half, uvarint(half + 1), b"\x01" * half, b"\x00"))
     message = decode(Names, FLEXIBLE, fits)
@@ -76,7 +76,7 @@ def test_elements_of_a_message_are_limited_together() -> None:
         decode(Names, FLEXIBLE, uvarint(MAX_ELEMENTS + 2) + b"\x01" * (MAX_ELEMENTS + 3))
 
 
-def test_a_fault_behind_many_elements_is_not_searched_for() -> None:
+def test_decode_does_not_locate_a_fault_behind_too_many_elements() -> None:
     count = EXPLAINED_ELEMENTS + 1
     encoded = uvarint(count + 1) + b"\x01" * count
     with pytest.raises(DecodeError, match=r"field first: a fault behind so many elements \(501\) is not"):

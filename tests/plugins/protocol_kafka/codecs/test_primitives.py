@@ -82,7 +82,9 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("message", "classic", "flexible"), VECTORS)
-def test_vectors(message: Any, classic: str, flexible: str) -> None:
+def test_encode_and_decode_every_kind_of_field_byte_by_byte(
+    message: Any, classic: str, flexible: str
+) -> None:
     for version, written in ((CLASSIC, classic), (FLEXIBLE, flexible)):
         encoded = bytes.fromhex(written)
         assert encode(message, version) == encoded
@@ -91,7 +93,7 @@ def test_vectors(message: Any, classic: str, flexible: str) -> None:
         assert reference_decode(type(message), version, encoded) == (message, len(encoded))
 
 
-def test_any_byte_but_0_is_true() -> None:
+def test_decode_reads_any_boolean_byte_but_0_as_true() -> None:
     encoded = bytes.fromhex(NUMBERS.replace("4009000000000000 01", "4009000000000000 02"))
     assert decode(Numbers, CLASSIC, encoded).h is True
 
@@ -157,7 +159,7 @@ def test_bytes_left_behind_are_refused() -> None:
         decode(Text, CLASSIC, bytes.fromhex("0000 0000"))
 
 
-def test_an_error_says_where_it_is() -> None:
+def test_decode_error_names_message_version_field_and_position() -> None:
     encoded = encode(Pairs(value=[Pair(key="a", number=1), Pair(key="b", number=2)]), CLASSIC)
     with pytest.raises(DecodeError) as caught:
         decode(Pairs, CLASSIC, encoded[:-1])

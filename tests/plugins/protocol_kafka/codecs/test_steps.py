@@ -87,7 +87,7 @@ def test_many_elements_take_many_steps(version: int, names: int, numbers: int) -
 
 
 @pytest.mark.parametrize(("names", "numbers"), [(MAX_REQUEST_ELEMENTS + 1, 0), (5000, MAX_REQUEST_ELEMENTS)])
-def test_a_request_has_no_more_elements_than_the_limit(names: int, numbers: int) -> None:
+def test_large_decoder_refuses_more_than_max_request_elements(names: int, numbers: int) -> None:
     message = named(names, numbers)
     data = encode(message, FLEXIBLE)
     with pytest.raises(DecodeError, match="elements"):

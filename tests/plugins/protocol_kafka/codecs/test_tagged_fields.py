@@ -29,7 +29,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("message", "written"), VECTORS)
-def test_vectors(message: Tagged, written: str) -> None:
+def test_encode_and_decode_tagged_fields_byte_by_byte(message: Tagged, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert encode(message, FLEXIBLE) == reference_encode(message, FLEXIBLE) == encoded
     assert decode(Tagged, FLEXIBLE, encoded) == message
@@ -66,7 +66,7 @@ def test_a_varint_is_in_front_of_a_nullable_structure(message: TaggedStructure, 
         ),
     ],
 )
-def test_unknown_tags_are_skipped(written: str, expected: Tagged) -> None:
+def test_decode_skips_unknown_tagged_fields(written: str, expected: Tagged) -> None:
     encoded = bytes.fromhex(written)
     assert decode(Tagged, FLEXIBLE, encoded) == expected
     assert reference_decode(Tagged, FLEXIBLE, encoded) == (expected, len(encoded))
@@ -89,7 +89,7 @@ def test_unknown_tags_are_skipped(written: str, expected: Tagged) -> None:
         pytest.param("01 01 03 01 00", "field text: null", id="null text"),
     ],
 )
-def test_broken_sections_are_refused(written: str, reason: str) -> None:
+def test_decode_refuses_malformed_tagged_fields(written: str, reason: str) -> None:
     with pytest.raises(DecodeError, match=f"^Tagged v1.*{reason}"):
         decode(Tagged, FLEXIBLE, bytes.fromhex(written))
 
@@ -103,7 +103,7 @@ def test_values_that_cannot_be_written(values: dict[str, Any], field: str) -> No
         encode(Tagged(plain=1, **values), FLEXIBLE)
 
 
-def test_a_version_without_tags() -> None:
+def test_encode_in_a_version_without_tagged_fields_drops_only_ignorable_ones() -> None:
     assert encode(Tagged(plain=1, note="lost"), CLASSIC) == b"\x01"
     assert decode(Tagged, CLASSIC, b"\x01") == Tagged(plain=1)
     with pytest.raises(EncodeError, match="Tagged v0, field text: this version has no such field, and 'a'"):

@@ -30,27 +30,27 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("value", "written"), VECTORS)
-def test_vectors(value: int, written: str) -> None:
+def test_uvarint_and_read_uvarint_byte_by_byte(value: int, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert uvarint(value) == encoded
     assert read_uvarint(b"\xaa" + encoded + b"\xbb", 1) == (value, 1 + len(encoded))
 
 
 @given(value=st.integers(0, MAX_UVARINT))
-def test_round_trip(value: int) -> None:
+def test_read_uvarint_returns_every_value_that_uvarint_writes(value: int) -> None:
     encoded = uvarint(value)
     assert len(encoded) <= 5
     assert read_uvarint(encoded, 0) == (value, len(encoded))
 
 
 @pytest.mark.parametrize("written", ["ffffffff10", "ffffffff7f", "808080808000", "ffffffffffffffffff01"])
-def test_more_than_five_bytes_or_32_bits_are_refused(written: str) -> None:
+def test_read_uvarint_refuses_more_than_5_bytes_or_32_bits(written: str) -> None:
     with pytest.raises(Malformed):
         read_uvarint(bytes.fromhex(written), 0)
 
 
 @pytest.mark.parametrize("written", ["", "80", "ffffffff"])
-def test_cut_off(written: str) -> None:
+def test_read_uvarint_raises_index_error_on_truncated_bytes(written: str) -> None:
     with pytest.raises(IndexError):
         read_uvarint(bytes.fromhex(written), 0)
 
@@ -58,7 +58,7 @@ def test_cut_off(written: str) -> None:
 @pytest.mark.parametrize(
     ("section", "end"), [("00", 1), ("01 00 00", 3), ("02 00 01 aa 8001 03 aabbcc", 10), ("01 07 00 ff", 3)]
 )
-def test_tagged_fields_are_skipped(section: str, end: int) -> None:
+def test_skip_tagged_fields_returns_the_position_behind_them(section: str, end: int) -> None:
     buffer = bytes.fromhex(section)
     assert skip_tagged_fields(buffer, 1, buffer[0], len(buffer)) == end
 
@@ -66,7 +66,7 @@ def test_tagged_fields_are_skipped(section: str, end: int) -> None:
 @pytest.mark.parametrize(
     "section", ["01", "01 00", "01 00 01", "02 00 00", "ffffffff0f 00 00", "01 00 ffffffff0f"]
 )
-def test_broken_tagged_fields_are_refused(section: str) -> None:
+def test_skip_tagged_fields_refuses_malformed_sections(section: str) -> None:
     buffer = bytes.fromhex(section)
     with pytest.raises((Malformed, IndexError)):
         skip_tagged_fields(buffer, 1, buffer[0], len(buffer))

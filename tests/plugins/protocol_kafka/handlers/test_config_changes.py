@@ -44,7 +44,9 @@ def altered(before: dict[str, str], changes: Changes) -> dict[str, str]:
         ({"colours": "blue"}, [("count", SET, "3"), ("colours", DELETE, None)], {"count": "3"}),
     ],
 )
-def test_operations(before: dict[str, str], changes: Changes, after: dict[str, str]) -> None:
+def test_altered_by_applies_each_alter_operation_to_a_copy(
+    before: dict[str, str], changes: Changes, after: dict[str, str]
+) -> None:
     kept = dict(before)
     assert altered(before, changes) == after
     assert before == kept
@@ -61,17 +63,17 @@ def test_operations(before: dict[str, str], changes: Changes, after: dict[str, s
         ([("count", SET, "1"), ("count", DELETE, None)], InvalidRequest),
     ],
 )
-def test_refusals(changes: Changes, error: type[Exception]) -> None:
+def test_altered_by_refuses_invalid_alterations(changes: Changes, error: type[Exception]) -> None:
     with pytest.raises(error, match=changes[0][0].replace(".", r"\.")):
         altered({}, changes)
 
 
-def test_a_replacement_leaves_nothing_of_what_was_there() -> None:
+def test_replaced_by_removes_all_previous_settings() -> None:
     assert replaced_by([("count", "2")])({"colours": "blue", "count": "1"}) == {"count": "2"}
     assert replaced_by([])({"count": "1"}) == {}
 
 
 @pytest.mark.parametrize("settings", [[("count", None)], [("count", "1"), ("count", "1")]])
-def test_replacements_that_contradict_themselves(settings: list[tuple[str, str | None]]) -> None:
+def test_replaced_by_refuses_null_values_and_duplicate_keys(settings: list[tuple[str, str | None]]) -> None:
     with pytest.raises(InvalidRequest, match="count"):
         replaced_by(settings)

@@ -34,14 +34,14 @@ records = st.builds(
 READERS: list[Callable[[bytes, int], Any]] = [LegacyRecordBatch, OtherRecordBatch]
 
 
-def test_format_0_byte_by_byte() -> None:
+def test_encode_message_with_magic_0_byte_by_byte() -> None:
     out = bytearray()
     encode_message(out, Record(7, 1000, b"k", None, [("lost", b"header")]), 0)
     body = bytes.fromhex("00 00 00000001 6b ffffffff")
     assert out == struct.pack(">qiI", 7, 4 + len(body), zlib.crc32(body)) + body
 
 
-def test_format_1_byte_by_byte() -> None:
+def test_encode_message_with_magic_1_byte_by_byte() -> None:
     out = bytearray()
     encode_message(out, Record(7, 1000, None, b"v"), 1)
     body = bytes.fromhex("01 00 00000000000003e8 ffffffff 00000001 76")
@@ -50,7 +50,7 @@ def test_format_1_byte_by_byte() -> None:
 
 @given(records)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_others_read_it(magic: int, record: Record) -> None:
+def test_encode_message_is_readable_by_aiokafka_and_kafka_python(magic: int, record: Record) -> None:
     out = bytearray()
     encode_message(out, record, magic)
     for reader in READERS:
@@ -61,14 +61,14 @@ def test_others_read_it(magic: int, record: Record) -> None:
         assert read.timestamp == (record.timestamp if magic else None)
 
 
-def test_append_time_is_told_in_format_1() -> None:
+def test_encode_message_with_magic_1_marks_log_append_time() -> None:
     out = bytearray()
     encode_message(out, Record(0, 1000, None, b"v"), 1, is_append_time=True)
     (read,) = list(LegacyRecordBatch(bytes(out), 1))
     assert (read.timestamp, read.timestamp_type) == (1000, 1)
 
 
-def test_messages_follow_each_other() -> None:
+def test_encode_message_appends_messages_one_after_another() -> None:
     out = bytearray()
     for offset in range(3):
         encode_message(out, Record(offset, 0, None, b"x" * offset), 1)

@@ -62,12 +62,12 @@ VERSIONS = {
 }
 
 
-def test_the_table_has_the_versions_of_the_protocol() -> None:
+def test_apis_have_the_newest_and_first_flexible_versions_of_kafka() -> None:
     assert {key: (api.versions.high, api.versions.flexible) for key, api in APIS.items()} == VERSIONS
     assert {api.versions.low for api in APIS.values()} == {0}
 
 
-def test_only_init_producer_id_has_an_unfinished_version() -> None:
+def test_newest_stable_is_below_the_newest_version_of_init_producer_id_only() -> None:
     unfinished = {api.name for api in APIS.values() if api.newest_stable != api.versions.high}
     assert unfinished == {"InitProducerId"}
     assert INIT_PRODUCER_ID.newest_stable == 5
@@ -80,12 +80,12 @@ def test_classes_go_by_the_name_of_their_api(api: Api) -> None:
         assert versions_of(cls) is api.versions
 
 
-def test_header_versions() -> None:
+def test_request_header_version_and_response_header_version_of_produce() -> None:
     assert [PRODUCE.request_header_version(version) for version in (0, 8, 9, 13)] == [1, 1, 2, 2]
     assert [PRODUCE.response_header_version(version) for version in (0, 8, 9, 13)] == [0, 0, 1, 1]
 
 
-def test_unknown_keys() -> None:
+def test_request_class_of_an_unknown_api_key_raises_key_error() -> None:
     with pytest.raises(KeyError):
         request_class(4)
 
@@ -107,7 +107,7 @@ assert loaded() == ["ApiVersions"], loaded()
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_messages_have_slots_and_keyword_only_constructors() -> None:
+def test_request_class_has_slots_and_keyword_only_fields() -> None:
     cls = request_class(0)
     assert all(attribute.kw_only for attribute in attrs.fields(cls))
     with pytest.raises(AttributeError):

@@ -21,7 +21,9 @@ QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
 @pytest.mark.parametrize(("cls", "version"), all_versions())
 @QUICK
 @given(data=st.data())
-def test_compiled_and_reference_codec_agree(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_encode_and_decode_agree_with_reference_encode_and_reference_decode(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     message = data.draw(messages(cls, version))
     encoded = encode(message, version)
     assert encoded == reference_encode(message, version)
@@ -30,7 +32,7 @@ def test_compiled_and_reference_codec_agree(cls: type[Any], version: int, data: 
 
 
 @pytest.mark.parametrize(("cls", "version"), all_versions())
-def test_a_message_is_decoded_from_the_middle_of_a_buffer(cls: type[Any], version: int) -> None:
+def test_decoder_reads_a_message_from_the_middle_of_a_buffer(cls: type[Any], version: int) -> None:
     message = minimal(cls, version)
     encoded = encode(message, version)
     buffer = memoryview(bytearray(b"before" + encoded + b"behind"))
@@ -38,7 +40,7 @@ def test_a_message_is_decoded_from_the_middle_of_a_buffer(cls: type[Any], versio
 
 
 @pytest.mark.parametrize(("cls", "version"), all_versions())
-def test_fields_that_a_version_lacks_are_dropped_or_refused(cls: type[Any], version: int) -> None:
+def test_encode_drops_or_refuses_fields_that_the_version_lacks(cls: type[Any], version: int) -> None:
     layout = message_layout(cls, version)
     plain = encode(minimal(cls, version), version)
     for place, (_, inner) in enumerate(structs_of(minimal(cls, version), layout)):

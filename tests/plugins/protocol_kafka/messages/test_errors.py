@@ -7,7 +7,7 @@ import pytest
 from tidelog.plugins.protocol_kafka.messages.errors import REFRESHING, RETRIABLE, ErrorCode
 
 
-def test_the_codes_are_without_gaps() -> None:
+def test_error_code_has_every_code_from_minus_1_to_136() -> None:
     assert [error.value for error in ErrorCode] == list(range(-1, 137))
 
 
@@ -25,7 +25,9 @@ def test_how_many_are_retriable() -> None:
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, False, False),
     ],
 )
-def test_what_a_client_does(error: ErrorCode, retriable: bool, refreshes_metadata: bool) -> None:
+def test_error_code_is_retriable_and_refreshes_metadata(
+    error: ErrorCode, retriable: bool, refreshes_metadata: bool
+) -> None:
     assert (error.retriable, error.refreshes_metadata) == (retriable, refreshes_metadata)
 
 

@@ -35,7 +35,7 @@ def bytes_of(part: object) -> bytes:
     return part
 
 
-def test_a_request_is_one_part() -> None:
+def test_encode_request_returns_one_part() -> None:
     request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="1")
     (frame,) = map(bytes_of, encode_request(API_VERSIONS.key, 3, 7, "me", request))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -44,13 +44,13 @@ def test_a_request_is_one_part() -> None:
     assert decode(ApiVersionsRequest, 3, frame[4 + header.body_position :]) == request
 
 
-def test_a_request_without_body_is_one_part() -> None:
+def test_encode_request_without_body_returns_one_part() -> None:
     assert encode_request(API_VERSIONS.key, 0, 7, None, ApiVersionsRequest()) == [
         bytes.fromhex("0000000a 0012 0000 00000007 ffff")
     ]
 
 
-def test_a_response_is_one_part() -> None:
+def test_encode_response_returns_one_part() -> None:
     response = ApiVersionsResponse(
         error_code=0, api_keys=[ApiVersion(api_key=0, min_version=0, max_version=13)]
     )
@@ -69,7 +69,7 @@ def fetched(*slices: LogSlice | bytes | None) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
 
 
-def test_regions_of_files_stay_regions() -> None:
+def test_encode_response_keeps_file_regions_as_parts() -> None:
     first, second = FileRegion(File(), 0, 1000), FileRegion(File(), 5000, 2000)
     response = fetched(LogSlice([first, second], 3000), None, LogSlice([second], 2000), LogSlice([], 0))
     parts = encode_response(FETCH.key, 12, 7, response)
@@ -82,7 +82,7 @@ def test_regions_of_files_stay_regions() -> None:
     assert [data.records for data in decoded.responses[0].partitions] == [bytes(3000), None, bytes(2000), b""]
 
 
-def test_short_records_are_copied_and_long_ones_are_not() -> None:
+def test_encode_response_copies_short_records_but_not_long_ones() -> None:
     short, long = bytes(COPIED_BYTES), bytes(COPIED_BYTES + 1)
     assert len(encode_response(FETCH.key, 4, 7, fetched(short, None, short))) == 1
     _, body, _ = encode_response(FETCH.key, 4, 7, fetched(short, long, None))

@@ -55,7 +55,9 @@ def mutate(data: st.DataObject, valid: bytes) -> bytes:
 @pytest.mark.parametrize(("cls", "version"), all_versions())
 @FUZZ
 @given(data=st.data())
-def test_mutated_messages(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_decoder_and_reference_decode_agree_on_mutated_messages(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     mutated = mutate(data, encode(data.draw(messages(cls, version)), version))
     compiled = outcome(lambda raw: decoder(cls, version)(raw, 0), mutated)
     assert compiled == outcome(lambda raw: reference_decode(cls, version, raw), mutated)
@@ -64,13 +66,13 @@ def test_mutated_messages(cls: type[Any], version: int, data: st.DataObject) -> 
 @pytest.mark.parametrize(("cls", "version"), all_versions(requests_only=True))
 @FUZZ
 @given(raw=st.binary(max_size=80))
-def test_random_bytes(cls: type[Any], version: int, raw: bytes) -> None:
+def test_decoder_and_reference_decode_agree_on_random_bytes(cls: type[Any], version: int, raw: bytes) -> None:
     compiled = outcome(lambda raw: decoder(cls, version)(raw, 0), raw)
     assert compiled == outcome(lambda raw: reference_decode(cls, version, raw), raw)
 
 
 @pytest.mark.parametrize(("cls", "version"), all_versions())
-def test_every_truncation_is_refused(cls: type[Any], version: int) -> None:
+def test_decoder_refuses_every_truncation_of_a_message(cls: type[Any], version: int) -> None:
     encoded = encode(minimal(cls, version), version)
     for size in range(len(encoded)):
         with pytest.raises(DecodeError, match=f"{cls.__name__} v{version}"):
@@ -78,7 +80,7 @@ def test_every_truncation_is_refused(cls: type[Any], version: int) -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), all_versions(requests_only=True))
-def test_extreme_numbers_anywhere_take_little_memory(cls: type[Any], version: int) -> None:
+def test_decoder_takes_little_memory_for_extreme_counts_and_lengths(cls: type[Any], version: int) -> None:
     encoded = encode(minimal(cls, version), version)
     decode = decoder(cls, version)
     for extreme in EXTREMES:

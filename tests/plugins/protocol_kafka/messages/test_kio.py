@@ -46,7 +46,7 @@ def in_kio() -> list[Any]:
     return [parameter for parameter in all_versions() if kio_class(*parameter.values) is not None]
 
 
-def test_only_known_gaps_are_skipped() -> None:
+def test_kio_class_is_missing_for_known_versions_only() -> None:
     missing: dict[str, set[int]] = {}
     for parameter in all_versions():
         cls, version = parameter.values
@@ -59,7 +59,7 @@ def test_only_known_gaps_are_skipped() -> None:
 @pytest.mark.parametrize(("cls", "version"), in_kio())
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_both_codecs_agree_on_bytes_and_values(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_encode_and_decode_agree_with_kio(cls: type[Any], version: int, data: st.DataObject) -> None:
     message = data.draw(messages(cls, version, known_to_kio))
     schema = kio_class(cls, version)
     assert schema is not None

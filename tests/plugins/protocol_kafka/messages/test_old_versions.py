@@ -62,7 +62,9 @@ def in_wire_order(value: Any, layout: Layout) -> tuple[Any, ...]:
 @pytest.mark.parametrize(("cls", "version"), dropped_versions())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_both_codecs_agree_on_bytes(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_encode_and_decode_of_old_versions_agree_with_kafka_python(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     message = data.draw(messages(cls, version))
     theirs = old_class(cls, version)(*in_wire_order(message, message_layout(cls, version))).encode()
     assert encode(message, version) == theirs

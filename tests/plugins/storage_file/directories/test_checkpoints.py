@@ -16,7 +16,7 @@ OFFSETS = {
 }
 
 
-def test_a_checkpoint_is_text_in_apache_kafkas_format(tmp_path: Path) -> None:
+def test_write_checkpoint_uses_the_text_format_of_apache_kafka(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     write_checkpoint(path, OFFSETS)
     assert path.read_text() == "0\n3\na-b 7 0\norders 0 9223372036854775807\norders 1 105640\n"
@@ -28,7 +28,9 @@ def test_a_checkpoint_is_text_in_apache_kafkas_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b""])
-def test_a_checkpoint_that_was_never_written_is_empty(tmp_path: Path, content: bytes | None) -> None:
+def test_read_checkpoint_of_a_missing_or_empty_file_returns_no_offsets(
+    tmp_path: Path, content: bytes | None
+) -> None:
     path = tmp_path / "checkpoint"
     if content is not None:
         path.write_bytes(content)
@@ -50,7 +52,7 @@ def test_a_checkpoint_that_was_never_written_is_empty(tmp_path: Path, content: b
         b"\xff\xfe",
     ],
 )
-def test_a_damaged_checkpoint_is_not_used(
+def test_read_checkpoint_ignores_a_damaged_file_and_logs_it(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "checkpoint"

@@ -159,7 +159,7 @@ async def test_a_flush_under_way_does_not_mind_a_deletion(scene: LogDirectorySce
     assert store.flush() == 10
 
 
-async def test_a_deleted_partition_is_not_flushed_any_more(scene: LogDirectoryScene) -> None:
+async def test_delete_partitions_lets_a_later_flush_and_close_succeed(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(segment_bytes=1000)
     append_many(store, 6, 600)
     await scene.storage.delete_partitions([(scene.spec().topic_partition, store)])
@@ -167,7 +167,7 @@ async def test_a_deleted_partition_is_not_flushed_any_more(scene: LogDirectorySc
     await scene.storage.close()
 
 
-async def test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_not(
+async def test_remove_partitions_waits_for_the_initial_task_delay_unlike_remove_files(
     scene: LogDirectoryScene, clock: MockClock
 ) -> None:
     # Otherwise time would pass while threads remove files.
@@ -207,7 +207,7 @@ class Unlinking:
         self._unlink(path)
 
 
-async def test_the_lock_is_held_until_a_removal_under_way_is_done_and_no_other_begins(
+async def test_deletion_queue_close_holds_the_lock_during_a_removal_and_starts_no_other(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlinking = Unlinking()
@@ -257,7 +257,7 @@ async def test_files_of_the_next_broker_are_not_removed(scene: LogDirectoryScene
     assert deleted(scene) == old
 
 
-async def test_a_directory_that_went_offline_keeps_what_waits_for_removal(tmp_path: Path) -> None:
+async def test_remove_files_removes_nothing_from_an_offline_log_directory(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path / "data")
     (tmp_path / "data" / "0.log.deleted").touch()
     directory.deletions.add([str(tmp_path / "data" / "0.log.deleted")], 0)

@@ -80,7 +80,7 @@ async def fail_on_append(disk: FailingDisk, place: Path, number: int, partition:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS])
-async def test_failed_partitions_of_one_directory_while_the_other_is_served(
+async def test_disk_failed_takes_one_directory_offline_while_the_other_is_served(
     tmp_path: Path, disk: FailingDisk, number: int
 ) -> None:
     async with two_directories(tmp_path) as broker:
@@ -218,7 +218,7 @@ async def test_a_side_file_that_cannot_be_written_takes_the_directory_down(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
-async def test_what_the_process_runs_out_of_is_not_the_disks_fault(
+async def test_disk_failed_keeps_the_directory_online_after_emfile_or_enomem(
     tmp_path: Path, disk: FailingDisk, number: int
 ) -> None:
     async with two_directories(tmp_path) as broker:
@@ -231,7 +231,9 @@ async def test_what_the_process_runs_out_of_is_not_the_disks_fault(
         append_to(one)
 
 
-async def test_the_last_directory_halts_the_broker(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_take_next_halts_the_broker_when_the_last_log_directory_fails(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
     with pytest.RaisesGroup(
         pytest.RaisesExc(StorageError, match=r"halted: all log directories have failed"),
         allow_unwrapped=True,
@@ -247,7 +249,9 @@ async def test_the_last_directory_halts_the_broker(tmp_path: Path, disk: Failing
             disk.recover()
 
 
-async def test_the_metadata_logs_directory_halts_the_broker(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_take_next_halts_the_broker_when_the_metadata_log_directory_fails(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
     with pytest.RaisesGroup(
         pytest.RaisesExc(StorageError, match=r"which has the metadata log, failed"),
         allow_unwrapped=True,
@@ -262,7 +266,9 @@ async def test_the_metadata_logs_directory_halts_the_broker(tmp_path: Path, disk
             disk.recover()
 
 
-async def test_a_directory_that_is_gone_at_start_is_offline_and_back_after_the_next(tmp_path: Path) -> None:
+async def test_log_directories_open_takes_an_unusable_directory_offline_until_repaired(
+    tmp_path: Path,
+) -> None:
     async with two_directories(tmp_path) as broker:
         for partition in broker.topics.get("t").partitions:
             append_to(partition)
@@ -290,7 +296,7 @@ async def test_a_directory_that_is_gone_at_start_is_offline_and_back_after_the_n
         assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
 
 
-async def test_a_directory_that_fails_while_logs_are_recovered_is_offline(
+async def test_open_partitions_takes_a_directory_offline_that_fails_during_recovery(
     tmp_path: Path, disk: FailingDisk
 ) -> None:
     async with two_directories(tmp_path) as broker:
@@ -308,7 +314,7 @@ async def test_a_directory_that_fails_while_logs_are_recovered_is_offline(
         assert sorted(each.log_end_offset for each in broker.topics.get("t").partitions) == [3, 3, 6, 6]
 
 
-async def test_a_topic_can_be_deleted_while_a_part_of_it_is_offline(
+async def test_delete_partitions_with_failed_directories_is_finished_at_the_next_start(
     tmp_path: Path, disk: FailingDisk
 ) -> None:
     async with two_directories(tmp_path) as broker:
@@ -324,7 +330,7 @@ async def test_a_topic_can_be_deleted_while_a_part_of_it_is_offline(
         assert not list((tmp_path / "a").glob("t-?"))
 
 
-async def test_nothing_is_formatted_while_the_metadata_log_may_be_in_a_directory_that_is_offline(
+async def test_choose_metadata_directory_refuses_a_new_log_while_a_directory_is_offline(
     tmp_path: Path,
 ) -> None:
     values = {"storage": "file", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}

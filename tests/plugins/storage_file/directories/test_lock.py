@@ -40,7 +40,7 @@ def hold_lock(directory: Path) -> subprocess.Popen[str]:
     return holder
 
 
-async def test_a_second_process_on_the_directory_gets_a_clear_error(
+async def test_directory_lock_refuses_a_second_process_until_the_first_is_killed(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = LogDirectoryScene(tmp_path, tasks)
@@ -70,7 +70,7 @@ def test_a_record_lock_of_another_process_is_respected(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).release()
 
 
-def test_a_second_broker_in_the_same_process_gets_it_too(tmp_path: Path) -> None:
+def test_directory_lock_refuses_a_second_broker_in_the_same_process(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     link = tmp_path.parent / "link"
     link.symlink_to(tmp_path)

@@ -30,7 +30,9 @@ def scene_with(tmp_path: Path, tasks: BackgroundTasks, directories: list[str]) -
     return LogDirectoryScene(tmp_path, tasks, {"log.dirs": dirs})
 
 
-async def test_a_directory_of_apache_kafka_keeps_its_ids(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_identify_keeps_the_ids_of_a_directory_that_apache_kafka_formatted(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = LogDirectoryScene(tmp_path, tasks)
     scene.log_dir.mkdir()
     content = META.format(node=1, directory=DIRECTORY, cluster=CLUSTER)
@@ -51,7 +53,7 @@ async def test_a_directory_of_apache_kafka_keeps_its_ids(tmp_path: Path, tasks: 
         ("", "its version is None"),
     ],
 )
-async def test_a_directory_of_another_node_is_refused(
+async def test_identify_refuses_meta_properties_of_another_node_or_that_are_invalid(
     tmp_path: Path, tasks: BackgroundTasks, content: str, message: str
 ) -> None:
     scene = LogDirectoryScene(tmp_path, tasks)
@@ -61,7 +63,9 @@ async def test_a_directory_of_another_node_is_refused(
         await scene.open()
 
 
-async def test_a_directory_of_another_cluster_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_identify_refuses_a_directory_of_another_cluster(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     await scene.open()
     await scene.close()
@@ -71,14 +75,16 @@ async def test_a_directory_of_another_cluster_is_refused(tmp_path: Path, tasks: 
         await scene.new_storage().open()
 
 
-async def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_log_directories_open_refuses_a_directory_that_cannot_be_created(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     (tmp_path / "data").write_text("a file")
     with pytest.raises(ConfigError, match=r"log directory .*data cannot be used: .*log.dirs"):
         await LogDirectoryScene(tmp_path, tasks).open()
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
-async def test_a_directory_that_cannot_be_written_is_refused(
+async def test_log_directories_open_refuses_a_directory_that_cannot_be_written(
     tmp_path: Path, tasks: BackgroundTasks, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(path: str | Path, flags: int) -> int:
@@ -89,7 +95,9 @@ async def test_a_directory_that_cannot_be_written_is_refused(
         await LogDirectoryScene(tmp_path, tasks).open()
 
 
-async def test_one_directory_twice_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_configured_paths_refuses_log_directories_named_twice(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     with pytest.raises(ConfigError, match="names a directory twice"):
         await scene_with(tmp_path, tasks, ["a", "b", "b/../a"]).open()
 
@@ -106,7 +114,9 @@ async def test_open_partitions_creates_new_ones_in_the_directory_with_the_fewest
     await scene.close()
 
 
-async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_open_partitions_finds_data_regardless_of_the_order_of_log_dirs(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     await scene.open()
     specs = [scene.spec("x", number) for number in range(4)]
@@ -124,7 +134,9 @@ async def test_data_is_found_in_whichever_directory_it_is(tmp_path: Path, tasks:
     await other.close()
 
 
-async def test_two_metadata_logs_are_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_choose_metadata_directory_refuses_several_metadata_logs(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     await scene.open()
     await scene.close()
@@ -133,7 +145,9 @@ async def test_two_metadata_logs_are_refused(tmp_path: Path, tasks: BackgroundTa
         await scene.new_storage().open()
 
 
-async def test_a_partition_in_two_directories_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_open_partitions_refuses_a_partition_in_two_directories(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
     for name in "ab":
         (tmp_path / name / "topic-0").mkdir(parents=True)
@@ -172,7 +186,7 @@ async def test_quarantine_stray_partitions_renames_those_of_another_topic_id(
     assert (stray / "00000000000000000000.log").read_bytes() == content
 
 
-async def test_of_two_directories_of_a_partition_that_counts_which_the_metadata_names(
+async def test_quarantine_duplicates_keeps_the_directory_that_the_metadata_names(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = scene_with(tmp_path, tasks, ["a", "b"])
@@ -191,7 +205,7 @@ async def test_of_two_directories_of_a_partition_that_counts_which_the_metadata_
     await scene.close()
 
 
-async def test_log_dir_beside_log_dirs_is_told_not_to_be_used(
+async def test_configured_paths_warns_that_log_dir_is_ignored_if_log_dirs_is_set(
     tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"log.dirs": str(tmp_path / "a"), "log.dir": str(tmp_path / "b")}
@@ -202,7 +216,9 @@ async def test_log_dir_beside_log_dirs_is_told_not_to_be_used(
     await scene.close()
 
 
-async def test_a_new_topic_does_not_take_over_foreign_data(scene: LogDirectoryScene) -> None:
+async def test_open_partitions_refuses_a_directory_with_data_of_another_topic(
+    scene: LogDirectoryScene,
+) -> None:
     content = append(await scene.open_store())
     await scene.reopen()
     scene.forget_topic("topic")
@@ -215,7 +231,7 @@ async def test_a_new_topic_does_not_take_over_foreign_data(scene: LogDirectorySc
         await scene.open_store()
 
 
-async def test_an_empty_folder_of_a_creation_that_did_not_finish_is_taken_over(
+async def test_open_partitions_reuses_an_empty_directory_of_an_interrupted_creation(
     scene: LogDirectoryScene,
 ) -> None:
     await scene.open_store()
@@ -230,7 +246,7 @@ async def test_an_empty_folder_of_a_creation_that_did_not_finish_is_taken_over(
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "garbage"])
-async def test_a_known_topics_partition_metadata_is_written_anew(
+async def test_open_partitions_rewrites_damaged_partition_metadata_of_a_known_topic(
     scene: LogDirectoryScene, damage: str
 ) -> None:
     append(await scene.open_store())
@@ -259,7 +275,7 @@ async def test_a_failed_opening_removes_what_it_created_and_nothing_else(scene: 
     await scene.storage.open_partitions([scene.spec(partition=0)])
 
 
-async def test_a_missing_partition_of_a_known_topic_is_told(
+async def test_open_partitions_warns_of_a_missing_partition_of_a_known_topic(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     await scene.metadata.put_topic(TopicRecord("topic", scene.spec().topic_id, 1))

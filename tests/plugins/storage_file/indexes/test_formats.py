@@ -83,7 +83,7 @@ async def test_index_format_changes_from_start_to_start_and_nothing_is_lost(
     await scene.close()
 
 
-async def test_index_format_change_removes_the_files_of_the_other_format(
+async def test_foreign_suffixes_are_removed_when_the_index_format_changes(
     tmp_path: Path, tasks: BackgroundTasks
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")
@@ -98,7 +98,9 @@ async def test_index_format_change_removes_the_files_of_the_other_format(
     await scene.close()
 
 
-async def test_index_format_that_no_plugin_offers_is_refused(tmp_path: Path, tasks: BackgroundTasks) -> None:
+async def test_check_and_check_topic_refuse_an_index_format_that_no_plugin_offers(
+    tmp_path: Path, tasks: BackgroundTasks
+) -> None:
     scene = formats_scene(tmp_path, tasks, "spares")
     with pytest.raises(ConfigError, match=r"log\.index\.format = 'spares': no plugin .* memory, sparse"):
         await scene.open()
@@ -110,7 +112,7 @@ async def test_index_format_that_no_plugin_offers_is_refused(tmp_path: Path, tas
     await scene.close()
 
 
-async def test_index_format_of_a_topic_that_no_plugin_offers_is_refused(tmp_path: Path) -> None:
+async def test_check_topic_refuses_an_unknown_index_format_at_create_and_alter_config(tmp_path: Path) -> None:
     settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
     async with running_broker(settings) as broker:
         with pytest.raises(InvalidTopicConfig, match="no plugin"):
@@ -122,7 +124,7 @@ async def test_index_format_of_a_topic_that_no_plugin_offers_is_refused(tmp_path
         assert broker.topics.get("t").overrides == {"index.format": "sparse"}
 
 
-async def test_index_format_whose_plugin_is_missing_is_replaced(
+async def test_index_formats_of_returns_sparse_if_the_plugin_of_the_format_is_missing(
     tmp_path: Path, tasks: BackgroundTasks, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = formats_scene(tmp_path, tasks, "sparse")

@@ -36,7 +36,7 @@ def fill(index: OffsetIndex, entries: list[tuple[int, int]]) -> None:
         index.append(offset, position)
 
 
-def test_entries_are_eight_bytes_relative_to_the_base_offset(tmp_path: Path) -> None:
+def test_append_stores_eight_byte_entries_relative_to_the_base_offset(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     fill(index, [(1000, 0), (1009, 4200), (BASE + 2**31 - 1, 2**31 - 1)])
     index.trim()
@@ -44,7 +44,7 @@ def test_entries_are_eight_bytes_relative_to_the_base_offset(tmp_path: Path) -> 
     assert path.read_bytes() == bytes.fromhex("000000000000000000000009000010687fffffff7fffffff")
 
 
-def test_the_file_has_its_full_size_until_it_is_trimmed(tmp_path: Path) -> None:
+def test_offset_index_file_has_its_full_size_until_trim(tmp_path: Path) -> None:
     index = new_index(tmp_path, max_bytes=10_485_760)
     fill(index, [(1001, 1)])
     path = Path(index.path)
@@ -54,7 +54,7 @@ def test_the_file_has_its_full_size_until_it_is_trimmed(tmp_path: Path) -> None:
     assert path.read_bytes() == struct.pack(">ii", 1, 1)
 
 
-def test_an_odd_maximum_is_rounded_down_to_whole_entries(tmp_path: Path) -> None:
+def test_offset_index_rounds_an_odd_maximum_size_down_to_whole_entries(tmp_path: Path) -> None:
     index = new_index(tmp_path, max_bytes=20)
     assert index.max_entries == 2
     fill(index, [(1001, 1)])
@@ -64,12 +64,12 @@ def test_an_odd_maximum_is_rounded_down_to_whole_entries(tmp_path: Path) -> None
     assert Path(index.path).stat().st_size == 16
 
 
-def test_an_empty_index_leads_to_the_beginning(tmp_path: Path) -> None:
+def test_floor_position_of_an_empty_index_is_zero(tmp_path: Path) -> None:
     assert new_index(tmp_path).floor_position(5000, wait=False) == 0
 
 
 @pytest.mark.parametrize("max_bytes", [4, 7])
-def test_an_index_without_room_for_an_entry_is_full(tmp_path: Path, max_bytes: int) -> None:
+def test_offset_index_is_full_without_room_for_an_entry(tmp_path: Path, max_bytes: int) -> None:
     assert new_index(tmp_path, max_bytes).is_full
 
 
@@ -90,7 +90,7 @@ def test_a_lookup_finds_the_last_entry_at_or_before_the_offset(
 
 
 @pytest.mark.parametrize("count", [1, 1024, 1025, 1026, 2048, 5000])
-def test_the_warm_section_and_what_lies_before_it_are_searched_alike(tmp_path: Path, count: int) -> None:
+def test_floor_position_finds_entries_in_and_before_the_warm_section(tmp_path: Path, count: int) -> None:
     index = new_index(tmp_path)
     fill(index, [(BASE + slot * 10, slot + 1) for slot in range(count)])
     for slot in range(0, count, 7):
@@ -99,7 +99,7 @@ def test_the_warm_section_and_what_lies_before_it_are_searched_alike(tmp_path: P
     assert index.floor_position(BASE - 1, wait=False) == 0
 
 
-def test_a_closed_index_waits_for_its_first_lookup(tmp_path: Path) -> None:
+def test_floor_position_of_a_closed_index_would_block_at_the_first_lookup(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     fill(index, [(1010, 100), (1020, 200)])
     index.trim()
@@ -110,7 +110,7 @@ def test_a_closed_index_waits_for_its_first_lookup(tmp_path: Path) -> None:
     assert index.last_entry() == (1020, 200)
 
 
-def test_a_trimmed_index_takes_entries_again(tmp_path: Path) -> None:
+def test_append_after_trim_keeps_the_earlier_entries(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     fill(index, [(1010, 100)])
     index.trim()
@@ -124,7 +124,7 @@ def test_a_trimmed_index_takes_entries_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("offset", "kept"), [(1000, 0), (1010, 0), (1011, 1), (1020, 1), (1021, 2), (9999, 3)]
 )
-def test_truncating_drops_the_entries_from_the_offset_on(tmp_path: Path, offset: int, kept: int) -> None:
+def test_truncate_to_drops_the_entries_from_the_offset_on(tmp_path: Path, offset: int, kept: int) -> None:
     index = new_index(tmp_path)
     fill(index, [(1010, 100), (1020, 200), (1030, 300)])
     index.truncate_to(offset)
@@ -134,7 +134,7 @@ def test_truncating_drops_the_entries_from_the_offset_on(tmp_path: Path, offset:
     assert len(Path(index.path).read_bytes()) == (kept + 1) * 8
 
 
-def test_more_entries_than_a_page_of_reserved_room(tmp_path: Path) -> None:
+def test_append_of_more_entries_than_one_reserved_page(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     entries = [(BASE + slot, slot) for slot in range(10_000)]
     fill(index, entries)
@@ -156,7 +156,7 @@ class CountingKey:
 
 
 @pytest.mark.parametrize("count", [1026, 2048, 5000, 100_000])
-def test_a_lookup_near_the_end_looks_at_the_warm_section_only(
+def test_floor_position_near_the_end_reads_the_warm_section_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     index = new_index(tmp_path)

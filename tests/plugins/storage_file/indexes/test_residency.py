@@ -54,7 +54,9 @@ def was_evicted(index: OffsetIndex) -> bool:
     return False
 
 
-def test_evicted_pages_are_waited_for_in_a_thread(index: OffsetIndex) -> None:
+def test_is_resident_is_false_for_evicted_pages_so_that_floor_position_would_block(
+    index: OffsetIndex,
+) -> None:
     assert index.floor_position(500, wait=False) == 51
     mapped = index.load()
     evict(index)
@@ -88,7 +90,7 @@ class Memory:
         (range(0), False, False),
     ],
 )
-def test_a_lookup_needs_only_the_pages_that_it_looks_at(
+def test_is_resident_is_checked_only_for_the_pages_that_floor_position_reads(
     index: OffsetIndex,
     monkeypatch: pytest.MonkeyPatch,
     resident: range,

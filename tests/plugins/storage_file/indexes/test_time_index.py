@@ -29,7 +29,7 @@ def fill(index: TimeIndex, entries: list[tuple[int, int]]) -> None:
         index.append(timestamp, offset)
 
 
-def test_entries_are_twelve_bytes_relative_to_the_base_offset(tmp_path: Path) -> None:
+def test_append_stores_twelve_byte_entries_relative_to_the_base_offset(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     fill(index, [(0, 1000), (1_700_000_000_000, 1010)])
     index.trim()
@@ -37,21 +37,21 @@ def test_entries_are_twelve_bytes_relative_to_the_base_offset(tmp_path: Path) ->
     assert path.read_bytes() == bytes.fromhex("0000000000000000000000000000018bcfe568000000000a")
 
 
-def test_the_full_size_is_that_of_whole_entries(tmp_path: Path) -> None:
+def test_time_index_file_has_the_full_size_of_whole_entries(tmp_path: Path) -> None:
     index = new_index(tmp_path, max_bytes=10_485_760)
     fill(index, [(5, 1001)])
     # As Apache Kafka preallocates it: ten megabytes rounded down to whole entries.
     assert Path(index.path).stat().st_size == 10_485_756
 
 
-def test_a_timestamp_that_is_not_larger_is_passed_over(tmp_path: Path) -> None:
+def test_append_ignores_a_timestamp_that_is_not_larger(tmp_path: Path) -> None:
     index = new_index(tmp_path)
     fill(index, [(-1, 1000), (5, 1001), (5, 1002), (3, 1003), (6, 1004)])
     index.trim()
     assert list(struct.iter_unpack(">qi", Path(index.path).read_bytes())) == [(5, 1), (6, 4)]
 
 
-def test_the_last_slot_is_kept_for_the_largest_timestamp(tmp_path: Path) -> None:
+def test_append_last_uses_the_slot_reserved_for_the_largest_timestamp(tmp_path: Path) -> None:
     index = new_index(tmp_path, max_bytes=36)
     fill(index, [(1, 1001)])
     assert not is_full(index)
@@ -75,7 +75,9 @@ def test_a_lookup_finds_the_last_entry_at_or_before_the_timestamp(
 
 
 @pytest.mark.parametrize(("offset", "last"), [(1005, -1), (1006, 10), (1020, 20), (1021, 30)])
-def test_truncating_forgets_later_timestamps(tmp_path: Path, offset: int, last: int) -> None:
+def test_truncate_to_drops_entries_and_lowers_the_last_timestamp(
+    tmp_path: Path, offset: int, last: int
+) -> None:
     index = new_index(tmp_path)
     fill(index, [(10, 1005), (20, 1007), (30, 1020)])
     index.truncate_to(offset)

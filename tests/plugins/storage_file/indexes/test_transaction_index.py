@@ -104,7 +104,9 @@ def test_transaction_index_that_is_corrupt_is_refused(tmp_path: Path, content: b
         index.load(end_offset=9)
 
 
-def test_a_full_disk_leaves_the_index_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_on_a_full_disk_leaves_the_transaction_index_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = index_of(tmp_path)
     index.append(FIRST)
     real = disk.pwrite
@@ -196,7 +198,7 @@ async def test_transaction_index_that_is_torn_is_rebuilt_and_all_behind_it(scene
 
 
 @pytest.mark.parametrize("with_markers", [True, False])
-async def test_after_a_crash_what_was_not_flushed_is_read_again_if_it_has_markers(
+async def test_transaction_index_is_rebuilt_after_a_crash_if_the_log_has_markers(
     tmp_path: Path, with_markers: bool
 ) -> None:
     scene = LogDirectoryScene(tmp_path, IdleTasks())
@@ -226,7 +228,7 @@ def test_transaction_index_keeps_only_its_end_in_memory(tmp_path: Path) -> None:
     assert everything(index)[0].producer_id == 77
 
 
-async def test_a_start_adds_the_aborted_transactions_that_an_index_lost(tmp_path: Path) -> None:
+async def test_transaction_index_that_lost_entries_is_completed_at_start(tmp_path: Path) -> None:
     values = {"storage": "file", "log.dirs": str(tmp_path)}
     async with running_broker(values) as broker:
         await broker.topics.create(NewTopic("t", 1))

@@ -150,7 +150,7 @@ async def test_roll_makes_the_old_segment_durable_and_moves_the_recovery_point(
 
 
 @pytest.mark.parametrize("interval", [0, 500, 1000, 5000])
-async def test_index_entries_are_as_far_apart_as_the_interval(
+async def test_append_adds_an_index_entry_every_index_interval_bytes(
     scene: LogDirectoryScene, interval: int
 ) -> None:
     store = await scene.open_store(index_interval_bytes=interval)

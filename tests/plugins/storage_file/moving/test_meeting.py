@@ -96,7 +96,7 @@ async def test_a_partition_moves_there_and_back(place: TwoDirectories) -> None:
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
-async def test_no_draft_is_begun_during_a_move_and_an_older_one_is_stale(
+async def test_draft_segment_is_refused_during_a_replica_move_and_older_drafts_are_stale(
     place: TwoDirectories, step: str
 ) -> None:
     store = place.store
@@ -119,7 +119,7 @@ async def test_no_draft_is_begun_during_a_move_and_an_older_one_is_stale(
     assert read_all(reopened(place)) == b"".join(batches[bases[1] :])
 
 
-async def test_what_was_replaced_before_a_move_stays_replaced(place: TwoDirectories) -> None:
+async def test_replace_segments_before_a_replica_move_stays_in_effect(place: TwoDirectories) -> None:
     batches = append_many(place.store, 30, 100)
     bases = [view.base_offset for view in place.store.segments()]
     place.store.replace_segments([draft_of(place.store, bases[1], [])], bases[1:3])
@@ -129,7 +129,7 @@ async def test_what_was_replaced_before_a_move_stays_replaced(place: TwoDirector
     assert read_all(reopened(place)) == b"".join(left)
 
 
-async def test_drafts_are_welcome_again_when_a_move_was_given_up(place: TwoDirectories) -> None:
+async def test_draft_segment_is_allowed_again_after_a_cancelled_replica_move(place: TwoDirectories) -> None:
     append_many(place.store, 30, 100)
     move = steps_to(place, "durable")
     copy = move.copy
@@ -142,7 +142,9 @@ async def test_drafts_are_welcome_again_when_a_move_was_given_up(place: TwoDirec
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
-async def test_what_is_deleted_during_a_move_stays_deleted(place: TwoDirectories, step: str) -> None:
+async def test_delete_segments_before_during_a_replica_move_stays_in_effect(
+    place: TwoDirectories, step: str
+) -> None:
     store = place.store
     # The segments of the copy are larger, so that none of them begins where the log does.
     store.configure(CONFIG | {"segment.bytes": 500})
@@ -164,7 +166,9 @@ async def test_what_is_deleted_during_a_move_stays_deleted(place: TwoDirectories
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
-async def test_a_log_start_that_is_raised_during_a_move_stays_there(place: TwoDirectories, step: str) -> None:
+async def test_raise_log_start_during_a_replica_move_stays_in_effect(
+    place: TwoDirectories, step: str
+) -> None:
     store = place.store
     append_many(store, 30, 100)
     move = steps_to(place, step)
@@ -176,7 +180,7 @@ async def test_a_log_start_that_is_raised_during_a_move_stays_there(place: TwoDi
 
 @pytest.mark.parametrize("step", STEP_NAMES)
 @pytest.mark.parametrize("offset", [0, 7, 29])
-async def test_what_is_truncated_during_a_move_does_not_come_back(
+async def test_truncate_to_during_a_replica_move_stays_in_effect(
     place: TwoDirectories, step: str, offset: int
 ) -> None:
     store = place.store
@@ -229,7 +233,7 @@ async def test_a_swap_waits_for_a_deletion_under_way(place: TwoDirectories) -> N
     assert store.log_start_offset > 0
 
 
-async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectories) -> None:
+async def test_begin_swap_refuses_a_future_replica_that_is_behind_the_log(place: TwoDirectories) -> None:
     store = place.store
     append_many(store, 30, 100)
     move = steps_to(place, "durable")
@@ -244,7 +248,7 @@ async def test_a_copy_that_misses_a_deletion_does_not_count(place: TwoDirectorie
     assert base_offsets(store.headers(0)) == list(range(31))
 
 
-async def test_a_copy_that_misses_an_append_after_the_decision_is_not_taken_for_the_log(
+async def test_is_in_sync_is_false_after_an_append_that_the_future_replica_missed(
     place: TwoDirectories,
 ) -> None:
     store = place.store
@@ -273,7 +277,9 @@ def abort(store: FilePartitionStore, offset: int) -> None:
     store.add_aborted(AbortedTransaction(7, offset - 1, offset, offset))
 
 
-async def test_an_entry_that_comes_after_its_marker_was_copied_is_not_missed(place: TwoDirectories) -> None:
+async def test_catch_up_copies_an_aborted_transaction_added_after_its_marker_was_copied(
+    place: TwoDirectories,
+) -> None:
     store = place.store
     append_many(store, 10, 100)
     abort(store, 4)
@@ -313,7 +319,9 @@ async def test_a_copy_that_is_continued_has_all_aborted_transactions(place: TwoD
 
 
 @pytest.mark.parametrize("change", ["replace", "truncate", "cut", "delete", "none"])
-async def test_a_copy_is_continued_only_if_it_is_what_the_log_has(place: TwoDirectories, change: str) -> None:
+async def test_is_prefix_allows_a_copy_to_continue_only_if_the_log_has_its_batches(
+    place: TwoDirectories, change: str
+) -> None:
     batches = append_many(place.store, 30, 100)
     move = place.move()
     move.copy_some()
@@ -344,7 +352,7 @@ async def test_a_copy_is_continued_only_if_it_is_what_the_log_has(place: TwoDire
     assert read_all(reopened(place)) == content
 
 
-async def test_side_files_that_the_log_has_no_longer_go_from_a_copy_that_is_continued(
+async def test_copy_side_files_to_a_continued_copy_deletes_those_that_the_log_lacks(
     place: TwoDirectories,
 ) -> None:
     append_many(place.store, 30, 100)
@@ -399,7 +407,7 @@ async def test_side_file_that_is_being_written_when_a_move_joins_is_in_the_copy(
 
 
 @pytest.mark.parametrize("step", STEP_NAMES)
-async def test_a_closed_log_is_moved_no_further(place: TwoDirectories, step: str) -> None:
+async def test_retire_aborts_the_replica_move_of_a_log(place: TwoDirectories, step: str) -> None:
     append_many(place.store, 30, 100)
     move = steps_to(place, step)
     place.store.retire()

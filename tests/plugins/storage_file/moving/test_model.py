@@ -481,7 +481,7 @@ def test_truncate_to_checkpoints_a_log_start_that_it_lowers(log: InterruptedLog)
     assert log.store.log_start_offset == log.store.log_end_offset == 1
 
 
-def test_recovery_drops_segments_for_good(log: InterruptedLog) -> None:
+def test_log_loader_drops_segments_durably(log: InterruptedLog) -> None:
     """Bytes that are no batch behind a segment's end cut the log there; then the power fails once more."""
     log.append(gap=0, sizes=[1, 1, 1, 1, 1, 300])
     log.lose_power(part=1.0, data=DataFate.OVERGROWN, names=NameFate.KEPT, seed=0)

@@ -90,7 +90,7 @@ def all_offsets(partition: Partition) -> list[int]:
     return [header.base_offset for header in headers_of(read_all(partition.store))]
 
 
-async def test_a_move_publishes_an_event_when_the_partition_is_served_from_there(tmp_path: Path) -> None:
+async def test_swap_publishes_partition_moved_once(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition, events = the_partition(broker), list[Event]()
         broker.events.subscribe(events.append)
@@ -101,7 +101,7 @@ async def test_a_move_publishes_an_event_when_the_partition_is_served_from_there
     assert len(events) == 1
 
 
-async def test_a_partition_moves_and_stays_what_it_is(tmp_path: Path) -> None:
+async def test_run_next_moves_all_records_of_a_partition_to_the_target_directory(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         append(partition, 5000, 500)
@@ -125,7 +125,7 @@ async def test_a_partition_moves_and_stays_what_it_is(tmp_path: Path) -> None:
         assert not list((tmp_path / "a").glob("t-*"))
 
 
-async def test_it_is_written_and_read_all_the_while(tmp_path: Path) -> None:
+async def test_run_next_moves_a_partition_during_appends_and_reads(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         append(partition, 2000, 1000)
@@ -143,7 +143,7 @@ async def test_it_is_written_and_read_all_the_while(tmp_path: Path) -> None:
         assert all_offsets(the_partition(broker)) == list(range(count))
 
 
-async def test_what_is_beside_the_log_comes_too(tmp_path: Path) -> None:
+async def test_run_next_moves_log_start_epochs_producers_and_aborted_transactions(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         for sequence in range(3):
@@ -170,7 +170,9 @@ async def test_what_is_beside_the_log_comes_too(tmp_path: Path) -> None:
         assert [each.producer_id for each in partition.aborted_transactions(2, found)] == [8]
 
 
-async def test_its_progress_is_told(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_describe_reports_the_offset_lag_of_a_future_replica_during_a_move(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
     del disk
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
@@ -186,7 +188,7 @@ async def test_its_progress_is_told(tmp_path: Path, disk: FailingDisk) -> None:
             await moved(broker, tmp_path, "b")
 
 
-async def test_moving_it_back_gives_the_move_up(tmp_path: Path) -> None:
+async def test_move_back_to_the_source_directory_cancels_the_move(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         append(partition, 3)
@@ -200,7 +202,7 @@ async def test_moving_it_back_gives_the_move_up(tmp_path: Path) -> None:
         await eventually(lambda: not list((tmp_path / "b").glob("t-0*")))
 
 
-async def test_a_topic_that_is_deleted_takes_its_move_along(tmp_path: Path) -> None:
+async def test_delete_partitions_cancels_a_move_and_removes_the_future_replica(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         append(the_partition(broker), 3)
         slow = Slow("t-0.")
@@ -216,7 +218,9 @@ async def test_a_topic_that_is_deleted_takes_its_move_along(tmp_path: Path) -> N
             await eventually(lambda: not list(tmp_path.glob("?/t-0*")))
 
 
-async def test_where_it_cannot_go(tmp_path: Path, disk: FailingDisk) -> None:
+async def test_move_to_an_unknown_or_failed_directory_leaves_the_partition_in_place(
+    tmp_path: Path, disk: FailingDisk
+) -> None:
     async with two_directories(tmp_path) as broker:
         partition = the_partition(broker)
         append(partition, 3)
@@ -338,7 +342,7 @@ class Meeting:
         return self._pwrite(fd, data, position)
 
 
-async def test_a_copy_that_wants_descriptors_closes_none_that_the_loop_appends_to(
+async def test_release_idle_during_a_move_closes_no_descriptor_that_an_append_uses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each descriptor is one too many, so whoever opens a file has idle ones closed.
@@ -362,7 +366,7 @@ async def test_a_copy_that_wants_descriptors_closes_none_that_the_loop_appends_t
         assert not broker.storage.failed_partitions
 
 
-async def test_idle_files_are_closed_by_the_loop_whoever_asks_for_it(tmp_path: Path) -> None:
+async def test_release_idle_in_a_thread_closes_idle_files_on_the_event_loop(tmp_path: Path) -> None:
     async with two_directories(tmp_path) as broker:
         store = the_partition(broker).store
         append(the_partition(broker), 1)

@@ -147,7 +147,7 @@ HISTORIES: list[Callable[[Broker, Partition], Awaitable[None]]] = [
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.__name__)
-async def test_a_start_after_a_clean_stop_reads_no_batch(
+async def test_load_after_a_clean_shutdown_reads_no_batch(
     tmp_path: Path, scanned: Scanned, history: Callable[[Broker, Partition], Awaitable[None]]
 ) -> None:
     async with broker_on(tmp_path) as broker:
@@ -169,7 +169,9 @@ async def test_a_start_after_a_clean_stop_reads_no_batch(
         assert snapshot_offsets(names)[-1:] == ([partition.log_end_offset] if before[2] else [])
 
 
-async def test_the_internal_topics_are_no_exception(tmp_path: Path, scanned: Scanned) -> None:
+async def test_load_of_internal_topics_after_a_clean_shutdown_reads_no_batch(
+    tmp_path: Path, scanned: Scanned
+) -> None:
     async with broker_on(tmp_path) as broker:
         await broker.coordinator.prepare_groups()
         await broker.coordinator.prepare_transactions()
@@ -178,7 +180,7 @@ async def test_the_internal_topics_are_no_exception(tmp_path: Path, scanned: Sca
         assert scanned == {}
 
 
-async def test_a_start_after_a_kill_reads_what_lies_above_the_newest_snapshot(
+async def test_load_after_a_kill_reads_only_batches_above_the_newest_snapshot(
     tmp_path: Path, scanned: Scanned
 ) -> None:
     core = Core(tmp_path)
@@ -208,7 +210,9 @@ async def test_a_start_after_a_kill_reads_what_lies_above_the_newest_snapshot(
     core.abandon()
 
 
-async def test_a_long_log_without_any_snapshot_is_read_once(tmp_path: Path, scanned: Scanned) -> None:
+async def test_load_of_a_log_without_snapshots_reads_its_batches_only_once(
+    tmp_path: Path, scanned: Scanned
+) -> None:
     """As a directory is that was restored without them; a kill before the next clean stop changes nothing."""
     core = Core(tmp_path)
     await core.open()
@@ -228,7 +232,7 @@ async def test_a_long_log_without_any_snapshot_is_read_once(tmp_path: Path, scan
     assert read == [30, 0, 0]
 
 
-async def test_a_start_after_a_clean_stop_of_kafka_reads_no_batch(tmp_path: Path, scanned: Scanned) -> None:
+async def test_load_after_a_clean_shutdown_of_kafka_reads_no_batch(tmp_path: Path, scanned: Scanned) -> None:
     kafka = kafka_on(tmp_path / "data", tmp_path / "kafka")
     kafka.start()
     try:

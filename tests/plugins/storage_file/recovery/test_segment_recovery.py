@@ -61,7 +61,9 @@ def assert_indexed_like_new(store: PartitionStore, batches: list[bytes]) -> None
         assert headers_of(at)[0].max_timestamp >= header.max_timestamp
 
 
-async def test_every_batch_survives_a_crash_without_damage(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_keeps_every_batch_after_a_crash_without_damage(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 60, 200)
     segments = [(view.base_offset, view.size_bytes, view.max_timestamp) for view in store.segments()]
@@ -74,7 +76,9 @@ async def test_every_batch_survives_a_crash_without_damage(scene: LogDirectorySc
     assert read_all(again) == b"".join(batches)
 
 
-async def test_a_tail_torn_anywhere_in_the_last_batch_loses_only_that_batch(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_cuts_only_the_last_batch_if_it_is_torn_anywhere(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     size = sum(map(len, batches))
@@ -98,7 +102,7 @@ async def test_a_tail_torn_anywhere_in_the_last_batch_loses_only_that_batch(scen
     ],
     ids=["one zero", "zero header", "zero blocks", "ones", "pattern", "short batch", "huge length"],
 )
-async def test_blocks_that_were_never_written_are_cut_off(
+async def test_validate_batches_cuts_off_bytes_that_are_no_batches(
     scene: LogDirectoryScene, nonsense: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -112,14 +116,16 @@ async def test_blocks_that_were_never_written_are_cut_off(
     assert read_all(again) == b"".join(batches)
 
 
-async def test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_cuts_off_an_old_batch_behind_the_end_of_the_log(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     again = await crashed_with(scene, lambda crashed: append_to(crashed.log_files()[-1], batches[3]))
     assert read_all(again) == b"".join(batches)
 
 
-async def test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 6, 20)
     start = sum(map(len, batches[:3]))
@@ -135,7 +141,9 @@ async def test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there(scene: LogDi
 
 
 @pytest.mark.parametrize("bit", [8, 31, 40, 62])
-async def test_an_offset_that_jumps_far_ahead_is_read_as_it_is(scene: LogDirectoryScene, bit: int) -> None:
+async def test_validate_batches_accepts_an_offset_that_jumps_far_ahead(
+    scene: LogDirectoryScene, bit: int
+) -> None:
     # The CRC does not cover the base offset, so that a broker can assign it.
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
@@ -148,7 +156,7 @@ async def test_an_offset_that_jumps_far_ahead_is_read_as_it_is(scene: LogDirecto
         content += append(again)
 
 
-async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_ends_the_log_where_batches_are_swapped(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 5, 40)
     swapped = b"".join([batches[0], batches[2], batches[1], *batches[3:]])
@@ -157,7 +165,7 @@ async def test_swapped_batches_end_the_log(scene: LogDirectoryScene) -> None:
     assert again.log_end_offset == 3
 
 
-async def test_recovery_cuts_off_for_good_what_it_cuts_off(
+async def test_validate_batches_does_not_find_batches_again_that_were_cut_off(
     scene: LogDirectoryScene,
 ) -> None:
     store = await scene.open_store()
@@ -174,7 +182,7 @@ async def test_recovery_cuts_off_for_good_what_it_cuts_off(
     assert read_all(await second.open_store()) == b"".join([*batches[:2], again])
 
 
-async def test_recovery_removes_segments_behind_a_damaged_one(
+async def test_log_loader_removes_the_segments_behind_a_damaged_one(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -191,7 +199,7 @@ async def test_recovery_removes_segments_behind_a_damaged_one(
         assert f"removed {path.name} ({path.stat().st_size} bytes), it lies behind the cut" in caplog.text
 
 
-async def test_a_segment_that_reaches_into_the_next_one_is_cut(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_cuts_a_segment_that_overlaps_the_next_one(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 30, 200)
     overlapping = bytes(make_batch([b"x"] * 10, 14))
@@ -199,7 +207,9 @@ async def test_a_segment_that_reaches_into_the_next_one_is_cut(scene: LogDirecto
     assert again.log_end_offset == 14
 
 
-async def test_only_what_lies_beyond_the_recovery_point_is_checked(scene: LogDirectoryScene) -> None:
+async def test_validate_batches_checks_only_segments_above_the_recovery_point(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(**SETTINGS)
     batches = append_many(store, 30, 200)
     store.flush()
@@ -222,7 +232,7 @@ async def test_only_what_lies_beyond_the_recovery_point_is_checked(scene: LogDir
 
 
 @pytest.mark.parametrize("checkpoint", ["missing", "nonsense", "beyond the end"])
-async def test_without_a_usable_recovery_point_everything_is_checked(
+async def test_validate_batches_checks_all_segments_without_a_usable_recovery_point(
     scene: LogDirectoryScene, checkpoint: str
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -261,7 +271,7 @@ INDEX_DAMAGE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("name", INDEX_DAMAGE)
 @pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop"])
-async def test_a_bad_index_does_no_harm(
+async def test_log_loader_rebuilds_a_missing_or_damaged_index(
     scene: LogDirectoryScene, name: str, suffix: str, segment: str, clean: bool
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -276,7 +286,7 @@ async def test_a_bad_index_does_no_harm(
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning(
+async def test_log_loader_rebuilds_an_empty_index_after_a_clean_stop_without_a_warning(
     scene: LogDirectoryScene, suffix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Apache Kafka leaves one for a segment that it compacted in one append."""
@@ -294,7 +304,7 @@ async def test_an_empty_index_after_a_clean_stop_is_rebuilt_without_a_warning(
 
 @pytest.mark.parametrize("damage", [remove, lambda path: cut(path, path.stat().st_size - 3)])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_recovery_rebuilds_indexes_entry_for_entry(
+async def test_log_loader_rebuilds_indexes_entry_for_entry(
     scene: LogDirectoryScene, suffix: str, damage: Callable[[Path], None]
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -313,7 +323,9 @@ async def test_recovery_rebuilds_indexes_entry_for_entry(
         assert time_entries(path.with_suffix(".timeindex"))
 
 
-async def test_an_index_whose_newest_entry_is_of_another_batch_is_rebuilt(scene: LogDirectoryScene) -> None:
+async def test_log_loader_rebuilds_an_index_whose_newest_entry_is_of_another_batch(
+    scene: LogDirectoryScene,
+) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 60, 200)
     await scene.storage.close()
@@ -329,7 +341,7 @@ async def test_an_index_whose_newest_entry_is_of_another_batch_is_rebuilt(scene:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_an_index_that_is_missing_takes_entries_again_though_it_had_none(
+async def test_log_loader_recreates_a_missing_index_that_had_no_entries(
     scene: LogDirectoryScene, suffix: str
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -341,7 +353,7 @@ async def test_an_index_that_is_missing_takes_entries_again_though_it_had_none(
     assert_indexed_like_new(again, batches)
 
 
-async def test_recovery_twice_changes_nothing(scene: LogDirectoryScene) -> None:
+async def test_log_loader_changes_nothing_in_a_second_recovery(scene: LogDirectoryScene) -> None:
     store = await scene.open_store(**SETTINGS)
     append_many(store, 60, 200)
     crashed = scene.crash(scene.log_dir.parent / "crashed")
@@ -355,7 +367,7 @@ async def test_recovery_twice_changes_nothing(scene: LogDirectoryScene) -> None:
     assert contents[0] == contents[1] == contents[2]
 
 
-async def test_a_batch_larger_than_the_reading_buffer_is_checked(
+async def test_validate_batches_checks_a_batch_larger_than_the_read_buffer(
     scene: LogDirectoryScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_recovery, "CHUNK_BYTES", 512)
@@ -382,7 +394,7 @@ def legacy_message(magic: int, offset: int) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("count", [1, 10])
-async def test_messages_of_an_old_format_are_refused_and_not_destroyed(
+async def test_validate_batches_refuses_legacy_messages_and_does_not_destroy_them(
     scene: LogDirectoryScene, magic: int, count: int
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -401,7 +413,9 @@ async def test_messages_of_an_old_format_are_refused_and_not_destroyed(
 @pytest.mark.parametrize(
     "name", ["00000000000000000000.log.deleted", "leader-epoch-checkpoint.tmp", "0.log.cleaned"]
 )
-async def test_leftovers_of_an_interrupted_change_are_removed(scene: LogDirectoryScene, name: str) -> None:
+async def test_list_segment_files_removes_leftovers_of_an_interrupted_change(
+    scene: LogDirectoryScene, name: str
+) -> None:
     store = await scene.open_store(**SETTINGS)
     append(store)
     again = scene.crash(scene.log_dir.parent / "crashed")
@@ -412,7 +426,7 @@ async def test_leftovers_of_an_interrupted_change_are_removed(scene: LogDirector
     await again.close()
 
 
-async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> None:
+async def test_list_segment_files_removes_an_index_without_its_log(scene: LogDirectoryScene) -> None:
     append(await scene.open_store(**SETTINGS))
     crashed = scene.crash(scene.log_dir.parent / "crashed")
     for suffix in ("index", "timeindex", "txnindex"):
@@ -423,7 +437,7 @@ async def test_an_index_without_its_log_is_removed(scene: LogDirectoryScene) -> 
     await crashed.close()
 
 
-async def test_log_that_ends_before_its_checkpointed_start_is_recreated_there(
+async def test_open_partition_recreates_a_log_that_ends_before_its_log_start_checkpoint(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await scene.open_store(**SETTINGS)
@@ -451,7 +465,7 @@ async def test_clean_shutdown_file_of_a_damaged_log_is_not_trusted(scene: LogDir
     await crashed.close()
 
 
-async def test_recovery_of_many_partitions_is_parallel_and_reports_progress(
+async def test_open_partitions_recovers_partitions_in_parallel_and_reports_progress(
     scene: LogDirectoryScene,
 ) -> None:
     specs = [scene.spec(partition=number) for number in range(20)]

@@ -119,7 +119,7 @@ _OLDEST: Final = (
         "kernel/maintenance.py",
         "flushes.start_soon(partition.flush)",
         "pass",
-        "kernel/test_maintenance.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+        "kernel/test_maintenance.py::test_timed_flush_flushes_only_what_waited_for_flush_ms",
     ),
     Removal(
         "Serial appends to the last file, rolled at a size; flushed after M messages or S seconds",
@@ -161,7 +161,7 @@ _OLDEST: Final = (
         f"{_FILE}/recovery/segment_recovery.py",
         "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
         "if crc < 0:",
-        f"{_FILE}/recovery/test_segment_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit",
     ),
 )
 
@@ -213,14 +213,14 @@ _CONFIGURATION: Final = (
         "kernel/maintenance.py",
         "if now - since >= flush_ms:",
         "if now - since >= 1 << 60:",
-        "kernel/test_maintenance.py::test_what_waited_long_enough_is_flushed_and_nothing_else",
+        "kernel/test_maintenance.py::test_timed_flush_flushes_only_what_waited_for_flush_ms",
     ),
     Removal(
         "`preallocate`, for a new log and when it rolls",
         f"{_FILE}/segments/creation.py",
         "config.segment_bytes if config.preallocate else 0,",
         "0,",
-        f"{_FILE}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+        f"{_FILE}/test_layout.py::test_preallocate_reserves_segment_bytes_and_close_trims_the_log",
     ),
     Removal(
         "`preallocate`, for a new log and when it rolls",
@@ -241,7 +241,7 @@ _CONFIGURATION: Final = (
         f"{_FILE}/log/local_log.py",
         "self.services.delete_later(renamed, self.config.file_delete_delay_ms)",
         "self.services.delete_later(renamed, 60_000)",
-        f"{_FILE}/directories/test_deletion.py::test_a_deleted_partition_waits_for_the_initial_delay_and_segments_do_not",
+        f"{_FILE}/directories/test_deletion.py::test_remove_partitions_waits_for_the_initial_task_delay_unlike_remove_files",
     ),
     Removal(
         "`num.recovery.threads.per.data.dir` for opening",
@@ -262,7 +262,7 @@ _CONFIGURATION: Final = (
         _BACKGROUND,
         "            if config[key]\n",
         "            if name\n",
-        f"{_FILE}/test_background.py::test_a_checkpoint_without_an_interval_is_written_at_a_stop_only",
+        f"{_FILE}/test_background.py::test_tasks_omit_a_checkpoint_task_whose_interval_ms_is_zero",
     ),
     Removal(
         "`log.initial.task.delay.ms`",

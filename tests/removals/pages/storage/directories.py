@@ -31,7 +31,7 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/placing.py",
         "if len({path.resolve() for path in paths}) < len(paths):",
         "if not paths:",
-        f"{_TESTS}::test_one_directory_twice_is_refused",
+        f"{_TESTS}::test_configured_paths_refuses_log_directories_named_twice",
     ),
     Removal(
         _SEVERAL,
@@ -59,14 +59,14 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/lock.py",
         "if self._directory in _locked_here:",
         "if not self._directory:",
-        f"{_FILE}/directories/test_lock.py::test_a_second_broker_in_the_same_process_gets_it_too",
+        f"{_FILE}/directories/test_lock.py::test_directory_lock_refuses_a_second_broker_in_the_same_process",
     ),
     Removal(
         "`meta.properties` with the directory's id",
         f"{_DIRECTORIES}/log_directory.py",
         "directory_id = ids.directory_id if ids is not None and ids.directory_id is not None else new_id()",
         "directory_id = new_id()",
-        f"{_TESTS}::test_data_is_found_in_whichever_directory_it_is",
+        f"{_TESTS}::test_open_partitions_finds_data_regardless_of_the_order_of_log_dirs",
     ),
     Removal(
         "`meta.properties` with the directory's id",
@@ -115,14 +115,14 @@ _PLACES: Final = (
         f"{_DIRECTORIES}/checkpoints.py",
         "if int(count) != len(lines):",
         "if int(count) < 0:",
-        f"{_FILE}/directories/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+        f"{_FILE}/directories/test_checkpoints.py::test_read_checkpoint_ignores_a_damaged_file_and_logs_it",
     ),
     Removal(
         _CHECKPOINTS,
         f"{_DIRECTORIES}/checkpoints.py",
         "lines = [_VERSION, str(len(offsets))]",
         "lines = [_VERSION]",
-        f"{_FILE}/directories/test_checkpoints.py::test_a_checkpoint_is_text_in_apache_kafkas_format",
+        f"{_FILE}/directories/test_checkpoints.py::test_write_checkpoint_uses_the_text_format_of_apache_kafka",
     ),
     Removal(
         _DELETED,
@@ -219,7 +219,7 @@ _MOVING: Final = (
         f"{_FILE}/moving/replica_move.py",
         "        self.store.copy_side_files_to(copy)\n",
         "",
-        f"{_FILE}/moving/test_replica_moves.py::test_what_is_beside_the_log_comes_too",
+        f"{_FILE}/moving/test_replica_moves.py::test_run_next_moves_log_start_epochs_producers_and_aborted_transactions",
     ),
     Removal(
         _MOVES,
@@ -240,7 +240,7 @@ _MOVING: Final = (
         f"{_FILE}/partition_store.py",
         "copy.append(batch, base_offset, last_offset, max_timestamp)",
         "None",
-        f"{_FILE}/moving/test_replica_moves.py::test_it_is_written_and_read_all_the_while",
+        f"{_FILE}/moving/test_replica_moves.py::test_run_next_moves_a_partition_during_appends_and_reads",
     ),
     Removal(
         _MEETING,
@@ -254,7 +254,7 @@ _MOVING: Final = (
         f"{_FILE}/log/operations.py",
         "other.informed(change)",
         "pass",
-        f"{_FILE}/moving/test_meeting.py::test_what_is_deleted_during_a_move_stays_deleted",
+        f"{_FILE}/moving/test_meeting.py::test_delete_segments_before_during_a_replica_move_stays_in_effect",
     ),
     Removal(
         _MEETING,
@@ -268,7 +268,7 @@ _MOVING: Final = (
         f"{_FILE}/moving/replica_move.py",
         "        self._follow_deletions(copy)\n        with",
         "        with",
-        f"{_FILE}/moving/test_meeting.py::test_what_is_deleted_during_a_move_stays_deleted",
+        f"{_FILE}/moving/test_meeting.py::test_delete_segments_before_during_a_replica_move_stays_in_effect",
     ),
     Removal(
         _DRAFTS,

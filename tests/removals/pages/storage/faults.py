@@ -68,21 +68,21 @@ _CRASHES: Final = (
         f"{_FILE}/recovery/segment_recovery.py",
         "and base_offset + delta < self._limit_offset",
         "and delta < 1 << 40",
-        f"{_FILE}/recovery/test_segment_recovery.py::test_a_segment_that_reaches_into_the_next_one_is_cut",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_cuts_a_segment_that_overlaps_the_next_one",
     ),
     Removal(
         _TORN,
         f"{_FILE}/recovery/segment_recovery.py",
         "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
         "if crc < 0:",
-        f"{_FILE}/recovery/test_segment_recovery.py::test_a_flipped_bit_anywhere_in_a_batch_ends_the_log_there",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit",
     ),
     Removal(
         _TORN,
         f"{_FILE}/recovery/segment_recovery.py",
         "and base_offset >= builder.next_offset",
         "and base_offset >= 0",
-        f"{_FILE}/recovery/test_segment_recovery.py::test_an_old_batch_behind_the_log_is_not_taken_for_a_new_one",
+        f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_cuts_off_an_old_batch_behind_the_end_of_the_log",
     ),
     Removal(
         _DAMAGED,
@@ -96,7 +96,7 @@ _CRASHES: Final = (
         f"{_FILE}/directories/checkpoints.py",
         "if offsets[TopicPartition(topic, int(partition))] < 0:",
         "if not topic:",
-        f"{_FILE}/directories/test_checkpoints.py::test_a_damaged_checkpoint_is_not_used",
+        f"{_FILE}/directories/test_checkpoints.py::test_read_checkpoint_ignores_a_damaged_file_and_logs_it",
     ),
 )
 
@@ -155,7 +155,7 @@ _REFUSALS: Final = (
         f"{_FILE}/directories/lock.py",
         "fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
-        f"{_FILE}/directories/test_lock.py::test_a_second_process_on_the_directory_gets_a_clear_error",
+        f"{_FILE}/directories/test_lock.py::test_directory_lock_refuses_a_second_process_until_the_first_is_killed",
     ),
     Removal(
         _OTHERS,
@@ -193,7 +193,7 @@ _PROCESSES: Final = (
         "kernel/broker.py",
         "                broker.request_stop()\n",
         "                pass\n",
-        "kernel/test_broker.py::test_signals",
+        "kernel/test_broker.py::test_serve_ends_on_sigterm",
     ),
     Removal(
         _STOPS,

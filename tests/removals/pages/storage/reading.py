@@ -99,14 +99,14 @@ _LOOKING_UP: Final = (
         f"{_FILE}/log_file.py",
         "return disk.preadv(self.fd, [buffer], position, self._flags)",
         "return disk.preadv(self.fd, [buffer], position, 0)",
-        f"{_FILE}/test_log_file.py::test_read_of_a_position_that_is_not_in_memory_needs_waiting",
+        f"{_FILE}/test_log_file.py::test_read_raises_would_block_for_a_position_that_is_not_resident",
     ),
     Removal(
         "What is not in memory is read in a thread",
         "kernel/server/sending.py",
         "await trio.to_thread.run_sync(file.prefetch, position, resident_until - position)",
         "pass",
-        "kernel/server/test_sending.py::test_a_cold_file_is_brought_into_memory_piece_by_piece",
+        "kernel/server/test_sending.py::test_send_parts_prefetches_a_cold_file_chunk_by_chunk",
     ),
     Removal(
         "A short read without waiting means that the rest is not in memory, never that there is no more",

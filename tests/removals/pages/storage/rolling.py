@@ -66,7 +66,7 @@ REMOVALS: Final = (
         f"{_FILE}/indexes/residency.py",
         'return not _mincore(address + start, end - start, pages) and pages.raw.count(b"\\0") == 0',
         "return True",
-        f"{_TESTS}/indexes/test_residency.py::test_evicted_pages_are_waited_for_in_a_thread",
+        f"{_TESTS}/indexes/test_residency.py::test_is_resident_is_false_for_evicted_pages_so_that_floor_position_would_block",
     ),
     Removal(
         "The event loop creates, preallocates and trims no file when a log rolls, whatever the reason",

@@ -15,7 +15,7 @@ REMOVALS: Final = (
         f"{_FILE}/names.py",
         'return f"{base_offset:020d}{suffix}"',
         'return f"{base_offset:019d}{suffix}"',
-        f"{_TESTS}/test_names.py::test_a_segment_is_named_by_its_base_offset",
+        f"{_TESTS}/test_names.py::test_segment_file_is_named_by_the_base_offset",
     ),
     Removal(
         "Appends go to the newest segment; there is always one",
@@ -62,7 +62,7 @@ REMOVALS: Final = (
         f"{_FILE}/segments/segment.py",
         "self._since_index = size\n",
         "self._since_index += size\n",
-        f"{_TESTS}/log/test_rolling.py::test_index_entries_are_as_far_apart_as_the_interval",
+        f"{_TESTS}/log/test_rolling.py::test_append_adds_an_index_entry_every_index_interval_bytes",
     ),
     Removal(
         "Each segment knows the bytes since its last index entry, its largest and its first timestamp",
@@ -97,14 +97,14 @@ REMOVALS: Final = (
         f"{_FILE}/segments/creation.py",
         "disk.preallocate(log.fd, settings.preallocate_bytes)",
         "pass",
-        f"{_TESTS}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+        f"{_TESTS}/test_layout.py::test_preallocate_reserves_segment_bytes_and_close_trims_the_log",
     ),
     Removal(
         "`preallocate`: a new segment has its full size, and is trimmed when it is closed",
         f"{_FILE}/segments/segment.py",
         "disk.truncate(path, self.size)",
         "pass",
-        f"{_TESTS}/test_layout.py::test_a_log_is_preallocated_on_request_and_trimmed_at_the_end",
+        f"{_TESTS}/test_layout.py::test_preallocate_reserves_segment_bytes_and_close_trims_the_log",
     ),
     Removal(
         "When a segment becomes inactive: last entry of the time index, indexes cut, files closed when idle",
@@ -144,7 +144,7 @@ REMOVALS: Final = (
         f"{_FILE}/recovery/opening.py",
         "if found == placement.spec.topic_id:",
         "if found:",
-        f"{_TESTS}/directories/test_log_directories.py::test_a_new_topic_does_not_take_over_foreign_data",
+        f"{_TESTS}/directories/test_log_directories.py::test_open_partitions_refuses_a_directory_with_data_of_another_topic",
     ),
     Removal(
         "`partition.metadata` has the topic's id, and is durable before the first record",
