@@ -15,8 +15,11 @@ from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.config import Sources, settings_from_mapping
 from tidelog.kernel.plugins import configure
 
-ON_A_FREE_PORT = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory"}
-"""Default settings of a broker for a test: in memory, on a free port of loopback."""
+FOR_A_TEST = {"listeners": "PLAINTEXT://127.0.0.1:0", "storage": "memory", "log.retention.ms": -1}
+"""Default settings of a broker for a test: in memory, on a free port of loopback.
+
+Records are kept however old: those of a test have times of their own.
+"""
 
 
 @attrs.frozen
@@ -30,7 +33,7 @@ class ThreadedBroker:
 
 def new_broker(values: Mapping[str, object] | None = None, *, clock: Clock = wall_clock_ms) -> Broker:
     """Return a broker that is not running yet, by default in memory and on a free port of loopback."""
-    config, plugins = configure(Sources().over(settings_from_mapping({**ON_A_FREE_PORT, **(values or {})})))
+    config, plugins = configure(Sources().over(settings_from_mapping({**FOR_A_TEST, **(values or {})})))
     return Broker(config, plugins, clock=clock)
 
 

@@ -13,7 +13,7 @@ from tidelog.kernel.seams.storage import StorageContext
 from tidelog.kernel.testing import FakeClock
 from tidelog.kernel.testing.tasks import ManualTasks
 from tidelog.kernel.topics import NewTopic, Topic, Topics
-from tidelog.plugins import metadata_kraft, storage_file
+from tidelog.plugins import metadata_kraft, retention, storage_file
 from tidelog.plugins.metadata_kraft.store import KraftMetadata
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.storage import FileStorage
@@ -22,6 +22,7 @@ KEYS = [
     *builtin.tidelog_config_keys(),
     *storage_file.tidelog_config_keys(),
     *metadata_kraft.tidelog_config_keys(),
+    *retention.tidelog_config_keys(),
 ]
 SMALL: dict[str, object] = {
     "segment.bytes": 3000,
