@@ -351,12 +351,15 @@ class Partition:
         """
         store, producers, epochs = self.store, self.producers, self.epochs
         snapshot_offset = producers.load_snapshot(newest_snapshot)
-        log_start = store.log_start_offset
-        from_offset = log_start if whole_log else max(snapshot_offset, log_start)
+        # Producers are known from batches below the log start, too, as long as those are there.
+        from_offset = max(snapshot_offset, store.first_segment_offset)
+        if whole_log:
+            from_offset = min(from_offset, store.log_start_offset)
         if from_offset >= store.log_end_offset:
             return
         for header in store.headers(from_offset):
-            epochs.assign(header.leader_epoch, header.base_offset)
+            if header.next_offset > store.log_start_offset:
+                epochs.assign(header.leader_epoch, header.base_offset)
             if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:
                 producers.replay(header)
 

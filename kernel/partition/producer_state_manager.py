@@ -107,12 +107,14 @@ class ProducerStateManager(ProducerStates):
     def load_snapshot(self, newest: int) -> int:
         """Blocking: take the producers from the newest readable snapshot at or below offset `newest`.
 
-        Returns its offset; without one there are no producers, and 0 is returned: a batch counts also if the
-        log starts in the middle of it. Snapshots that cannot be read are removed.
+        Returns its offset; without one there are no producers, and 0 is returned. Snapshots that cannot be
+        read are removed. One from before the oldest segment is of no use: batches behind it are gone, and
+        their producers would be refused for a gap in their sequences, while unknown producers are not.
         """
         store = self._store
+        oldest = store.first_segment_offset
         for offset in reversed(snapshot_offsets(store.side_files())):
-            if offset > newest:
+            if not oldest <= offset <= newest:
                 continue
             name = snapshot_name(offset)
             content = store.read_side_file(name)

@@ -137,6 +137,11 @@ class MemoryPartitionStore:
         return max(self._log_start, self._segments[0].base_offset)
 
     @property
+    def first_segment_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._segments[0].base_offset
+
+    @property
     def log_end_offset(self) -> int:
         """The offset that the next batch gets."""
         return self._segments[-1].next_offset

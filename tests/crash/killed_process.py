@@ -39,6 +39,7 @@ STEPS = (
     "truncate_in_a_segment",
     "truncate_over_segments",
     "raise_log_start",
+    "delete_whole_log",
     "recreate_topic",
     "stop_and_start",
     "append_some",

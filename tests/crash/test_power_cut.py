@@ -27,6 +27,7 @@ RARE = {
     "create_topic",
     "delete_segments",
     "delete_topic",
+    "delete_whole_log",
     "flush",
     "remove_deleted_files",
     "stop",

@@ -38,6 +38,7 @@ STEPS = (
     "truncate_over_segments",
     "roll_before_any_job",
     "raise_log_start",
+    "delete_whole_log",
     "checkpoint",
     "recreate_topic",
     "run_transactions",
@@ -254,8 +255,17 @@ class Workload:
             if len(segments) > 2:
                 offset = segments[len(segments) // 2].base_offset
                 self.history.note(Expected.raising_start, key_of(partition), offset)
-                partition.store.delete_segments_before(offset)
+                await partition.delete_segments_before(offset)
                 self.history.note(Expected.raised_start, key_of(partition), offset)
+
+    async def delete_whole_log(self) -> None:
+        """Retention, of a log that is too old as a whole."""
+        partition = self.log(SAFE)
+        end = partition.log_end_offset
+        self.history.note(Expected.raising_start, key_of(partition), end)
+        await partition.roll()
+        await partition.delete_segments_before(end)
+        self.history.note(Expected.raised_start, key_of(partition), end)
 
     async def remove_deleted_files(self) -> None:
         """What was renamed some time ago goes."""

@@ -105,6 +105,11 @@ class ForwardingStore:
         return self.wrapped.log_start_offset
 
     @property
+    def first_segment_offset(self) -> int:
+        """See `PartitionStore.first_segment_offset`."""
+        return self.wrapped.first_segment_offset
+
+    @property
     def log_end_offset(self) -> int:
         """See `PartitionStore.log_end_offset`."""
         return self.wrapped.log_end_offset

@@ -37,6 +37,11 @@ class PartitionStore(Protocol):
         ...
 
     @property
+    def first_segment_offset(self) -> int:
+        """The base offset of the oldest segment: batches from it on are there, below the log start, too."""
+        ...
+
+    @property
     def log_end_offset(self) -> int:
         """The offset that the next batch gets."""
         ...

@@ -16,6 +16,7 @@ class OfflineStore:
     """`PartitionStore` without files: operations that need them raise `OSError`."""
 
     log_start_offset = 0
+    first_segment_offset = 0
     log_end_offset = 0
     size_bytes = 0
     durable_offset = 0

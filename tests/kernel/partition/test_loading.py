@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import OutOfOrderSequence
 from tidelog.kernel.partition import Isolation
-from tidelog.kernel.partition.snapshots import snapshot_offsets
+from tidelog.kernel.partition.snapshots import snapshot_name, snapshot_offsets
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
 from tidelog.kernel.testing import make_batch
 from tidelog.plugins.storage_memory.partition_store import MemoryPartitionStore
@@ -68,6 +68,36 @@ def test_load_partition_after_a_kill_restores_all_producer_batches_of_the_log() 
     after = open_partition(store, clean_start=False)
     assert all_batches(after.producers.entries) == all_batches(before.producers.entries)
     assert after.log_end_offset == before.log_end_offset
+
+
+async def test_load_partition_knows_producers_from_batches_below_the_log_start() -> None:
+    """DeleteRecords leaves a part of a segment, whose snapshot is older than what it deletes."""
+    store = new_store()
+    partition = open_partition(store)
+    partition.append_nowait(sent(7, 0, 0))
+    assert await partition.roll()
+    for sequence in range(1, 5):
+        partition.append_nowait(sent(7, 0, sequence))
+    partition.delete_records_before(5)
+    after = open_partition(store, clean_start=False)
+    assert (after.log_start_offset, store.first_segment_offset) == (5, 1)
+    assert after.append_nowait(sent(7, 0, 4)).base_offset == 4
+    assert after.append_nowait(sent(7, 0, 5)).base_offset == 5
+
+
+async def test_load_partition_uses_no_snapshot_from_before_the_oldest_segment() -> None:
+    """A loss of power takes a snapshot that was not durable; the batches that it stood for are deleted."""
+    store = new_store()
+    partition = open_partition(store)
+    for sequence in range(2):
+        partition.append_nowait(sent(7, 0, sequence))
+        assert await partition.roll()
+    await partition.delete_segments_before(2)
+    store.write_side_file(snapshot_name(1), store.read_side_file(snapshot_name(2)) or b"")
+    store.delete_side_file(snapshot_name(2))
+    after = open_partition(store, clean_start=False)
+    assert not after.producers.entries
+    assert after.append_nowait(sent(7, 0, 5)).base_offset == 2
 
 
 def test_load_partition_removes_snapshots_beyond_a_truncated_log() -> None:

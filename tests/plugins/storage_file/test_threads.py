@@ -69,6 +69,8 @@ async def test_append_while_threads_read_flush_and_delete_segments(scene: LogDir
             if choose.random() < 0.1:
                 store.batch_at_timestamp(choose.randrange(2**41))
                 assert len(list(store.headers(store.log_end_offset))) <= APPENDS
+                views = store.segments()
+                assert [view.next_offset for view in views[:-1]] == [view.base_offset for view in views[1:]]
 
     def flush_and_delete() -> None:
         while not done:
