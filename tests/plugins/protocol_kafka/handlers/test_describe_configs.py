@@ -149,9 +149,9 @@ async def test_describe_configs_returns_synonyms_on_request(client: Client, vers
 
 async def test_describe_configs_omits_a_missing_default_from_the_synonyms(client: Client) -> None:
     """As Apache Kafka 4.3.1 answers for its keys whose default is null."""
-    asked = request(BROKER_RESOURCE, "1", ["log.retention.ms", "listeners"], include_synonyms=True)
+    asked = request(BROKER_RESOURCE, "1", ["log.retention.minutes", "listeners"], include_synonyms=True)
     configs = by_name(only(await client.ask(DESCRIBE_CONFIGS, 4, asked)))
-    assert (configs["log.retention.ms"].value, configs["log.retention.ms"].synonyms) == (None, [])
+    assert (configs["log.retention.minutes"].value, configs["log.retention.minutes"].synonyms) == (None, [])
     assert configs["listeners"].synonyms
 
 
