@@ -75,7 +75,7 @@ class Broker:
         self.load_progress = LogLoadProgress()
         storage = plugins.storage_backend(config[keys.STORAGE])
         self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
-            MetadataContext(config, config[keys.NODE_ID], self.tasks, clock)
+            MetadataContext(config, config[keys.NODE_ID], clock)
         )
         self.storage: Storage = storage.create(
             StorageContext(

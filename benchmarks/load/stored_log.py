@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.config import TopicConfig
-    from tidelog.kernel.seams.metadata import MetadataContext
-from tidelog.kernel.seams.storage import PartitionStore
+    from tidelog.kernel.seams.storage import PartitionStore
 
 _TOPIC_ID = UUID(int=7)
 _NODE_ID = 1
@@ -63,7 +62,7 @@ async def stored_logs(
     }
     config, plugins = configure(settings)
     tasks = BackgroundTasks()
-    metadata = KraftMetadata(MetadataContext(config, _NODE_ID, tasks, wall_clock_ms))
+    metadata = KraftMetadata(MetadataContext(config, _NODE_ID, wall_clock_ms))
     context = StorageContext(config, _NODE_ID, tasks, wall_clock_ms, metadata, plugins.index_formats())
     storage = FileStorage(context)
     async with tasks.running():

@@ -27,7 +27,7 @@ from tidelog.kernel.seams.storage.partition_store import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
-    from tidelog.kernel.seams.tasks import BackgroundTask, Tasks
+    from tidelog.kernel.seams.tasks import BackgroundTask
 
 
 @attrs.frozen
@@ -172,11 +172,10 @@ class MetadataStoreBase:
 
 @attrs.frozen
 class MetadataContext:
-    """What a metadata store may use of its broker; `tasks` take jobs from `activate` to `close`."""
+    """What a metadata store may use of its broker."""
 
     config: Config
     node_id: int
-    tasks: Tasks
     now_ms: Callable[[], int]
 
 

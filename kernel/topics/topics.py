@@ -173,10 +173,11 @@ class Topics:
             raise TopicAlreadyExists(f"topic {new.name!r} already exists")
         check_collision(new.name, self._by_name)
         partitions = self._config[keys.NUM_PARTITIONS] if new.partitions == -1 else new.partitions
-        if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:
+        if partitions < 1:
             raise InvalidPartitions(
                 f"{partitions} partitions are not between 1 and {MAX_PARTITIONS_PER_TOPIC}"
             )
+        _check_limit(partitions)
         if new.replication_factor not in (-1, 1):
             raise InvalidReplicationFactor(
                 f"replication factor {new.replication_factor} is not possible with one broker"
@@ -244,8 +245,7 @@ class Topics:
             raise InvalidPartitions(
                 f"topic {name!r} has {present} partition(s), {count} would not be an increase"
             )
-        if count > MAX_PARTITIONS_PER_TOPIC:
-            raise InvalidPartitions(f"{count} partitions are more than {MAX_PARTITIONS_PER_TOPIC}")
+        _check_limit(count)
         return topic
 
     async def grow(self, name: str, count: int) -> None:
@@ -355,3 +355,10 @@ class Topics:
 
 def _leader_epochs(record: TopicRecord) -> tuple[int, ...]:
     return record.leader_epochs or (FIRST_EPOCH,) * record.partitions
+
+
+def _check_limit(partitions: int) -> None:
+    if partitions > MAX_PARTITIONS_PER_TOPIC:
+        raise InvalidPartitions(
+            f"a topic may have {MAX_PARTITIONS_PER_TOPIC} partitions at most, not {partitions}"
+        )

@@ -89,7 +89,8 @@ def raise_all(failures: Sequence[CommandFailed]) -> None:
 
 def _no_topic(name: str, existing: Iterable[str]) -> str:
     near = nearest_name(name, existing)
-    return f"There is no topic {name!r}." + (f" Did you mean {near!r}?" if near else "")
+    hint = f"Did you mean {near!r}?" if near else "`tidelog topics list` lists those there are."
+    return f"There is no topic {name!r}. {hint}"
 
 
 def _bad_config(name: str, error: ErrorResponse) -> str:

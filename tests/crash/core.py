@@ -53,7 +53,7 @@ class Core:
         """Start, as a broker does before it listens."""
         self.tasks = ManualTasks()
         node_id = self.config[keys.NODE_ID]
-        self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.tasks, self.clock))
+        self.metadata = KraftMetadata(MetadataContext(self.config, node_id, self.clock))
         context = StorageContext(self.config, node_id, self.tasks, self.clock, self.metadata)
         self.storage = FileStorage(context)
         self.topics = Topics(self.config, self.storage, self.metadata, self.clock, self.tasks)

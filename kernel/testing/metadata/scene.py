@@ -38,7 +38,7 @@ class MetadataScene:
     def new_store(self) -> tuple[MetadataStore, Storage]:
         """Return a store that is not open yet, and the storage that opens and closes it."""
         node_id = 1
-        store = self.backend.create(MetadataContext(self.config, node_id, self.tasks, self.clock))
+        store = self.backend.create(MetadataContext(self.config, node_id, self.clock))
         context = StorageContext(self.config, node_id, self.tasks, self.clock, store)
         return store, self._storages.create(context)
 

@@ -66,9 +66,7 @@ class StorageScene:
 
     def new_storage(self) -> Storage:
         """Return a storage in the scene's folder that is not open yet; `metadata` is its metadata store."""
-        self.metadata = self.metadata_backend.create(
-            MetadataContext(self.config, self.node_id, self.tasks, self.clock)
-        )
+        self.metadata = self.metadata_backend.create(MetadataContext(self.config, self.node_id, self.clock))
         context = StorageContext(
             self.config, self.node_id, self.tasks, self.clock, self.metadata, self.index_formats
         )

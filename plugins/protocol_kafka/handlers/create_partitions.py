@@ -27,13 +27,17 @@ async def handle(context: RequestContext, request: CreatePartitionsRequest) -> C
     first = {topic.name: topic for topic in reversed(request.topics)}
     left = MAX_PARTITIONS_PER_REQUEST
     pace = Pace()
+    wanted = 0
+    for name in times:
+        wanted += _wanted(context, first[name]) if times[name] == 1 else 0
+        await pace.turn()
     results: list[CreatePartitionsTopicResult] = []
     for name in times:
         refusal: BrokerError | None = None
         try:
             if times[name] > 1:
                 raise InvalidRequest(f"topic {name!r} is in the request {times[name]} times")
-            left -= await _grow(context, first[name], left, validate_only=request.validate_only)
+            left -= await _grow(context, first[name], left, wanted, validate_only=request.validate_only)
         except BrokerError as error:
             context.warn(f"refusing to add partitions to topic {name!r} for", error)
             refusal = error
@@ -50,16 +54,24 @@ def _result(context: RequestContext, name: str, refusal: BrokerError | None) -> 
     )
 
 
+def _wanted(context: RequestContext, asked: CreatePartitionsTopic) -> int:
+    """Return the number of requested partitions; 0 for a topic that is refused anyway."""
+    try:
+        return asked.count - len(context.broker.topics.check_growth(asked.name, asked.count).partitions)
+    except BrokerError:
+        return 0
+
+
 async def _grow(
-    context: RequestContext, asked: CreatePartitionsTopic, left: int, *, validate_only: bool
+    context: RequestContext, asked: CreatePartitionsTopic, left: int, wanted: int, *, validate_only: bool
 ) -> int:
-    """Add partitions to one topic; return how many."""
+    """Add partitions to one topic; return how many. The request asks for `wanted`, may add `left` more."""
     topics = context.broker.topics
     added = asked.count - len(topics.check_growth(asked.name, asked.count).partitions)
     if added > left:
         raise PolicyViolation(
-            f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; "
-            "add them with several requests"
+            f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most, and this one asks for "
+            f"{wanted}; create them with several requests"
         )
     _check_assignments(context, asked, added)
     if validate_only:

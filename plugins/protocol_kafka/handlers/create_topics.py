@@ -78,8 +78,8 @@ def _partitions(context: RequestContext, topic: CreatableTopic) -> int:
 
 def _too_many(partitions: int) -> PolicyViolation:
     return PolicyViolation(
-        f"{partitions} partitions in one request are more than {MAX_PARTITIONS_PER_REQUEST}; "
-        "create them with several requests"
+        f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions at most, and this one asks for "
+        f"{partitions}; create them with several requests"
     )
 
 

@@ -260,6 +260,12 @@ async def test_check_and_create_refuse_an_invalid_topic(
     assert scene.storage.open_now == {TopicPartition("there", 0)}
 
 
+async def test_check_names_the_limit_of_partitions(scene: Scene) -> None:
+    with pytest.raises(InvalidPartitions, match="a topic may have 10000 partitions at most, not 10001"):
+        scene.topics.check(NewTopic("new", 10_001))
+    assert scene.topics.check(NewTopic("new", 10_000))[0].partitions == 10_000
+
+
 async def test_check_creates_nothing(scene: Scene) -> None:
     record, config = scene.topics.check(NewTopic("new", 7, 1, {"segment.bytes": "2000000"}))
     assert (record.name, record.partitions, config[SEGMENT_BYTES]) == ("new", 7, 2_000_000)

@@ -209,7 +209,10 @@ def test_delete_command_deletes_existing_topics_and_fails_for_missing_ones(
     created(client, f"{name}-b")
     done = topics(real_broker, "delete", f"{name}-a", "zzz", f"{name}-b")
     assert (done.returncode, done.stdout) == (1, f"Deleted topic {name}-a.\nDeleted topic {name}-b.\n")
-    assert done.stderr == "tidelog: There is no topic 'zzz'. With --if-exists this is no error.\n"
+    assert done.stderr == (
+        "tidelog: There is no topic 'zzz'. `tidelog topics list` lists those there are. With --if-exists "
+        "this is no error.\n"
+    )
     assert not {f"{name}-a", f"{name}-b"} & set(client.metadata().topics)
 
 

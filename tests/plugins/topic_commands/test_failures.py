@@ -49,12 +49,15 @@ def test_deletion_failed_reports_that_the_outcome_is_unknown() -> None:
     assert said.startswith("Topic 'a' was perhaps not deleted: the connection to b:1 ended")
 
 
+LIST = "`tidelog topics list` lists those there are."
+
+
 @pytest.mark.parametrize(
-    ("existing", "hint"), [(["orders"], " Did you mean 'orders'?"), (["payments"], ""), ([], "")]
+    ("existing", "hint"), [(["orders"], "Did you mean 'orders'?"), (["payments"], LIST), ([], LIST)]
 )
-def test_not_found_suggests_a_topic_with_a_similar_name(existing: list[str], hint: str) -> None:
+def test_not_found_suggests_a_topic_with_a_similar_name_or_the_list(existing: list[str], hint: str) -> None:
     said = not_found("ordres", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, existing)
-    assert str(said) == f"There is no topic 'ordres'.{hint}"
+    assert str(said) == f"There is no topic 'ordres'. {hint}"
 
 
 def test_raise_all_raises_one_failure_alone_and_several_as_a_group() -> None:

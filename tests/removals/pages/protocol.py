@@ -240,8 +240,8 @@ REMOVALS: Final = (
     Removal(
         "At most 10,000 partitions of a new topic, and added by one request",
         "kernel/topics/topics.py",
-        "if not 0 < partitions <= MAX_PARTITIONS_PER_TOPIC:",
-        "if not 0 < partitions:",
+        "if partitions > MAX_PARTITIONS_PER_TOPIC:",
+        "if partitions is None:",
         "kernel/topics/test_topics.py::test_check_and_create_refuse_an_invalid_topic",
     ),
     Removal(

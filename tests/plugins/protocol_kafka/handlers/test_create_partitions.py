@@ -114,3 +114,26 @@ async def test_create_partitions_refuses_a_duplicate_topic(client: Client, broke
     answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 2, None), ("flights", 3, None)))
     assert codes(answer) == [("flights", ErrorCode.INVALID_REQUEST)]
     assert len(topic.partitions) == 1
+
+
+async def test_create_partitions_limits_the_partitions_of_a_request(client: Client, broker: Broker) -> None:
+    for name in ("a", "b", "c"):
+        await new_topic(broker, name)
+    grown = [("a", 6001, None), ("b", 5002, None), ("c", 4001, None), ("missing", 3, None)]
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(*grown, validate_only=True))
+    assert codes(answer) == [
+        ("a", 0),
+        ("b", ErrorCode.POLICY_VIOLATION),
+        ("c", 0),
+        ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert answer.results[1].error_message == (
+        "a request may create 10000 partitions at most, and this one asks for 15001; create them with "
+        "several requests"
+    )
+
+
+async def test_create_partitions_names_the_limit_of_a_topic(client: Client, broker: Broker) -> None:
+    await new_topic(broker)
+    answer = await client.ask(CREATE_PARTITIONS, 3, request(("flights", 10_001, None)))
+    assert answer.results[0].error_message == "a topic may have 10000 partitions at most, not 10001"

@@ -220,6 +220,10 @@ async def test_create_topics_limits_the_partitions_of_a_request(
     asked = request(*(wanted(f"topic{index}", count) for index, count in enumerate(partitions)))
     response = await client.ask(CREATE_TOPICS, 7, asked)
     assert {topic.error_code for topic in response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert {topic.error_message for topic in response.topics} == {
+        f"a request may create 10000 partitions at most, and this one asks for {sum(partitions)}; create "
+        "them with several requests"
+    }
     assert len(broker.topics) == 0
 
 
