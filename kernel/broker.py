@@ -77,22 +77,7 @@ class Broker:
         self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
             MetadataContext(config, config[keys.NODE_ID], clock)
         )
-        self.storage: Storage = storage.create(
-            StorageContext(
-                config,
-                config[keys.NODE_ID],
-                self.tasks,
-                clock,
-                self.metadata,
-                plugins.index_formats(),
-                self.load_progress,
-                partitions_failed=self._partitions_failed,
-                partition_moved=self._partition_moved,
-                halt=self.halt,
-                high_watermarks=self._high_watermarks,
-                backend=plugins.storage_backend,
-            )
-        )
+        self.storage: Storage = storage.create(self._storage_context())
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
         self._coordinator: Coordinator | None = None
@@ -109,6 +94,22 @@ class Broker:
         self._stop_requested = trio.Event()
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
+
+    def _storage_context(self) -> StorageContext:
+        return StorageContext(
+            self.config,
+            self.config[keys.NODE_ID],
+            self.tasks,
+            self.clock,
+            self.metadata,
+            self.plugins.index_formats(),
+            self.load_progress,
+            partitions_failed=self._partitions_failed,
+            partition_moved=self._partition_moved,
+            halt=self.halt,
+            high_watermarks=self._high_watermarks,
+            backend=self.plugins.storage_backend,
+        )
 
     @property
     def coordinator(self) -> Coordinator:

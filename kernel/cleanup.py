@@ -89,11 +89,11 @@ class LogCleanup:
         return {name: attrs.evolve(each.statistics) for name, each in self._executions.items()}
 
     def check_default(self) -> None:
-        """Log the policies of the broker's default that nobody carries out."""
+        """Log the policies of the broker's default that no installed plugin carries out."""
         self._warn_of_missing(keys.LOG_CLEANUP_POLICY.name, self._config[keys.LOG_CLEANUP_POLICY])
 
     def on_event(self, event: Event) -> None:
-        """Log the policies of a new or changed topic that nobody carries out."""
+        """Log the policies of a new or changed topic that no installed plugin carries out."""
         if isinstance(event, TopicCreated | TopicConfigChanged):
             topic = event.topic
             if keys.CLEANUP_POLICY.name in topic.overrides:
@@ -151,10 +151,11 @@ class PolicyExecution:
 
     async def _clean(self, partition: Partition, config: TopicConfig) -> None:
         now_ms = self._clock()
-        promise = self._promises.pop(partition, None)
-        if promise is not None and promise.holds(partition, config, now_ms):
-            self._promises[partition] = promise
-            return
+        promise = self._promises.get(partition)
+        if promise is not None:
+            if promise.holds(partition, config, now_ms):
+                return
+            del self._promises[partition]
         if partition in self._in_hands:
             return
         self._in_hands.add(partition)

@@ -75,6 +75,12 @@ def run_example(example: Example, folder: Path) -> None:
         raise AssertionError(f"nothing is known to do with {example}")
 
 
+def run_example_on(example: Example, bootstrap: str, folder: Path) -> None:
+    """Do what the page says with the broker at `bootstrap`: `tidelog topics` is told its address."""
+    text = re.sub(r"(tidelog topics \w+)", rf"\1 --bootstrap-server {bootstrap}", example.text)
+    run_example(attrs.evolve(example, text=text), folder)
+
+
 def check(printed: str, example: Example) -> None:
     """Compare; `...` on the page stands for any text within a line, alone on a line for any lines."""
     if example.prints is None:

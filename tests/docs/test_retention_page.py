@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import pytest
 
-from tests.docs.examples import DOCS, Example, examples_of, run_example
+from tests.docs.examples import DOCS, Example, examples_of, run_example_on
 from tests.kernel.config.bundle import BUNDLE
 from tests.peers import running_tidelog
 
@@ -25,8 +24,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_the_example_works(example: Example, bootstrap: str, tmp_path: Path) -> None:
-    text = re.sub(r"(tidelog topics \w+)", rf"\1 --bootstrap-server {bootstrap}", example.text)
-    run_example(attrs.evolve(example, text=text), tmp_path)
+    run_example_on(example, bootstrap, tmp_path)
 
 
 def test_the_table_of_settings_has_the_defaults_of_each_key() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 
-from tests.docs.examples import Example, examples_of, run_example
+from tests.docs.examples import Example, examples_of, run_example_on
 from tests.peers import running_tidelog
 
 EXAMPLES = examples_of("topics.md")
@@ -25,5 +24,5 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_topics_page_example_works(example: Example, bootstrap: str, tmp_path: Path) -> None:
-    text = re.sub(r"(tidelog topics \w+)", rf"\1 --bootstrap-server {bootstrap}", example.text)
-    run_example(attrs.evolve(example, text=text.replace(USUAL_ADDRESS, bootstrap)), tmp_path)
+    there = attrs.evolve(example, text=example.text.replace(USUAL_ADDRESS, bootstrap))
+    run_example_on(there, bootstrap, tmp_path)
