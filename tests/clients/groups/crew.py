@@ -53,6 +53,9 @@ class Crew:
     ) -> None:
         for member in self.running:
             member.kill()
+        if error is not None:
+            for member in self.members:
+                print(member.told)
 
     @property
     def group(self) -> str:

@@ -94,6 +94,13 @@ class Member:
         """The end of what it wrote about errors."""
         return "".join(self.errors)[-2000:]
 
+    @property
+    def told(self) -> str:
+        """All that it told, for whoever looks for the cause of a failure."""
+        owns = [f"owns {sorted(each.partitions)} from {each.time_ns}" for each in self.owns]
+        reads = [f"read {each.partition}:{each.offset} at {each.time_ns}" for each in self.reads]
+        return "\n".join([f"--- {self.name}", *owns, *reads, *map(str.rstrip, self.errors)])
+
     def _ended(self) -> None:
         for reader in self._readers:
             reader.join()

@@ -83,7 +83,8 @@ def test_a_member_that_is_killed_is_replaced(kind: Kind, broker: Broker) -> None
 @pytest.mark.parametrize("kind", STATIC, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("end", ["leave", "kill"])
 def test_a_static_member_comes_back_without_a_rebalance(kind: Kind, end: str, broker: Broker) -> None:
-    with Crew(broker, kind, {"heartbeat.interval.ms": "300"}) as crew:
+    # It comes back before its session ends, also on a machine that takes long to start a client.
+    with Crew(broker, kind, PATIENT) as crew:
         stays, goes = crew.join(group_instance_id="a"), crew.join(group_instance_id="b")
         crew.wait_settled()
         crew.produce()

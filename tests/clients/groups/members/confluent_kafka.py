@@ -19,6 +19,8 @@ def main() -> None:
             "bootstrap.servers": arguments.bootstrap,
             "group.id": arguments.group,
             "auto.offset.reset": "earliest",
+            # Shown when a test fails: why a partition was read again cannot be seen otherwise.
+            "debug": "consumer,cgrp,topic",
             **arguments.settings,
         }
     )
