@@ -20,8 +20,11 @@ Broker: TypeAlias = KafkaServer | TidelogServer
 
 @contextmanager
 def running_broker(work_dir: Path, settings: Mapping[str, str] | None = None) -> Generator[Broker]:
-    """A broker that can be stopped, killed and started again at the same address."""
-    broker = _broker(work_dir, dict(settings or {}))
+    """A broker that can be stopped, killed and started again at the same address.
+
+    It keeps records however old: those of tests have times of their own.
+    """
+    broker = _broker(work_dir, {"log.retention.ms": "-1", **(settings or {})})
     broker.start()
     try:
         yield broker
