@@ -9,7 +9,7 @@ import time
 import attrs
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.deadlines import DEADLINE_S
+from tests.deadlines import DEADLINE_S, repeat_while_refused
 
 PAYMENTS = "payments"
 PAYMENTS_PARTITIONS = 2
@@ -67,7 +67,7 @@ class LiveTransactions:
         if commit and self._open is not None:
             self.committed.append(self._open)
             self.offset = self._begun
-            self._repeat(self._wait_stable)
+            repeat_while_refused(self._wait_stable, KafkaException)
         self._open = None
 
     def begin_to_commit(self) -> None:
