@@ -27,6 +27,7 @@ class Worker:
     input: str
     output: str
     _read: list[Message] = attrs.field(factory=list[Message], init=False)
+    _done: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
     _group: object = attrs.field(default=None, init=False)
 
     def start(self) -> None:
@@ -62,7 +63,8 @@ class Worker:
         """What can be read now, of partitions that are still ours."""
         self._read.clear()
         while len(self._read) < AT_ONCE and (message := self.consumer.poll(POLL_S)) is not None:
-            if message.error() is None:
+            # librdkafka may hand over again what was read before a partition came and went and came back.
+            if message.error() is None and (message.offset() or 0) >= self._done.get(_partition(message), 0):
                 self._read.append(message)
         return list(self._read)
 
@@ -74,6 +76,7 @@ class Worker:
         offsets = [TopicPartition(self.input, partition, offset) for partition, offset in positions.items()]
         self.producer.send_offsets_to_transaction(offsets, self._group, PATIENCE_S)
         self.producer.commit_transaction(PATIENCE_S)
+        self._done |= positions
 
     def _rewind(self) -> None:
         """Back to what is committed, where the next transaction has to begin."""
