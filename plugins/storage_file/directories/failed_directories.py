@@ -91,6 +91,9 @@ class FailedDirectories:
             return
         if directory in self._directories:
             await self._take_out(directory, reason)
+        if self._closing:
+            # The storage has taken the other directories out of service meanwhile.
+            return
         if directory is self._directories.metadata_directory:
             self._context.halt(
                 f"the log directory {directory.path}, which has the metadata log, failed: {reason}"

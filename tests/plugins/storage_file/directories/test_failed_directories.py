@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -174,6 +175,25 @@ async def test_a_flush_that_fails_acknowledges_nothing_and_takes_its_directory_d
         await kept.wait_flushed(result.last_offset)
         assert kept.high_watermark == 2
         assert lost.high_watermark == 1
+
+
+async def test_a_directory_that_fails_while_the_broker_stops_is_not_taken_for_the_last_one(
+    tmp_path: Path, disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, release = threading.Event(), LogDirectory.release
+
+    def release_after_the_others(directory: LogDirectory) -> None:
+        if directory.path.name == "a":
+            released.wait(DEADLINE_S)
+        else:
+            released.set()
+        release(directory)
+
+    monkeypatch.setattr(LogDirectory, "release", release_after_the_others)
+    async with two_directories(tmp_path) as broker:
+        lost = in_directory(broker, tmp_path, "a")
+        await fail_on_append(disk, tmp_path / "a", errno.EIO, lost[0])
+        await eventually(lambda: len(broker.storage.failed_partitions) == len(lost))
 
 
 async def test_fail_directory_is_recorded_in_the_metadata_log(tmp_path: Path, disk: FailingDisk) -> None:
