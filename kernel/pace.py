@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -62,3 +62,20 @@ class ThreadPace:
 def yield_interpreter() -> None:
     """Release the interpreter's lock for a moment."""
     time.sleep(0)
+
+
+class ByteRate:
+    """A limit of bytes per second, for one user; `clock()` gives seconds."""
+
+    __slots__ = ("_clock", "_free_at", "bytes_per_second")
+
+    def __init__(self, bytes_per_second: float, clock: Callable[[], float]) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._clock = clock
+        self._free_at = clock()
+
+    def spend(self, size_bytes: int) -> float:
+        """Note that so many bytes were used; return how many seconds to wait before the next ones."""
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + size_bytes / self.bytes_per_second
+        return self._free_at - now

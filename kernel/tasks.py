@@ -217,9 +217,14 @@ async def _repeat(task: PeriodicTask, statistics: TaskStatistics) -> None:
         except Exception as error:
             statistics.failures += 1
             statistics.last_error = repr(error)
-            _log.exception("background task %s failed; it runs again in %g ms", task.name, task.interval_ms)
+            _log.exception("background task %s failed; it runs again in %g ms", task.name, _interval_ms(task))
         statistics.runs += 1
-        await trio.sleep(_wait_seconds(task.interval_ms, task.jitter_ms))
+        await trio.sleep(_wait_seconds(_interval_ms(task), task.jitter_ms))
+
+
+def _interval_ms(task: PeriodicTask) -> float:
+    interval_ms = task.interval_ms
+    return interval_ms() if callable(interval_ms) else interval_ms
 
 
 def _wait_seconds(delay_ms: float, jitter_ms: float) -> float:

@@ -11,7 +11,7 @@ event loop that makes it atomic without a lock. Each other concern has an owner:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from tidelog.kernel.errors import (
     BrokerError,
     FencedLeaderEpoch,
     InvalidTransactionState,
+    LogBusy,
     OffsetOutOfRange,
     StorageError,
     UnknownLeaderEpoch,
@@ -63,6 +64,7 @@ from tidelog.kernel.seams.partition import (
     AppendResult,
     AppendWaiter,
     Isolation,
+    LastBatch,
     TimestampOffset,
 )
 from tidelog.kernel.seams.storage import (
@@ -70,6 +72,7 @@ from tidelog.kernel.seams.storage import (
     AbortedTransaction,
     LogSlice,
     PartitionStore,
+    SegmentDraft,
     SegmentView,
     TopicPartition,
 )
@@ -440,6 +443,29 @@ class Partition:
             return await trio.to_thread.run_sync(self.side_writes.run, delete) or ()
         except OSError as error:
             raise StorageError(f"{self.topic_partition}: segments are not deleted: {error}") from error
+
+    async def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """Replace segments by drafts, as `PartitionStore.replace_segments` does.
+
+        Raises:
+            BrokerError: the partition is offline or gone; says why.
+            StaleDraft, ValueError, OSError: see there.
+        """
+        self.check_online()
+        replace = partial(self._replace_segments, drafts, replaced)
+        if not await trio.to_thread.run_sync(self.side_writes.run, replace):
+            raise LogBusy(f"{self.topic_partition}: the partition was deleted")
+
+    def _replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> bool:
+        self.store.replace_segments(drafts, replaced)
+        return True
+
+    def last_batches(self) -> Mapping[int, LastBatch]:
+        """Return what is known last of each active producer, by producer id."""
+        return {
+            producer_id: LastBatch(entry.batches[-1].last_offset if entry.batches else None, entry.epoch)
+            for producer_id, entry in self.producers.entries.items()
+        }
 
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start offset, and delete the segments below it in the background."""

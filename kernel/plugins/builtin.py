@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tidelog.kernel.config import compaction_keys, declared_keys, keys
+from tidelog.kernel.config import declared_keys, keys
 from tidelog.kernel.hookspecs import hookimpl
 from tidelog.kernel.seams.broker import BrokerContext
 
@@ -27,8 +27,8 @@ class BrokerParts(BrokerContext, Protocol):
 
 @hookimpl
 def tidelog_config_keys() -> Iterable[ConfigKey[object]]:
-    """Return the keys that the kernel reads, and those of compaction until a policy hands them over."""
-    return declared_keys(keys, compaction_keys)
+    """Return the keys that the kernel reads."""
+    return declared_keys(keys)
 
 
 @hookimpl

@@ -107,6 +107,14 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL_BIT)
 
     @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on compaction may drop the batch's tombstones or marker, None until that is known.
+
+        It is stored in place of the base timestamp. Source: KIP-534.
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
     def last_sequence(self) -> int:
         """Sequence number of the last record, wrapped as Kafka wraps it, -1 without idempotence."""
         if self.base_sequence == NO_SEQUENCE:

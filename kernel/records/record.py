@@ -55,7 +55,7 @@ def iter_records(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         UnsupportedCompression: the codec is unknown.
     """
     for content in _split(batch, header):
-        yield _decode_record(content, header)
+        yield decode_record(content, header)
 
 
 def iter_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Record]:
@@ -162,7 +162,12 @@ def _beyond(size: int) -> CorruptBatch:
     return CorruptBatch(f"a record of {size} bytes does not fit its batch")
 
 
-def _decode_record(content: memoryview, header: BatchHeader) -> Record:
+def decode_record(content: memoryview, header: BatchHeader) -> Record:
+    """Return the record of a batch with that header; `content` are its bytes without the length.
+
+    Raises:
+        CorruptBatch: it is malformed.
+    """
     offset, timestamp, position = _decode_offset_and_timestamp(content, header)
     key, position = _read_bytes(content, position)
     value, position = _read_bytes(content, position)

@@ -3,19 +3,30 @@
 A policy is a pure function: from a view of a log, a time and the topic's configuration to a plan. It touches
 neither files nor partitions, and is called in any thread. The kernel asks every policy that the topic's
 `cleanup.policy` names, checks the plan, and carries it out.
+
+A plan deletes segments from the log's beginning, or rewrites some without the records that a filter drops.
+What a log needs whichever records are dropped (batches that tell how far a producer came, markers of
+transactions, offsets) is the kernel's business: a filter sees the records of applications alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
+from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.records.block import RecordBlock
+
+
+def _no_timestamp(segment: SegmentView) -> int:
+    del segment
+    return NO_TIMESTAMP
 
 
 @attrs.frozen
@@ -33,6 +44,13 @@ class LogView:
     """The offset below which no transaction is open."""
     high_watermark: int
     """The offset below which everything is committed."""
+    rewritten_until: int | None = None
+    """The offset below which this policy has rewritten the log, None if it is not known.
+
+    For `compact` it is also what Apache Kafka has reached. It is never beyond the log's end.
+    """
+    first_timestamp: Callable[[SegmentView], int] = attrs.field(default=_no_timestamp, eq=False, repr=False)
+    """Blocking: the largest timestamp of the first batch of a segment, -1 without one."""
 
     @property
     def active(self) -> SegmentView:
@@ -50,6 +68,48 @@ class LogView:
         return sum(segment.size_bytes for segment in self.segments)
 
 
+class RecordFilter(Protocol):
+    """Which records of a log stay. It is pickled, and used in a process that has no broker.
+
+    First `survey` is given the records from `Rewrite.survey_from` on, oldest first; then `keep` is given all
+    records that are rewritten, oldest first. Neither sees markers, nor records of transactions that were
+    aborted, which go in any case. Their classes have to be importable by name.
+    """
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Look at records; return the offset of the first one for which there was no room, None if all fit.
+
+        After an offset no more blocks come, and the log counts as rewritten up to it.
+        """
+        ...
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Return for each record whether it stays. A tombstone that stays too long is `expired`.
+
+        May be an array of numpy. `block.delete_horizon` tells of each record when its batch's tombstones may
+        go.
+        """
+        ...
+
+
+@attrs.frozen
+class Rewrite:
+    """Segments that are to be rewritten with fewer records.
+
+    `until`: all inactive segments that begin below this offset, which is at most the last stable offset and
+    the base offset of the active segment. `urgency` compares with that of other logs, 0 to 1 and above for
+    what may not wait. `survey_from`: where `RecordFilter.survey` begins. `make_filter(config)` returns the
+    filter, from the broker's configuration. Tombstones (records without a value) and markers whose
+    transactions are gone may be dropped `delete_retention_ms` after the rewrite that first keeps them.
+    """
+
+    until: int
+    urgency: float
+    survey_from: int
+    make_filter: Callable[[Config], RecordFilter] = attrs.field(eq=False)
+    delete_retention_ms: int = 0
+
+
 @attrs.frozen
 class Plan:
     """The removals that a policy wants now; all parts are optional.
@@ -58,7 +118,8 @@ class Plan:
     watermark. `roll`: begin a new active segment first; needed when `delete_before` is in the active segment.
     `reason` explains the deletion in the log. `warning` is logged whenever it has changed. With
     `not_before_ms` the policy promises that it has nothing to remove before that time, whatever is appended;
-    it is not asked until then, unless the topic's configuration or the log start changes.
+    it is not asked until then, unless the topic's configuration or the log start changes. `rewrite` is done
+    in a process of its own, after the rest; of the rewrites of all logs the most urgent is done first.
     """
 
     delete_before: int | None = None
@@ -66,6 +127,7 @@ class Plan:
     reason: str = ""
     warning: str = ""
     not_before_ms: int | None = None
+    rewrite: Rewrite | None = None
 
 
 NOTHING: Final = Plan()
@@ -81,7 +143,10 @@ class CleanupPolicy(Protocol):
         ...
 
     def interval_ms(self, config: Config) -> int:
-        """Return how often all logs are to be looked at, in milliseconds, at least 1."""
+        """Return how often all logs are to be looked at, in milliseconds; 0: never, and nothing is removed.
+
+        What it returns may change while the broker runs, but not from or to 0.
+        """
         ...
 
     def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:

@@ -16,6 +16,7 @@ from tidelog.kernel.seams.storage import (
     AbortedTransaction,
     LogSlice,
     PartitionStore,
+    SegmentDraft,
     SegmentView,
     TopicPartition,
 )
@@ -50,6 +51,13 @@ class AppendResult(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     flush_due: bool = False
+
+
+class LastBatch(NamedTuple):
+    """The last thing that is known of an active producer: its last record's offset, None without any."""
+
+    offset: int | None
+    epoch: int
 
 
 class TimestampOffset(NamedTuple):
@@ -388,6 +396,19 @@ class Partition(Watermarks, Protocol):
             BrokerError: the partition is offline; says why.
             StorageError: the disk refused; some segments may be deleted.
         """
+        ...
+
+    async def replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+        """Replace segments by drafts, as `PartitionStore.replace_segments` does.
+
+        Raises:
+            BrokerError: the partition is offline or gone; says why.
+            StaleDraft, ValueError, OSError: see there.
+        """
+        ...
+
+    def last_batches(self) -> Mapping[int, LastBatch]:
+        """Return what is known last of each active producer, by producer id."""
         ...
 
     def delete_records_before(self, offset: int) -> None:

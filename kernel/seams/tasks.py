@@ -16,6 +16,7 @@ import attrs
 class PeriodicTask:
     """Work that is repeated: a name, an async function, and times in milliseconds.
 
+    An interval that may be configured while the broker runs is a function.
     The first run comes after `initial_delay_ms`, each other one `interval_ms` after the end of the run
     before. `jitter_ms` adds up to that much to each wait, so that many tasks do not wake at once. An error of
     a run is logged, and the next run follows as usual. With `after`, nothing runs before
@@ -24,7 +25,7 @@ class PeriodicTask:
 
     name: str
     run: Callable[[], Awaitable[None]]
-    interval_ms: float
+    interval_ms: float | Callable[[], float]
     initial_delay_ms: float = 0
     jitter_ms: float = 0
     after: Callable[[], Awaitable[object]] | None = None

@@ -44,27 +44,19 @@ class RetentionPolicy:
         oldest = deletable.oldest_kept
         if oldest is None:
             return plan
-        if age_timestamp(oldest) > now_ms:
+        if oldest.age_timestamp > now_ms:
             return attrs.evolve(plan, warning=_of_the_future(oldest, retention_ms))
         has_records = log.log_start_offset < log.log_end_offset and oldest.max_timestamp >= 0
         if plan == NOTHING and retention_bytes < 0 and has_records:
             # Newer segments wait for the oldest one, whose largest timestamp can only grow.
-            return Plan(not_before_ms=age_timestamp(oldest) + retention_ms + 1)
+            return Plan(not_before_ms=oldest.age_timestamp + retention_ms + 1)
         return plan
-
-
-def age_timestamp(segment: SegmentView) -> int:
-    """Return the time that counts for the age of a segment, in milliseconds since the epoch.
-
-    That is the largest timestamp of its records, or without one the time when its file was last changed.
-    """
-    return segment.max_timestamp if segment.max_timestamp >= 0 else segment.last_modified_ms
 
 
 def _of_the_future(segment: SegmentView, retention_ms: int) -> str:
     return (
         f"the segment at {segment.base_offset} has a record from the future (timestamp "
-        f"{age_timestamp(segment)}); nothing is deleted by age until {retention_ms} ms after that"
+        f"{segment.age_timestamp}); nothing is deleted by age until {retention_ms} ms after that"
     )
 
 
@@ -114,7 +106,7 @@ class _Deletable:
     def take_older_than(self, age_ms: int, now_ms: int) -> None:
         """Take segments whose newest record is older than `age_ms`."""
         self._take(
-            lambda index: now_ms - age_timestamp(self._segments[index]) > age_ms, f"retention.ms = {age_ms}"
+            lambda index: now_ms - self._segments[index].age_timestamp > age_ms, f"retention.ms = {age_ms}"
         )
 
     def _take(self, goes: Callable[[int], bool], reason: str) -> None:

@@ -110,21 +110,6 @@ SEGMENT_JITTER_MS = ConfigKey(
     documentation="The largest random time that is subtracted from `segment.ms`, in milliseconds, so that "
     "not all logs roll at once.",
 )
-LOG_INDEX_SIZE_MAX_BYTES = ConfigKey(
-    name="log.index.size.max.bytes",
-    type=integer(4),
-    default=10485760,
-    dynamic=True,
-    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
-)
-SEGMENT_INDEX_BYTES = ConfigKey(
-    name="segment.index.bytes",
-    type=integer(4),
-    default=10485760,
-    scope="topic",
-    broker_defaults=(BrokerDefault(LOG_INDEX_SIZE_MAX_BYTES),),
-    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
-)
 LOG_INDEX_INTERVAL_BYTES = ConfigKey(
     name="log.index.interval.bytes",
     type=integer(0),

@@ -10,7 +10,7 @@ import attrs
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.indexes import TIME_ENTRY_BYTES
-from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES, SEGMENT_MS
 from tidelog.plugins.storage_file import keys
 
 ALWAYS = -1
@@ -41,7 +41,7 @@ class LogConfig:
             config[SEGMENT_BYTES],
             config[SEGMENT_MS],
             config[keys.SEGMENT_JITTER_MS],
-            config[keys.SEGMENT_INDEX_BYTES],
+            config[SEGMENT_INDEX_BYTES],
             config[keys.INDEX_INTERVAL_BYTES],
             config[keys.FILE_DELETE_DELAY_MS],
             config[keys.PREALLOCATE],

@@ -16,6 +16,7 @@ from tidelog.kernel.seams.storage import (
     AbortedTransaction,
     LogSlice,
     SegmentDraft,
+    SegmentSource,
     SegmentView,
     WouldBlock,
 )
@@ -42,7 +43,8 @@ class FilePartitionStore:
     """`PartitionStore` over `log`, which a replica move replaces by the log in another directory.
 
     `append` runs on the event loop only. `operations` decides what may be done to segments at the same time.
-    While `future_replica` is set, every change of the log is made there too.
+    While `future_replica` is set, every change of the log is made there too. `rewritten` has for each cleanup
+    policy the offset below which it has rewritten the log.
     """
 
     __slots__ = (
@@ -54,6 +56,7 @@ class FilePartitionStore:
         "future_replica",
         "log",
         "operations",
+        "rewritten",
         "topic_partition",
     )
 
@@ -70,6 +73,7 @@ class FilePartitionStore:
         self.operations = Operations(str(topic_partition))
         self.future_replica: FutureReplica | None = None
         self.checkpointed_high_watermark = 0
+        self.rewritten: dict[str, int] = {}
         self._drafts = Drafts(self.operations)
         self._start_offset = log_start_offset
         self._aborted_known_until = aborted_known_until
@@ -137,6 +141,25 @@ class FilePartitionStore:
             except FileNotFoundError:
                 if not self._has_changed(log, changes):
                     raise
+
+    def first_timestamp(self, base_offset: int) -> int:
+        """Blocking: return the largest timestamp of the first batch of a segment, -1 without one."""
+        return self._look_up(lambda segments: segments.first_timestamp(base_offset))
+
+    def rewritten_until(self, policy: str) -> int | None:
+        """Return the offset below which a cleanup policy has rewritten the log."""
+        return self.rewritten.get(policy)
+
+    @reports_disk_errors
+    def set_rewritten_until(self, policy: str, offset: int) -> None:
+        """Blocking: checkpoint how far a cleanup policy has rewritten the log.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self.log.check()
+        self.rewritten = {**self.rewritten, policy: offset}
+        self.log.services.write_rewritten()
 
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""
@@ -314,6 +337,7 @@ class FilePartitionStore:
             # The replica move was aborted.
             self.future_replica = None
             start = self._start_offset
+            self._lower_rewritten(offset)
             try:
                 self.log.truncate_to(offset)
             finally:
@@ -321,6 +345,13 @@ class FilePartitionStore:
             if self._start_offset < start:
                 # The batch that held the log start is gone. By the old checkpoint, a crash would start there.
                 self.log.services.write_log_starts()
+
+    def _lower_rewritten(self, offset: int) -> None:
+        """Note before a truncation what it leaves: what comes after it was not rewritten."""
+        lowered = {policy: min(until, offset) for policy, until in self.rewritten.items()}
+        if lowered != self.rewritten:
+            self.rewritten = lowered
+            self.log.services.write_rewritten()
 
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start offset to `offset`, if it is above."""
@@ -348,6 +379,10 @@ class FilePartitionStore:
             return deleted
         finally:
             self.operations.end(deletion)
+
+    def segment_sources(self, until: int) -> Sequence[SegmentSource]:
+        """Return the inactive segments with base offsets below `until`, oldest first."""
+        return self.log.segments.sources(until)
 
     @reports_disk_errors
     def draft_segment(self, base_offset: int) -> FileSegmentDraft:

@@ -15,8 +15,9 @@ class Services(NamedTuple):
     `delete_later(paths, delay_ms)` removes files or whole directories after a delay; any thread may call it.
     `release_idle` closes files that were not used lately, for when a descriptor reaches `descriptor_budget`;
     called off the event loop, it is done there soon. `index_formats` are those that a topic may have,
-    `progress` shows how far opening is. `write_recovery_points()` and `write_log_starts()`
-    block until the checkpoints of the log directory have those of its partitions. `disk_failed(error)`
+    `progress` shows how far opening is. `write_recovery_points()`,
+    `write_log_starts()` and `write_rewritten()` block until the checkpoints of the log directory have those
+    of its partitions. `disk_failed(error)`
     reports that the disk refused an operation; any thread may call it.
     """
 
@@ -27,6 +28,7 @@ class Services(NamedTuple):
     descriptor_budget: int
     write_recovery_points: Callable[[], None]
     write_log_starts: Callable[[], None]
+    write_rewritten: Callable[[], None]
     disk_failed: Callable[[OSError], None]
     index_formats: IndexFormats
     progress: LogLoadProgress

@@ -78,6 +78,7 @@ class FileStorage:
             self._descriptor_budget,
             directory.write_recovery_points,
             directory.write_log_starts,
+            directory.write_rewritten,
             partial(self._failed.disk_failed, directory),
             self._index_formats,
             self._context.progress,
@@ -176,7 +177,7 @@ class FileStorage:
         opened = {store.topic_partition: store for store in opening.stores}
         for placement in placements:
             if placement.spec.topic_partition not in offline:
-                placement.directory.recall_high_watermark(opened[placement.spec.topic_partition])
+                placement.directory.recall_checkpoints(opened[placement.spec.topic_partition])
                 placement.directory.add(opened[placement.spec.topic_partition])
         for placement in placements:
             self._resume_move(placement)

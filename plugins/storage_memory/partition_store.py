@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidelog.kernel.errors import BatchTooLarge
 from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
@@ -14,8 +14,10 @@ from tidelog.kernel.seams.storage import (
     AbortedTransaction,
     LogSlice,
     SegmentDraft,
+    SegmentSource,
     SegmentView,
     StaleDraft,
+    WrittenBatch,
 )
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_MS
 
@@ -69,6 +71,54 @@ class _Segment:
         )
 
 
+class MemorySegmentSource:
+    """`SegmentSource` that carries its batches along."""
+
+    index_bytes = 0
+    time_index_bytes = 0
+
+    def __init__(self, segment: _Segment) -> None:
+        self.base_offset = segment.base_offset
+        self._content = b"".join(batch.data for batch in segment.batches)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        return len(self._content)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position` on, or those up to the end."""
+        return self._content[position : position + size]
+
+    def close(self) -> None:
+        """Do nothing: nothing was opened."""
+
+
+class MemoryDraftWriter:
+    """`DraftWriter` that carries its batches back."""
+
+    def __init__(self, base_offset: int) -> None:
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self._batches: list[_Batch] = []
+
+    def append(self, content: Buffer, batches: Sequence[WrittenBatch]) -> None:
+        """Add batches. See `DraftWriter` for errors."""
+        position = 0
+        for base_offset, last_offset, size, max_timestamp in batches:
+            if base_offset < self.next_offset:
+                raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {self.next_offset}")
+            data = bytes(memoryview(content)[position : position + size])
+            self._batches.append(_Batch(base_offset, last_offset, max_timestamp, data))
+            self.next_offset = last_offset + 1
+            position += size
+        self.size_bytes += position
+
+    def finish(self) -> Sequence[_Batch]:
+        """Return all batches."""
+        return self._batches
+
+
 class MemorySegmentDraft:
     """`SegmentDraft` in memory; `stale` is the reason why it cannot be used any more, empty if it can."""
 
@@ -113,6 +163,16 @@ class MemorySegmentDraft:
         self.check()
         self.segment.aborted.append(aborted)
 
+    def writer(self) -> MemoryDraftWriter:
+        """Return a writer for another process."""
+        return MemoryDraftWriter(self.base_offset)
+
+    def take(self, written: object) -> None:
+        """Take over what a writer has written."""
+        self.check()
+        for batch in cast("Sequence[_Batch]", written):
+            self.segment.add(batch, self.segment.modified_ms)
+
     def discard(self) -> None:
         """Make the draft stale."""
         self.stale = self.stale or "it was discarded"
@@ -130,6 +190,7 @@ class MemoryPartitionStore:
         self._side_files: dict[str, bytes] = {}
         self.checkpointed_high_watermark = 0
         self._drafts: dict[int, MemorySegmentDraft] = {}
+        self._rewritten: dict[str, int] = {}
 
     @property
     def log_start_offset(self) -> int:
@@ -261,6 +322,21 @@ class MemoryPartitionStore:
         """Return what policies may know of each segment, oldest first."""
         return [segment.view() for segment in self._segments]
 
+    def first_timestamp(self, base_offset: int) -> int:
+        """Return the largest timestamp of the first batch of a segment, -1 without one."""
+        for segment in self._segments:
+            if segment.base_offset == base_offset and segment.batches:
+                return segment.batches[0].max_timestamp
+        return NO_TIMESTAMP
+
+    def rewritten_until(self, policy: str) -> int | None:
+        """Return the offset below which a cleanup policy has rewritten the log."""
+        return self._rewritten.get(policy)
+
+    def set_rewritten_until(self, policy: str, offset: int) -> None:
+        """Note how far a cleanup policy has rewritten the log."""
+        self._rewritten[policy] = offset
+
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""
         self._segment_bytes, self._segment_ms = config[SEGMENT_BYTES], config[SEGMENT_MS]
@@ -271,6 +347,7 @@ class MemoryPartitionStore:
         if offset >= self.log_end_offset:
             return
         self._end_drafts("the log was truncated since it was begun")
+        self._rewritten = {policy: min(until, offset) for policy, until in self._rewritten.items()}
         if offset < segments[0].base_offset:
             self._segments = (_Segment(offset, self._now_ms()),)
         else:
@@ -288,6 +365,10 @@ class MemoryPartitionStore:
         count = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         self._segments = segments[count:]
         return [segment.view() for segment in segments[:count]]
+
+    def segment_sources(self, until: int) -> Sequence[SegmentSource]:
+        """Return the inactive segments with base offsets below `until`, oldest first."""
+        return [MemorySegmentSource(each) for each in self._segments[:-1] if each.base_offset < until]
 
     def draft_segment(self, base_offset: int) -> MemorySegmentDraft:
         """Begin to rewrite segments into one that begins at `base_offset`."""

@@ -27,7 +27,15 @@ from tidelog.kernel.seams.storage.regions import (
     WouldBlock,
     region_bytes,
 )
-from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView, StaleDraft
+from tidelog.kernel.seams.storage.segments import (
+    AbortedTransaction,
+    DraftWriter,
+    SegmentDraft,
+    SegmentSource,
+    SegmentView,
+    StaleDraft,
+    WrittenBatch,
+)
 from tidelog.kernel.seams.storage.storage import (
     LogDirectoryAdmin,
     LogDirectoryView,
@@ -39,6 +47,7 @@ from tidelog.kernel.seams.storage.storage import (
 __all__ = [
     "EMPTY_SLICE",
     "AbortedTransaction",
+    "DraftWriter",
     "FileRegion",
     "ForwardingStorage",
     "ForwardingStore",
@@ -50,6 +59,7 @@ __all__ = [
     "PartitionStore",
     "Region",
     "SegmentDraft",
+    "SegmentSource",
     "SegmentView",
     "StaleDraft",
     "Storage",
@@ -58,5 +68,6 @@ __all__ = [
     "StoredPartition",
     "TopicPartition",
     "WouldBlock",
+    "WrittenBatch",
     "region_bytes",
 ]

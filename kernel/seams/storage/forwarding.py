@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage.partition_store import PartitionStore, TopicPartition
 from tidelog.kernel.seams.storage.regions import LogSlice
-from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
+from tidelog.kernel.seams.storage.segments import (
+    AbortedTransaction,
+    SegmentDraft,
+    SegmentSource,
+    SegmentView,
+)
 from tidelog.kernel.seams.storage.storage import LogDirectoryAdmin, PartitionSpec, Storage
 
 if TYPE_CHECKING:
@@ -176,6 +181,18 @@ class ForwardingStore:
         """See `PartitionStore.segments`."""
         return self.wrapped.segments()
 
+    def first_timestamp(self, base_offset: int) -> int:
+        """See `PartitionStore.first_timestamp`."""
+        return self.wrapped.first_timestamp(base_offset)
+
+    def rewritten_until(self, policy: str) -> int | None:
+        """See `PartitionStore.rewritten_until`."""
+        return self.wrapped.rewritten_until(policy)
+
+    def set_rewritten_until(self, policy: str, offset: int) -> None:
+        """See `PartitionStore.set_rewritten_until`."""
+        self.wrapped.set_rewritten_until(policy, offset)
+
     def configure(self, config: TopicConfig) -> None:
         """See `PartitionStore.configure`."""
         self.wrapped.configure(config)
@@ -191,6 +208,10 @@ class ForwardingStore:
     def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
         """See `PartitionStore.delete_segments_before`."""
         return self.wrapped.delete_segments_before(offset)
+
+    def segment_sources(self, until: int) -> Sequence[SegmentSource]:
+        """See `PartitionStore.segment_sources`."""
+        return self.wrapped.segment_sources(until)
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:
         """See `PartitionStore.draft_segment`."""

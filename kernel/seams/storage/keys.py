@@ -48,3 +48,18 @@ SEGMENT_MS = ConfigKey(
     broker_defaults=(BrokerDefault(LOG_ROLL_MS), BrokerDefault(LOG_ROLL_HOURS, _MS_PER_HOUR)),
     documentation="The age of a segment at which the log rolls to a new one, in milliseconds.",
 )
+LOG_INDEX_SIZE_MAX_BYTES = ConfigKey(
+    name="log.index.size.max.bytes",
+    type=integer(4),
+    default=10485760,
+    dynamic=True,
+    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
+)
+SEGMENT_INDEX_BYTES = ConfigKey(
+    name="segment.index.bytes",
+    type=integer(4),
+    default=10485760,
+    scope="topic",
+    broker_defaults=(BrokerDefault(LOG_INDEX_SIZE_MAX_BYTES),),
+    documentation="The largest offset index of a segment, in bytes; a log rolls when the index is full.",
+)

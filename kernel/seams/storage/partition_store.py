@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.kernel.records.batch import Buffer
 from tidelog.kernel.seams.storage.regions import LogSlice
-from tidelog.kernel.seams.storage.segments import AbortedTransaction, SegmentDraft, SegmentView
+from tidelog.kernel.seams.storage.segments import (
+    AbortedTransaction,
+    SegmentDraft,
+    SegmentSource,
+    SegmentView,
+)
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
@@ -164,6 +169,31 @@ class PartitionStore(Protocol):
         """
         ...
 
+    def first_timestamp(self, base_offset: int) -> int:
+        """Blocking: return the largest timestamp of the first batch of the segment with that base offset.
+
+        -1 if there is no such segment any more, or if it has no batch.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
+    def rewritten_until(self, policy: str) -> int | None:
+        """Return the offset below which a cleanup policy has rewritten the log, None if that is not known.
+
+        It survives a clean stop, and may lie outside of the log. A truncation lowers it.
+        """
+        ...
+
+    def set_rewritten_until(self, policy: str, offset: int) -> None:
+        """Blocking: note durably how far a cleanup policy has rewritten the log.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
+
     def configure(self, config: TopicConfig) -> None:
         """Apply a changed topic configuration."""
         ...
@@ -193,6 +223,10 @@ class PartitionStore(Protocol):
         Raises:
             OSError: the disk refused; the segments that were not deleted yet are still there.
         """
+        ...
+
+    def segment_sources(self, until: int) -> Sequence[SegmentSource]:
+        """Return the inactive segments with base offsets below `until`, oldest first, to be read anywhere."""
         ...
 
     def draft_segment(self, base_offset: int) -> SegmentDraft:

@@ -1,7 +1,12 @@
-"""Views of segments, and drafts: rewritten segments that replace others."""
+"""Views of segments, and drafts: rewritten segments that replace others.
+
+Segments may be rewritten by another process, which has no broker: sources are what it reads, writers of
+drafts are what it writes. Both are pickled.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.kernel.records.batch import Buffer
@@ -29,9 +34,102 @@ class SegmentView(NamedTuple):
     max_timestamp: int
     last_modified_ms: int
 
+    @property
+    def age_timestamp(self) -> int:
+        """The time that counts for the age of the segment, in milliseconds since the epoch.
+
+        That is the largest timestamp of its records, or without one the time when its file was last changed.
+        """
+        return self.max_timestamp if self.max_timestamp >= 0 else self.last_modified_ms
+
 
 class StaleDraft(ValueError):
     """A draft that can no longer replace segments; the message says why. The log is unchanged."""
+
+
+class SegmentSource(Protocol):
+    """An inactive segment, to be read in any process; it is pickled before the first read.
+
+    `index_bytes` and `time_index_bytes` are what entries for positions and for times would take in Apache
+    Kafka's files.
+    """
+
+    @property
+    def base_offset(self) -> int:
+        """The base offset of the segment."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        ...
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the entries for positions."""
+        ...
+
+    @property
+    def time_index_bytes(self) -> int:
+        """Bytes of the entries for times."""
+        ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Blocking: return `size` bytes from `position` on, or those up to the end.
+
+        Raises:
+            OSError: the disk refused, or the segment was removed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what reading opened; the next read opens it again."""
+        ...
+
+
+class WrittenBatch(NamedTuple):
+    """The offsets, the size in bytes and the largest timestamp of a batch that was written."""
+
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    max_timestamp: int
+
+
+class DraftWriter(Protocol):
+    """Writes the batches of one draft in any process; it is pickled before the first batch.
+
+    `finish` returns what `SegmentDraft.take` needs, which is pickled too. One that is not finished leaves
+    nothing once its draft was discarded.
+    """
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after its last batch, the base offset without one."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        ...
+
+    def append(self, content: Buffer, batches: Sequence[WrittenBatch]) -> None:
+        """Blocking: add batches; `content` has them one after the other.
+
+        Raises:
+            ValueError: the offsets do not follow those in the draft.
+            InvalidRecord: they are too far from the segment's base offset.
+            OSError: the disk refused, or the draft was discarded.
+        """
+        ...
+
+    def finish(self) -> object:
+        """Blocking: return what the draft takes over; nothing is written any more.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        ...
 
 
 class SegmentDraft(Protocol):
@@ -73,6 +171,26 @@ class SegmentDraft(Protocol):
 
         Raises:
             StaleDraft: the draft is stale.
+        """
+        ...
+
+    def writer(self) -> DraftWriter:
+        """Return what writes the batches of the draft, which has none yet, instead of `append`."""
+        ...
+
+    def take(self, written: object) -> None:
+        """Blocking: take over the batches that the writer has written; `written` is what it returned.
+
+        Raises:
+            StaleDraft: the draft is stale.
+        """
+        ...
+
+    def check(self) -> None:
+        """Check that the draft can still be used.
+
+        Raises:
+            StaleDraft: it cannot.
         """
         ...
 

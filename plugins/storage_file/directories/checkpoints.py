@@ -11,6 +11,7 @@ Source: Apache Kafka's `OffsetCheckpointFile`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +23,23 @@ _log = logging.getLogger(__name__)
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+_COMPACTION_CHECKPOINT = "cleaner-offset-checkpoint"
+_REWRITE_CHECKPOINT = re.compile(r"(?P<policy>.+)-rewrite-offset-checkpoint")
+_COMPACTION = "compact"
 _VERSION = "0"
+
+
+def rewrite_checkpoint(policy: str) -> str:
+    """Return the name of the checkpoint of a cleanup policy; that of compaction is Apache Kafka's."""
+    return _COMPACTION_CHECKPOINT if policy == _COMPACTION else f"{policy}-rewrite-offset-checkpoint"
+
+
+def rewriting_policy(file_name: str) -> str | None:
+    """Return the cleanup policy whose checkpoint has that name, None if it is of none."""
+    if file_name == _COMPACTION_CHECKPOINT:
+        return _COMPACTION
+    named = _REWRITE_CHECKPOINT.fullmatch(file_name)
+    return named["policy"] if named else None
 
 
 def write_checkpoint(path: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -17,6 +17,8 @@ from tidelog.plugins.storage_file.directories.checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_checkpoint,
+    rewrite_checkpoint,
+    rewriting_policy,
     write_checkpoint,
 )
 from tidelog.plugins.storage_file.directories.clean_shutdown import (
@@ -94,6 +96,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._rewritten: dict[str, dict[TopicPartition, int]] = {}
 
     def claim(self, cluster_id: str | None, node_id: int) -> str | None:
         """Blocking: check the directory's ids against the broker's; its cluster id, None when it is new.
@@ -139,6 +142,11 @@ class LogDirectory:
         self._recovery_points = read_checkpoint(self.path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = read_checkpoint(self.path / LOG_START_CHECKPOINT)
         self._high_watermarks = read_checkpoint(self.path / HIGH_WATERMARK_CHECKPOINT)
+        with disk.scandir(self.path) as entries:
+            for entry in entries:
+                policy = rewriting_policy(entry.name)
+                if policy is not None:
+                    self._rewritten[policy] = read_checkpoint(self.path / entry.name)
 
     def _list(self) -> None:
         with disk.scandir(self.path) as entries:
@@ -197,6 +205,8 @@ class LogDirectory:
         self._recovery_points.pop(partition, None)
         self._log_starts.pop(partition, None)
         self._high_watermarks.pop(partition, None)
+        for offsets in self._rewritten.values():
+            offsets.pop(partition, None)
 
     def found(self, partition: TopicPartition) -> None:
         """Add a partition whose directory was just renamed to its name; it is recovered when it is opened."""
@@ -238,8 +248,23 @@ class LogDirectory:
                 write_checkpoint(self.path / HIGH_WATERMARK_CHECKPOINT, merged)
                 self._high_watermarks = merged
 
-    def recall_high_watermark(self, store: FilePartitionStore) -> None:
-        """Set the checkpointed high watermark of an opened log; warn when the log ends below it."""
+    def write_rewritten(self) -> None:
+        """Blocking: checkpoint how far the cleanup policies have rewritten the logs."""
+        with self._writing:
+            policies = {policy for store in [*self.stores.values()] for policy in store.rewritten}
+            for policy in sorted(policies | self._rewritten.keys()):
+                known = self._rewritten.get(policy, {})
+                merged = self._merge(known, _rewritten_by(policy))
+                if merged != known and not self._released:
+                    write_checkpoint(self.path / rewrite_checkpoint(policy), merged)
+                    self._rewritten[policy] = merged
+
+    def recall_checkpoints(self, store: FilePartitionStore) -> None:
+        """Set what is checkpointed of an opened log; warn when it ends below its high watermark."""
+        partition = store.topic_partition
+        store.rewritten = {
+            policy: offsets[partition] for policy, offsets in self._rewritten.items() if partition in offsets
+        }
         shown = store.checkpointed_high_watermark = self._high_watermarks.get(store.topic_partition, 0)
         if store.log_end_offset < shown:
             _log.warning(
@@ -266,6 +291,7 @@ class LogDirectory:
         """
         self.write_recovery_points()
         self.write_log_starts()
+        self.write_rewritten()
         if self._unchecked:
             names = ", ".join(sorted(map(str, self._unchecked)))
             _log.warning("%s is not marked clean: %s were not opened after a crash", self.path, names)
@@ -278,6 +304,10 @@ class LogDirectory:
         with self._writing:
             self._released = True
             self._lock.release()
+
+
+def _rewritten_by(policy: str) -> Callable[[FilePartitionStore], int | None]:
+    return lambda store: store.rewritten.get(policy)
 
 
 def _log_start_to_remember(store: FilePartitionStore) -> int | None:

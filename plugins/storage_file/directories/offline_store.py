@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from tidelog.kernel.config import TopicConfig
     from tidelog.kernel.records.batch import BatchHeader, Buffer
-    from tidelog.kernel.seams.storage import AbortedTransaction, LogSlice, SegmentDraft, SegmentView
+    from tidelog.kernel.seams.storage import (
+        AbortedTransaction,
+        LogSlice,
+        SegmentDraft,
+        SegmentSource,
+        SegmentView,
+    )
 
 
 class OfflineStore:
@@ -71,6 +77,17 @@ class OfflineStore:
         """Return nothing: the directory cannot be read."""
         return ()
 
+    def first_timestamp(self, base_offset: int) -> int:
+        """Refuse."""
+        self._refuse()
+
+    def rewritten_until(self, policy: str) -> int | None:
+        """Return nothing: the directory cannot be read."""
+
+    def set_rewritten_until(self, policy: str, offset: int) -> None:
+        """Refuse."""
+        self._refuse()
+
     def configure(self, config: TopicConfig) -> None:
         """Do nothing: the next start takes the configuration from the metadata."""
 
@@ -83,6 +100,10 @@ class OfflineStore:
         self._refuse()
 
     def delete_segments_before(self, offset: int) -> Sequence[SegmentView]:
+        """Refuse."""
+        self._refuse()
+
+    def segment_sources(self, until: int) -> Sequence[SegmentSource]:
         """Refuse."""
         self._refuse()
 

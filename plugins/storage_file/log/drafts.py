@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.kernel import disk
-from tidelog.kernel.errors import InvalidRecord
-from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexPlace
-from tidelog.kernel.seams.storage import StaleDraft
+from tidelog.kernel.seams.indexes import IndexPlace
+from tidelog.kernel.seams.storage import StaleDraft, WrittenBatch
 from tidelog.plugins.storage_file.indexes.transaction_index import TransactionIndex
 from tidelog.plugins.storage_file.log.operations import Change, Operation, Operations, UnderWay
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
+from tidelog.plugins.storage_file.segments.transfer import FileDraftWriter, WrittenLog
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import Buffer
@@ -53,8 +53,9 @@ class FileSegmentDraft:
         # Not truncated: an older draft may still hold the file open and write to it.
         disk.remove_if_there(place.path(LOG_SUFFIX))
         self._settings = settings
-        self._builder = settings.builder(place)
         self._log = LogFile(place.path(LOG_SUFFIX), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._writer = self.writer()
+        self._written = self._writer.written
         self._aborted = TransactionIndex(place)
         self._aborted.discard()
 
@@ -66,23 +67,34 @@ class FileSegmentDraft:
     @property
     def next_offset(self) -> int:
         """The offset behind its last batch, `base_offset` without one."""
-        return self._builder.next_offset
+        return self._written.builder.next_offset
 
     @property
     def size_bytes(self) -> int:
         """Bytes of its batches."""
-        return self._builder.size
+        return self._written.builder.size
+
+    def writer(self) -> FileDraftWriter:
+        """Return a writer of the draft's file for another process."""
+        path = self._place.path(LOG_SUFFIX)
+        return FileDraftWriter(path, self._place.base_offset, self._settings.index_interval_bytes)
+
+    def take(self, written: object) -> None:
+        """Take over what a writer has written.
+
+        Raises:
+            StaleDraft: the draft is stale.
+            TypeError: it is not what a writer of such drafts returns.
+        """
+        self.check()
+        if not isinstance(written, WrittenLog):
+            raise TypeError(f"a draft in files cannot take over {type(written).__name__}")
+        self._written = written
 
     def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Add a batch. See `SegmentDraft` for errors."""
         self.check()
-        builder = self._builder
-        if base_offset < builder.next_offset:
-            raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {builder.next_offset}")
-        if last_offset - self._place.base_offset > MAX_RELATIVE_OFFSET:
-            raise InvalidRecord(f"offset {last_offset} is too far from base offset {self._place.base_offset}")
-        disk.write_all(self._log.fd, batch, builder.size)
-        builder.add(base_offset, last_offset, len(batch), max_timestamp)
+        self._writer.append(batch, (WrittenBatch(base_offset, last_offset, len(batch), max_timestamp),))
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         """Add an aborted transaction whose marker is in this segment.
@@ -99,16 +111,17 @@ class FileSegmentDraft:
         Raises:
             OSError: the disk refused.
         """
-        path = self._place.path(LOG_SUFFIX)
-        disk.ftruncate(self._log.fd, self._builder.size)
-        disk.set_modified(path, modified_ms)
+        builder = self._written.builder
+        disk.ftruncate(self._log.fd, builder.size)
+        disk.set_modified(self._place.path(LOG_SUFFIX), modified_ms)
         disk.fsync(self._log.fd)
-        index = self._builder.finish_index()
+        settings = self._settings
+        index = self._written.finish_index(settings.index_format.build(self._place, settings.index_bytes))
         _sync_files([*index.files, *([self._aborted.path] if self._aborted.last_offset >= 0 else [])])
         swapped = IndexPlace(self._place.directory, self._place.base_offset, SWAP_SUFFIX)
         index.relocate(swapped)
-        segment = self._settings.segment(swapped, index)
-        segment.adopt(self._builder)
+        segment = settings.segment(swapped, index)
+        segment.adopt(builder)
         segment.indexes_durable = True
         segment.modified_ms = modified_ms
         self._aborted.durable = True

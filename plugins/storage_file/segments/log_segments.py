@@ -13,8 +13,10 @@ from collections.abc import Generator, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from tidelog.kernel.records.batch import NO_TIMESTAMP
 from tidelog.plugins.storage_file.log_config import ALWAYS
 from tidelog.plugins.storage_file.segments.segment import Segment
+from tidelog.plugins.storage_file.segments.transfer import FileSegmentSource
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader
@@ -128,6 +130,27 @@ class LogSegments:
         segments = self.all
         last = len(segments) - 1
         return [segment.view(active=index == last) for index, segment in enumerate(segments)]
+
+    def sources(self, until: int) -> Sequence[FileSegmentSource]:
+        """Return the inactive segments with base offsets below `until`, for another process."""
+        return [
+            FileSegmentSource(segment.path(), segment.base_offset, segment.size, segment.index.entries)
+            for segment in self.all[:-1]
+            if segment.base_offset < until
+        ]
+
+    def first_timestamp(self, base_offset: int) -> int:
+        """Blocking: return the largest timestamp of the first batch of a segment, -1 without one.
+
+        Raises:
+            FileNotFoundError: see `LogSegments`.
+        """
+        for segment in self.all:
+            if segment.base_offset == base_offset:
+                if segment.size and segment.first_timestamp == NO_TIMESTAMP:
+                    segment.load_first_timestamp()
+                return segment.first_timestamp if segment.size else NO_TIMESTAMP
+        return NO_TIMESTAMP
 
     def aborted_transactions(
         self, from_offset: int, to_offset: int, *, wait: bool

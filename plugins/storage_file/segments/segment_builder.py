@@ -63,11 +63,16 @@ class SegmentBuilder:
         self.next_offset = last_offset + 1
         self.size = position + size
 
+    @property
+    def largest_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp and its offset, as indexes take them: -1 for an offset that is too far."""
+        fits = self.max_timestamp_offset - self._base_offset <= MAX_RELATIVE_OFFSET
+        return self.max_timestamp, self.max_timestamp_offset if fits else -1
+
     def finish_index(self) -> SegmentIndex:
         """Blocking: write the index; return it closed.
 
         Raises:
             OSError: the disk refused.
         """
-        fits = self.max_timestamp_offset - self._base_offset <= MAX_RELATIVE_OFFSET
-        return self._index_builder.finish(self.max_timestamp, self.max_timestamp_offset if fits else -1)
+        return self._index_builder.finish(*self.largest_timestamp)

@@ -17,7 +17,7 @@ BROKER_DEFAULTS: list[tuple[dict[str, object], ConfigKey[object], object]] = [
     ({"log.roll.ms": 5, "log.roll.hours": 2}, segment_keys.SEGMENT_MS, 5),
     ({"log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 3_600_000),
     ({"log.roll.jitter.ms": 0, "log.roll.jitter.hours": 1}, storage_keys.SEGMENT_JITTER_MS, 0),
-    ({"log.index.size.max.bytes": 64}, storage_keys.SEGMENT_INDEX_BYTES, 64),
+    ({"log.index.size.max.bytes": 64}, segment_keys.SEGMENT_INDEX_BYTES, 64),
     ({"log.index.interval.bytes": 1}, storage_keys.INDEX_INTERVAL_BYTES, 1),
     ({"log.segment.delete.delay.ms": 0}, storage_keys.FILE_DELETE_DELAY_MS, 0),
     ({"log.preallocate": True}, storage_keys.PREALLOCATE, True),

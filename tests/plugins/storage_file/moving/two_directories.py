@@ -63,6 +63,7 @@ class TwoDirectories:
             1 << 20,
             directory.write_recovery_points,
             directory.write_log_starts,
+            directory.write_rewritten,
             partial(self._disk_failed, directory),
             IndexFormats({}),
             LogLoadProgress(),

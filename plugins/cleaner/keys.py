@@ -1,21 +1,48 @@
-"""Configuration keys of compaction, which no policy carries out yet.
+"""Configuration keys of compaction, for the broker and for topics.
 
-They are kept, checked and described, so that a directory keeps them whichever broker it goes to.
+How many processes rewrite logs, and how fast, are keys of the kernel: they hold for every policy.
 """
 
 from __future__ import annotations
 
 from tidelog.kernel.config.key import BrokerDefault, ConfigKey
-from tidelog.kernel.config.types import LONG_MAX, double, long
+from tidelog.kernel.config.types import LONG_MAX, boolean, double, long
 
-_NO_COMPACTION = "nothing is compacted yet"
-
+LOG_CLEANER_ENABLE = ConfigKey(
+    name="log.cleaner.enable",
+    type=boolean(),
+    default=True,
+    documentation="Whether logs with `cleanup.policy` = `compact` are compacted. Without it the log of the "
+    "offsets of groups grows without end.",
+)
+LOG_CLEANER_BACKOFF_MS = ConfigKey(
+    name="log.cleaner.backoff.ms",
+    type=long(0),
+    default=15000,
+    dynamic=True,
+    documentation="How often logs are looked at when there is nothing to compact, in milliseconds.",
+)
+LOG_CLEANER_DEDUPE_BUFFER_SIZE = ConfigKey(
+    name="log.cleaner.dedupe.buffer.size",
+    type=long(1 << 20),
+    default=134217728,
+    dynamic=True,
+    documentation="The memory for the newest offsets of keys, of all processes that compact together, in "
+    "bytes. Each key takes 24 of them. When they are full, the rest of a log is compacted in another pass.",
+)
+LOG_CLEANER_IO_BUFFER_LOAD_FACTOR = ConfigKey(
+    name="log.cleaner.io.buffer.load.factor",
+    type=double(0.01, 1),
+    default=0.9,
+    dynamic=True,
+    documentation="The share of `log.cleaner.dedupe.buffer.size` that is filled at most. Looking up keys "
+    "takes longer the more is filled.",
+)
 LOG_CLEANER_DELETE_RETENTION_MS = ConfigKey(
     name="log.cleaner.delete.retention.ms",
     type=long(0),
     default=86400000,
     dynamic=True,
-    not_yet=_NO_COMPACTION,
     documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
 )
 LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
@@ -23,7 +50,6 @@ LOG_CLEANER_MIN_COMPACTION_LAG_MS = ConfigKey(
     type=long(0),
     default=0,
     dynamic=True,
-    not_yet=_NO_COMPACTION,
     documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
 LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
@@ -31,7 +57,6 @@ LOG_CLEANER_MAX_COMPACTION_LAG_MS = ConfigKey(
     type=long(1),
     default=LONG_MAX,
     dynamic=True,
-    not_yet=_NO_COMPACTION,
     documentation="The age of a record after which its log has to be compacted, in milliseconds.",
 )
 LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
@@ -39,7 +64,6 @@ LOG_CLEANER_MIN_CLEANABLE_RATIO = ConfigKey(
     type=double(0, 1),
     default=0.5,
     dynamic=True,
-    not_yet=_NO_COMPACTION,
     documentation="The share of a log that has to be uncompacted before it is compacted.",
 )
 DELETE_RETENTION_MS = ConfigKey(
@@ -48,7 +72,6 @@ DELETE_RETENTION_MS = ConfigKey(
     default=86400000,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_DELETE_RETENTION_MS),),
-    not_yet=_NO_COMPACTION,
     documentation="How long compaction keeps tombstones (records without a value), in milliseconds.",
 )
 MIN_COMPACTION_LAG_MS = ConfigKey(
@@ -57,7 +80,6 @@ MIN_COMPACTION_LAG_MS = ConfigKey(
     default=0,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
     documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
 MAX_COMPACTION_LAG_MS = ConfigKey(
@@ -66,7 +88,6 @@ MAX_COMPACTION_LAG_MS = ConfigKey(
     default=LONG_MAX,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MAX_COMPACTION_LAG_MS),),
-    not_yet=_NO_COMPACTION,
     documentation="The age of a record after which its log has to be compacted, in milliseconds.",
 )
 MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
@@ -75,6 +96,5 @@ MIN_CLEANABLE_DIRTY_RATIO = ConfigKey(
     default=0.5,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_CLEANABLE_RATIO),),
-    not_yet=_NO_COMPACTION,
     documentation="The share of a log that has to be uncompacted before it is compacted.",
 )

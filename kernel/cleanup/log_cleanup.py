@@ -1,0 +1,77 @@
+"""The cleanup policies of one broker, and the tasks that have them look at the logs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import attrs
+
+from tidelog.kernel.cleanup.policy_execution import PolicyExecution
+from tidelog.kernel.cleanup.rewriting import Workers
+from tidelog.kernel.cleanup.statistics import CleanupStatistics
+from tidelog.kernel.clock import Clock
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.seams.cleanup import CleanupPolicy
+from tidelog.kernel.seams.events import Event, TopicConfigChanged, TopicCreated
+from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.kernel.seams.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class LogCleanup:
+    """The cleanup policies of one broker, by name, and what they do to its logs."""
+
+    def __init__(
+        self, policies: Mapping[str, CleanupPolicy], config: Config, topics: Topics, clock: Clock
+    ) -> None:
+        self._config = config
+        in_hands: set[Partition] = set()
+        workers = Workers(config)
+        self._executions = {
+            name: PolicyExecution(policy, topics, clock, in_hands, workers)
+            for name, policy in policies.items()
+        }
+
+    def background_tasks(self) -> Sequence[PeriodicTask]:
+        """Return a task for each policy."""
+        delay = self._config[keys.LOG_INITIAL_TASK_DELAY_MS]
+        intervals = {
+            name: partial(each.policy.interval_ms, self._config) for name, each in self._executions.items()
+        }
+        return [
+            PeriodicTask(f"cleanup policy {name}", self._executions[name].run, interval, delay)
+            for name, interval in intervals.items()
+            if interval()
+        ]
+
+    def statistics(self) -> dict[str, CleanupStatistics]:
+        """Policy → what it has done since the start."""
+        return {name: _copy(each.statistics) for name, each in self._executions.items()}
+
+    def check_default(self) -> None:
+        """Log the policies of the broker's default that no installed plugin carries out."""
+        self._warn_of_missing(keys.LOG_CLEANUP_POLICY.name, self._config[keys.LOG_CLEANUP_POLICY])
+
+    def on_event(self, event: Event) -> None:
+        """Log the policies of a new or changed topic that no installed plugin carries out."""
+        if isinstance(event, TopicCreated | TopicConfigChanged):
+            topic = event.topic
+            if keys.CLEANUP_POLICY.name in topic.overrides:
+                self._warn_of_missing(
+                    f"topic {topic.name}: {keys.CLEANUP_POLICY}", topic.config[keys.CLEANUP_POLICY]
+                )
+
+    def _warn_of_missing(self, setting: str, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self._executions:
+                _log.warning(
+                    "%s has %s, which no installed plugin carries out: it has no effect", setting, name
+                )
+
+
+def _copy(statistics: CleanupStatistics) -> CleanupStatistics:
+    return attrs.evolve(statistics, counts={**statistics.counts})

@@ -1,0 +1,227 @@
+"""The rewriting of one log, on the broker's side: a worker copies, the broker provides drafts and swaps.
+
+Nothing of it runs on the event loop but messages: what waits for a disk is done in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+import trio
+
+from tidelog.kernel.cleanup.worker.messages import (
+    GroupBegun,
+    GroupDraft,
+    GroupReplaced,
+    GroupWritten,
+    JobDone,
+    JobFailed,
+    Progress,
+    Rate,
+    RewriteJob,
+)
+from tidelog.kernel.cleanup.worker.process import WorkerProcess
+from tidelog.kernel.config import Config, TopicConfig, keys
+from tidelog.kernel.errors import LogBusy, TidelogError
+from tidelog.kernel.seams.cleanup import Rewrite
+from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft
+from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+
+
+class RewriteAborted(TidelogError):
+    """The log changed, or is being moved: the rewrite was given up, and nothing is lost."""
+
+
+class RewriteFailed(TidelogError):
+    """The log cannot be rewritten; the message says why. It is as it was, or partly rewritten."""
+
+
+@attrs.frozen
+class Rewritten:
+    """What a rewrite did, and how long it took."""
+
+    done: JobDone
+    seconds: float
+
+
+class Workers:
+    """The worker processes of a broker, `log.cleaner.threads` of them at most."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._busy: list[WorkerProcess] = []
+        self._free = trio.Condition()
+
+    @property
+    def most(self) -> int:
+        """How many may work at once."""
+        return self._config[keys.LOG_CLEANER_THREADS]
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncGenerator[Worker]:
+        """Wait until one more may work, and have it work until the block ends.
+
+        Raises:
+            OSError: the process cannot be started.
+        """
+        async with self._free:
+            while len(self._busy) >= self.most:
+                await self._free.wait()
+            process = await trio.to_thread.run_sync(WorkerProcess)
+            self._busy.append(process)
+        try:
+            await self._share()
+            yield Worker(process, self._config, self.bytes_per_second)
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(process.kill)
+                async with self._free:
+                    self._busy.remove(process)
+                    self._free.notify_all()
+                await self._share()
+
+    def bytes_per_second(self) -> float:
+        """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
+        return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)
+
+    async def _share(self) -> None:
+        rate = Rate(self.bytes_per_second())
+        for process in tuple(self._busy):
+            with contextlib.suppress(TidelogError):
+                await process.send(rate)
+
+
+class Worker:
+    """A worker process that does one rewrite after the other."""
+
+    def __init__(self, process: WorkerProcess, config: Config, rate: Callable[[], float]) -> None:
+        self._process = process
+        self._config = config
+        self._rate = rate
+
+    async def rewrite(
+        self, partition: Partition, rewrite: Rewrite, config: TopicConfig, now_ms: int
+    ) -> Rewritten:
+        """Rewrite a log, as far as the filter gets.
+
+        Raises:
+            RewriteAborted: the log changed meanwhile, and the worker is of no use any more.
+            RewriteFailed: the log cannot be rewritten.
+            WorkerDied: the process ended.
+            OSError: the disk refused.
+        """
+        began = time.monotonic()
+        job = await trio.to_thread.run_sync(
+            partial(_job, partition, rewrite, config, self._config, now_ms, self._rate())
+        )
+        if not job.sources:
+            raise RewriteAborted("its segments were deleted")
+        try:
+            await self._process.send(job)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
+        async with _Groups(partition) as groups:
+            while True:
+                message = await self._process.receive()
+                if isinstance(message, JobDone):
+                    return Rewritten(message, time.monotonic() - began)
+                if isinstance(message, JobFailed):
+                    raise RewriteFailed(message.reason)
+                answer = await groups.take(message)
+                if answer is not None:
+                    await self._process.send(answer)
+
+
+class _Groups:
+    """The drafts of one rewrite, of which one at most is begun at a time."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._draft: SegmentDraft | None = None
+        self._base_offsets: Sequence[int] = ()
+
+    async def __aenter__(self) -> _Groups:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._draft is not None:
+            with trio.CancelScope(shield=True), contextlib.suppress(OSError):
+                await trio.to_thread.run_sync(self._draft.discard)
+
+    async def take(self, message: object) -> object | None:
+        """Do what a message asks for; return the answer, None without one.
+
+        Raises:
+            RewriteAborted: the log changed meanwhile.
+            OSError: the disk refused.
+        """
+        try:
+            match message:
+                case Progress():
+                    if self._draft is not None:
+                        self._draft.check()
+                    self._partition.check_online()
+                    return None
+                case GroupBegun():
+                    return await self._begin(message)
+                case GroupWritten():
+                    return await self._replace(message)
+                case _:
+                    raise TypeError(f"a worker said {type(message).__name__}")
+        except (StaleDraft, LogBusy) as error:
+            raise RewriteAborted(str(error)) from None
+
+    async def _begin(self, begun: GroupBegun) -> GroupDraft:
+        self._base_offsets = begun.base_offsets
+        store = self._partition.store
+        self._draft = await trio.to_thread.run_sync(store.draft_segment, begun.base_offsets[0])
+        return GroupDraft(self._draft.writer(), self._partition.last_batches())
+
+    async def _replace(self, written: GroupWritten) -> GroupReplaced:
+        draft, base_offsets = self._draft, self._base_offsets
+        if draft is None:
+            raise TypeError("a worker has written a group that it had not begun")
+
+        def fill() -> None:
+            draft.take(written.written)
+            for aborted in written.aborted:
+                draft.add_aborted(aborted)
+
+        await trio.to_thread.run_sync(fill)
+        await self._partition.replace_segments([draft], base_offsets)
+        self._draft = None
+        return GroupReplaced()
+
+
+def _job(
+    partition: Partition,
+    rewrite: Rewrite,
+    topic: TopicConfig,
+    config: Config,
+    now_ms: int,
+    bytes_per_second: float,
+) -> RewriteJob:
+    """Blocking: return the job of rewriting a log."""
+    store = partition.store
+    sources = store.segment_sources(rewrite.until)
+    start = sources[0].base_offset if sources else rewrite.until
+    return RewriteJob(
+        label=str(partition.topic_partition),
+        sources=sources,
+        until=rewrite.until,
+        survey_from=rewrite.survey_from,
+        filter=rewrite.make_filter(config),
+        now_ms=now_ms,
+        delete_retention_ms=rewrite.delete_retention_ms,
+        aborted=tuple(store.aborted_transactions(start, rewrite.until, wait=True)),
+        segment_bytes=topic[SEGMENT_BYTES],
+        index_bytes=topic[SEGMENT_INDEX_BYTES],
+        read_bytes=max(config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // config[keys.LOG_CLEANER_THREADS], 1),
+        bytes_per_second=bytes_per_second,
+    )

@@ -1,0 +1,96 @@
+"""The worker process: does one job after the other, until the broker hangs up.
+
+It talks through the socket whose descriptor is its argument. It ends when the broker does: every piece of
+work begins or ends with a message.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any, cast
+
+from tidelog.kernel.cleanup.worker.messages import (
+    GroupBegun,
+    GroupDraft,
+    GroupWritten,
+    JobFailed,
+    Progress,
+    Rate,
+    RewriteJob,
+)
+from tidelog.kernel.cleanup.worker.rewriter import Rewriter
+from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.pace import ByteRate
+
+NICENESS = 5
+"""The broker comes first where there are not enough processors."""
+
+
+class BrokerConnection:
+    """`Broker` at the other end of a socket."""
+
+    def __init__(self, connection: Connection[Any, Any], bytes_per_second: float) -> None:
+        self._connection = connection
+        self._rate = ByteRate(bytes_per_second, time.monotonic)
+
+    def begin(self, base_offsets: Sequence[int]) -> GroupDraft:
+        """Return what to write a group of segments to."""
+        self._connection.send(GroupBegun(base_offsets))
+        return cast("GroupDraft", self._answer())
+
+    def replace(self, written: GroupWritten) -> None:
+        """Have the segments of the group replaced, and wait for that."""
+        self._connection.send(written)
+        self._answer()
+
+    def spent(self, read_bytes: int, written_bytes: int) -> None:
+        """Report progress, and wait as long as the limit of bytes per second demands."""
+        self._connection.send(Progress(read_bytes, written_bytes))
+        while self._connection.poll():
+            self._take_rate(cast("Rate", self._connection.recv()))
+        time.sleep(self._rate.spend(read_bytes + written_bytes))
+
+    def _answer(self) -> object:
+        while isinstance(message := self._connection.recv(), Rate):
+            self._take_rate(message)
+        return message
+
+    def _take_rate(self, message: Rate) -> None:
+        self._rate.bytes_per_second = message.bytes_per_second
+
+
+def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
+    """Do a job; return the message that ends it."""
+    try:
+        return Rewriter(job, BrokerConnection(connection, job.bytes_per_second)).run()
+    except (EOFError, ConnectionError):
+        raise
+    except (BrokerError, OSError) as error:
+        return JobFailed(str(error))
+    except Exception as error:
+        return JobFailed(f"{type(error).__name__}: {error}")
+
+
+def main() -> None:
+    """Do jobs until the broker hangs up."""
+    os.nice(NICENESS)
+    with Connection(int(sys.argv[1])) as connection:
+        try:
+            while True:
+                try:
+                    job = connection.recv()
+                except (AttributeError, ImportError) as error:
+                    connection.send(JobFailed(f"the filter cannot be loaded by name: {error}"))
+                    continue
+                if not isinstance(job, Rate):
+                    connection.send(do_job(job, connection))
+        except (EOFError, ConnectionError):
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What the broker and a worker say to each other; all of it is pickled.
+
+    broker                          worker
+    RewriteJob
+                                    Progress, as often as anything was read
+                                    GroupBegun      for each group of segments that become one
+    GroupDraft
+                                    Progress ...
+                                    GroupWritten
+    GroupReplaced
+                                    JobDone or JobFailed
+
+`Rate` may come at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import attrs
+
+from tidelog.kernel.seams.cleanup import RecordFilter
+from tidelog.kernel.seams.partition import LastBatch
+from tidelog.kernel.seams.storage import AbortedTransaction, DraftWriter, SegmentSource
+
+
+@attrs.frozen
+class RewriteJob:
+    """A log to rewrite; see `Rewrite` for most of it.
+
+    `sources` are its inactive segments from the first on, `aborted` the aborted transactions with records or
+    markers there, in the order of their markers. A group of segments becomes one of at most `segment_bytes`,
+    with indexes of at most `index_bytes` each. `read_bytes` are read at once.
+    """
+
+    label: str
+    sources: Sequence[SegmentSource]
+    until: int
+    survey_from: int
+    filter: RecordFilter
+    now_ms: int
+    delete_retention_ms: int
+    aborted: Sequence[AbortedTransaction]
+    segment_bytes: int
+    index_bytes: int
+    read_bytes: int
+    bytes_per_second: float
+
+
+class GroupBegun(NamedTuple):
+    """The segments with these base offsets are to become one."""
+
+    base_offsets: Sequence[int]
+
+
+class GroupDraft(NamedTuple):
+    """What to write the group to, and the last batches of active producers now."""
+
+    writer: DraftWriter
+    last_batches: Mapping[int, LastBatch]
+
+
+class GroupWritten(NamedTuple):
+    """What the draft takes over, and the aborted transactions of which something is left."""
+
+    written: object
+    aborted: Sequence[AbortedTransaction]
+
+
+class GroupReplaced(NamedTuple):
+    """The segments of the group were replaced."""
+
+
+class Progress(NamedTuple):
+    """Bytes that were read or written since the last time."""
+
+    read_bytes: int
+    written_bytes: int
+
+
+class Rate(NamedTuple):
+    """So much may be read and written from now on."""
+
+    bytes_per_second: float
+
+
+@attrs.frozen
+class JobDone:
+    """The log counts as rewritten below `until`. Counts of records and bytes, and the filter's own."""
+
+    until: int
+    records_read: int
+    records_kept: int
+    bytes_read: int
+    bytes_kept: int
+    counts: Mapping[str, float]
+
+
+class JobFailed(NamedTuple):
+    """Why the job cannot be done; the segments of groups that were not replaced are as they were."""
+
+    reason: str

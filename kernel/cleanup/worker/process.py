@@ -1,0 +1,85 @@
+"""A worker process as the broker sees it: it is started, sent messages, listened to and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+import trio
+
+from tidelog.kernel.errors import TidelogError
+
+_MODULE = "tidelog.kernel.cleanup.worker"
+
+
+class WorkerDied(TidelogError):
+    """The worker process ended in the middle of its work; the message says how."""
+
+
+class WorkerProcess:
+    """One process, which does one job after the other.
+
+    It is a program of its own, and neither a fork, which a process with threads must not have, nor a copy of
+    the main program, which need not be made for that.
+    """
+
+    def __init__(self) -> None:
+        """Blocking: start it.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a number
+                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                # Plugins may come from anywhere that the broker found them.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+            self._connection: Connection[Any, Any] = Connection(ours.detach())
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    async def send(self, message: object) -> None:
+        """Send a message.
+
+        Raises:
+            WorkerDied: nobody is there to take it.
+            Exception: it cannot be pickled.
+        """
+        try:
+            await trio.to_thread.run_sync(self._connection.send, message)
+        except OSError:
+            raise await self._died() from None
+
+    async def receive(self) -> object:
+        """Wait for a message of the worker.
+
+        Raises:
+            WorkerDied: it ended.
+        """
+        try:
+            # After a cancellation the thread ends with the process, which `kill` ends.
+            return await trio.to_thread.run_sync(self._connection.recv, abandon_on_cancel=True)
+        except (EOFError, OSError):
+            raise await self._died() from None
+
+    async def _died(self) -> WorkerDied:
+        status = await trio.to_thread.run_sync(self._process.wait)
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        return WorkerDied(f"the worker process {self.pid} {how}")
+
+    def kill(self) -> None:
+        """Blocking: end the process at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()

@@ -1,0 +1,261 @@
+"""The rewriting of one log: a filter surveys it, then what stays is copied, group by group.
+
+Source: seed 001, "Pass 1, build the offset map", "Pass 2, recopy segments keeping only survivors" and
+"Interaction with transactions / markers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tidelog.kernel.cleanup.worker.batches import KeptBatch, with_records, without_records
+from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
+from tidelog.kernel.cleanup.worker.segments import Chunk, chunks, groups
+from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
+from tidelog.kernel.records.block import Mask, PlacedBatch, RecordBlock
+from tidelog.kernel.seams.partition import LastBatch
+from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
+
+
+class Broker(Protocol):
+    """The broker as the rewriter sees it."""
+
+    def begin(self, base_offsets: Sequence[int]) -> GroupDraft:
+        """Return what to write a group of segments to."""
+        ...
+
+    def replace(self, written: GroupWritten) -> None:
+        """Have the segments of the group replaced."""
+        ...
+
+    def spent(self, read_bytes: int, written_bytes: int) -> None:
+        """Report progress, and wait as long as the limit of bytes per second demands."""
+        ...
+
+
+class Rewriter:
+    """Does one `RewriteJob`."""
+
+    def __init__(self, job: RewriteJob, broker: Broker) -> None:
+        self._job = job
+        self._broker = broker
+        self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+
+    def run(self) -> JobDone:
+        """Do it.
+
+        Raises:
+            BrokerError: the log is damaged, or has batches that cannot be read.
+            OSError: the disk refused.
+        """
+        until = self._survey()
+        if until > self._job.survey_from:
+            self._copy(until)
+        filter_ = self._job.filter
+        counts = filter_.counts() if hasattr(filter_, "counts") else {}
+        return JobDone(
+            until, self._records_read, self._records_kept, self._bytes_read, self._bytes_kept, counts
+        )
+
+    # --- the survey
+
+    def _survey(self) -> int:
+        """Show the filter the records that it has to know; return the offset below which it knows them."""
+        job = self._job
+        transactions = SeenTransactions(job.aborted)
+        ends = [*(source.base_offset for source in job.sources[1:]), job.until]
+        reached = job.survey_from
+        for source, end in zip(job.sources, ends, strict=True):
+            if end <= job.survey_from:
+                continue
+            for chunk in chunks(source, job.read_bytes):
+                self._broker.spent(chunk.size, 0)
+                full_at = self._survey_chunk(chunk, transactions)
+                if full_at is not None:
+                    return max(full_at, job.survey_from)
+            reached = end
+        return reached
+
+    def _survey_chunk(self, chunk: Chunk, transactions: SeenTransactions) -> int | None:
+        since = self._job.survey_from
+        batches = [
+            placed
+            for placed in _of_applications(chunk, transactions)
+            if placed.header.last_offset >= since and placed.header.record_count
+        ]
+        if not batches:
+            return None
+        block = RecordBlock(chunk.content, batches)
+        if batches[0].header.base_offset < since:
+            block = block.select(block.offset >= since)
+        return self._job.filter.survey(block)
+
+    # --- the copy
+
+    def _copy(self, until: int) -> None:
+        job = self._job
+        sources = [source for source in job.sources if source.base_offset < until]
+        after = [source.base_offset for source in job.sources[len(sources) :]]
+        transactions = SeenTransactions(job.aborted)
+        for group in groups(sources, after[0] if after else job.until, job.segment_bytes, job.index_bytes):
+            self._copy_group(group, until, transactions)
+
+    def _copy_group(self, group: Sequence[SegmentSource], until: int, transactions: SeenTransactions) -> None:
+        draft = self._broker.begin([source.base_offset for source in group])
+        copier = _Copier(self._job, until, draft.last_batches, transactions)
+        for source in group:
+            for chunk in chunks(source, self._job.read_bytes):
+                content, batches = copier.copy(chunk)
+                if batches:
+                    draft.writer.append(content, batches)
+                self._bytes_read += chunk.size
+                self._bytes_kept += len(content)
+                self._broker.spent(chunk.size, len(content))
+        self._records_read += copier.records_read
+        self._records_kept += copier.records_kept
+        self._broker.replace(GroupWritten(draft.writer.finish(), transactions.take_left()))
+
+
+class _Copier:
+    """Copies what stays of the batches of a group."""
+
+    def __init__(
+        self,
+        job: RewriteJob,
+        until: int,
+        last_batches: Mapping[int, LastBatch],
+        transactions: SeenTransactions,
+    ) -> None:
+        """`until`: the filter decides on records below this offset alone."""
+        self._job = job
+        self._until = until
+        self._last_batches = last_batches
+        self._transactions = transactions
+        self.records_read = self.records_kept = 0
+
+    def copy(self, chunk: Chunk) -> tuple[Buffer, list[WrittenBatch]]:
+        """Return what stays of some batches, as `DraftWriter.append` takes it."""
+        surveyed: list[PlacedBatch] = []
+        spent: dict[int, bool] = {}
+        for placed in chunk.batches:
+            header = placed.header
+            self.records_read += header.record_count
+            if header.is_control:
+                spent[placed.position] = self._transactions.is_spent(_content(chunk, placed), header)
+            elif not self._transactions.is_aborted(header) and header.record_count:
+                surveyed.append(placed)
+        chosen = _Chosen(chunk, surveyed, self._job, self._until) if surveyed else None
+        kept: list[tuple[BatchHeader, KeptBatch]] = []
+        for placed in chunk.batches:
+            if placed.position in spent:
+                batch = self._marker(chunk, placed, spent=spent[placed.position])
+            else:
+                batch = chosen.pop(placed) if chosen is not None else None
+            if batch is None and self._stays_empty(placed.header):
+                batch = without_records(placed.header)
+            if batch is not None:
+                kept.append((placed.header, batch))
+        if chosen is not None:
+            self.records_kept += chosen.count
+        return _joined(kept)
+
+    def _marker(self, chunk: Chunk, placed: PlacedBatch, *, spent: bool) -> KeptBatch | None:
+        """Return what stays of a control batch, None if nothing does.
+
+        One whose transaction is gone is needed for as long as tombstones are: a reader that is in the middle
+        of the transaction would never learn of its end.
+        """
+        header = placed.header
+        horizon_ms = header.delete_horizon_ms
+        if not header.record_count or (spent and horizon_ms is not None and horizon_ms <= self._job.now_ms):
+            return None
+        self.records_kept += header.record_count
+        content = _content(chunk, placed)
+        if not spent or horizon_ms is not None:
+            return KeptBatch(content, header.max_timestamp)
+        block = RecordBlock(chunk.content, [placed])
+        return with_records(content, block, 0, np.ones(len(block), np.bool_), self._horizon_ms)
+
+    @property
+    def _horizon_ms(self) -> int:
+        return self._job.now_ms + self._job.delete_retention_ms
+
+    def _stays_empty(self, header: BatchHeader) -> bool:
+        """Return whether a batch stays without records.
+
+        It does if it has the last sequence of an active producer, or the marker with its newest epoch, and if
+        it is the last one below what cannot be rewritten yet.
+        """
+        if header.next_offset == self._job.until:
+            return True
+        if header.producer_id == NO_PRODUCER_ID:
+            return False
+        last = self._last_batches.get(header.producer_id)
+        if last is None:
+            return False
+        if last.offset is not None:
+            return header.last_offset == last.offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+class _Chosen:
+    """What a filter keeps of the batches of applications in a chunk; `count` records."""
+
+    def __init__(self, chunk: Chunk, batches: Sequence[PlacedBatch], job: RewriteJob, until: int) -> None:
+        block = self._block = RecordBlock(chunk.content, batches)
+        self._chunk = chunk
+        keep: Mask = np.asarray(job.filter.keep(block), np.bool_)
+        if keep.shape != block.offset.shape:
+            raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
+        self._keep = keep = keep | (block.offset >= until)
+        self._kept = _counts(keep, block)
+        self._tombstones = _counts(keep & block.is_tombstone, block)
+        self._horizon_ms = job.now_ms + job.delete_retention_ms
+        self._index_of = {placed.position: index for index, placed in enumerate(batches)}
+        self.count = int(keep.sum())
+
+    def pop(self, placed: PlacedBatch) -> KeptBatch | None:
+        """Return what stays of a batch, None if nothing does."""
+        index = self._index_of.get(placed.position)
+        if index is None or not self._kept[index]:
+            return None
+        header, content = placed.header, _content(self._chunk, placed)
+        set_horizon = self._tombstones[index] > 0 and header.delete_horizon_ms is None
+        if self._kept[index] == header.record_count and not set_horizon:
+            return KeptBatch(content, header.max_timestamp)
+        return with_records(
+            content, self._block, index, self._keep, self._horizon_ms if set_horizon else None
+        )
+
+
+def _counts(mask: Mask, block: RecordBlock) -> list[int]:
+    """Return for each batch how many of its records are in `mask`."""
+    sums = np.concatenate(([0], np.cumsum(mask)))[block.first]
+    counts: list[int] = np.diff(sums).tolist()
+    return counts
+
+
+def _of_applications(chunk: Chunk, transactions: SeenTransactions) -> Iterator[PlacedBatch]:
+    """Iterate over the batches with records of applications whose transactions were not aborted."""
+    for placed in chunk.batches:
+        if placed.header.is_control:
+            transactions.is_spent(_content(chunk, placed), placed.header)
+        elif not transactions.is_aborted(placed.header):
+            yield placed
+
+
+def _content(chunk: Chunk, placed: PlacedBatch) -> memoryview:
+    return memoryview(chunk.content)[placed.position : placed.position + placed.header.size]
+
+
+def _joined(kept: Sequence[tuple[BatchHeader, KeptBatch]]) -> tuple[Buffer, list[WrittenBatch]]:
+    content = b"".join([batch.content for _, batch in kept])
+    batches = [
+        WrittenBatch(header.base_offset, header.last_offset, len(batch.content), batch.max_timestamp)
+        for header, batch in kept
+    ]
+    return content, batches

@@ -1,0 +1,98 @@
+"""Whole batches of segments, many at once, and segments in groups that become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header
+from tidelog.kernel.records.block import PlacedBatch
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET
+from tidelog.kernel.seams.storage import SegmentSource
+
+_LENGTH_AT = 8
+
+
+class Chunk(NamedTuple):
+    """Whole batches of a segment, one after the other in `content`, which may go on behind them."""
+
+    content: bytes
+    batches: Sequence[PlacedBatch]
+    size: int
+
+
+def chunks(source: SegmentSource, read_bytes: int) -> Iterator[Chunk]:
+    """Iterate over the batches of a segment; chunks are larger than `read_bytes` only for larger batches.
+
+    Raises:
+        CorruptBatch: what is there is no batch.
+        UnsupportedMessageFormat: a batch has an older format.
+        OSError: the disk refused, or the segment was removed.
+    """
+    position, wanted = 0, read_bytes
+    try:
+        while position < source.size_bytes:
+            content = source.read(position, wanted)
+            chunk = _whole_batches(content)
+            if not chunk.size:
+                wanted = _size_of_first(content, source, position)
+                continue
+            yield chunk
+            position += chunk.size
+            wanted = read_bytes
+    finally:
+        source.close()
+
+
+def _whole_batches(content: bytes) -> Chunk:
+    batches: list[PlacedBatch] = []
+    position = 0
+    while len(content) - position >= HEADER_BYTES:
+        header = parse_header(content, position)
+        size = header.batch_length + LOG_OVERHEAD_BYTES
+        if size < HEADER_BYTES:
+            raise CorruptBatch(f"the batch at offset {header.base_offset} cannot have {size} bytes")
+        if position + size > len(content):
+            break
+        batches.append(PlacedBatch(header, position))
+        position += size
+    return Chunk(content, batches, position)
+
+
+def _size_of_first(content: bytes, source: SegmentSource, position: int) -> int:
+    length = int.from_bytes(content[_LENGTH_AT:LOG_OVERHEAD_BYTES], signed=True)
+    size = length + LOG_OVERHEAD_BYTES
+    if len(content) < HEADER_BYTES or size <= len(content) or position + size > source.size_bytes:
+        raise CorruptBatch(f"the segment at {source.base_offset} ends in a batch, at byte {position}")
+    return size
+
+
+def groups(
+    sources: Sequence[SegmentSource], until: int, segment_bytes: int, index_bytes: int
+) -> list[list[SegmentSource]]:
+    """Return segments that follow each other in groups; each group fits one segment and its indexes.
+
+    `until` is the offset behind the last one. Source: seed 001, "Pass 2, recopy segments keeping only
+    survivors".
+    """
+    found: list[list[SegmentSource]] = []
+    size = index = time_index = 0
+    ends = [*(source.base_offset for source in sources[1:]), until]
+    for source, end in zip(sources, ends, strict=True):
+        size += source.size_bytes
+        index += source.index_bytes
+        time_index += source.time_index_bytes
+        fits = (
+            size <= segment_bytes
+            and max(index, time_index) <= index_bytes
+            and (not source.size_bytes or end - 1 - found[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
+            if found
+            else False
+        )
+        if fits:
+            found[-1].append(source)
+        else:
+            found.append([source])
+            size, index, time_index = source.size_bytes, source.index_bytes, source.time_index_bytes
+    return found

@@ -1,0 +1,126 @@
+"""Compaction of logs: `cleanup.policy` = `compact`.
+
+A log has a part that was compacted, a part that can be, and a part that cannot yet:
+
+    log start ... first dirty offset ... first uncleanable offset ... log end
+
+Source: seed 001, "Choosing the filthiest log"; Apache Kafka's `LogCleanerManager` and `LogToClean`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.config import keys as kernel_keys
+from tidelog.kernel.config.types import LONG_MAX
+from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
+from tidelog.plugins.cleaner import keys
+from tidelog.plugins.cleaner.keep_newest import KeepNewest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.seams.cleanup import RecordFilter
+    from tidelog.kernel.seams.storage import SegmentView
+
+
+class CompactionPolicy:
+    """`CleanupPolicy` that keeps the newest record of each key."""
+
+    name = "compact"
+
+    def interval_ms(self, config: Config) -> int:
+        """Return how often all logs are looked at, in milliseconds; 0 if nothing is to be compacted."""
+        return max(config[keys.LOG_CLEANER_BACKOFF_MS], 1) if config[keys.LOG_CLEANER_ENABLE] else 0
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        """Return what is to be compacted now."""
+        dirt = Dirt(log, now_ms, config[keys.MIN_COMPACTION_LAG_MS])
+        max_lag_ms = config[keys.MAX_COMPACTION_LAG_MS]
+        waits_too_long = max_lag_ms < LONG_MAX and dirt.has_waited(now_ms - max_lag_ms)
+        roll = max_lag_ms < LONG_MAX and dirt.active_has_waited(now_ms - max_lag_ms)
+        if not dirt.cleanable_bytes or not (
+            waits_too_long or dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]
+        ):
+            return Plan(roll=True) if roll else NOTHING
+        rewrite = Rewrite(
+            dirt.until,
+            urgency=dirt.ratio,
+            survey_from=dirt.first_offset,
+            make_filter=partial(_keep_newest, now_ms),
+            delete_retention_ms=config[keys.DELETE_RETENTION_MS],
+        )
+        return Plan(roll=roll, rewrite=rewrite)
+
+
+class Dirt:
+    """The part of a log that can be compacted: from `first_offset` to `until`.
+
+    `clean_bytes` are those before it, `cleanable_bytes` its own.
+    """
+
+    def __init__(self, log: LogView, now_ms: int, min_lag_ms: int) -> None:
+        self._log = log
+        rewritten = log.rewritten_until
+        self.first_offset = (
+            log.log_start_offset if rewritten is None else max(rewritten, log.log_start_offset)
+        )
+        self.until = self._first_uncleanable(now_ms - min_lag_ms if min_lag_ms else LONG_MAX)
+        segments = self._dirty_segments()
+        self.clean_bytes = sum(
+            segment.size_bytes for segment in log.segments if segment.base_offset < self.first_offset
+        )
+        self.cleanable_bytes = sum(segment.size_bytes for segment in segments)
+
+    def _first_uncleanable(self, newest_ms: int) -> int:
+        """Return where what cannot be compacted begins: always at the begin of a segment.
+
+        Neither in the active segment, nor where a transaction may still be aborted, nor in a segment with
+        records that are newer than `newest_ms`.
+        """
+        log = self._log
+        decided = min(log.last_stable_offset, log.high_watermark)
+        until = log.segments[0].base_offset
+        for segment, following in pairwise(log.segments):
+            if following.base_offset > decided:
+                break
+            is_dirty = following.base_offset > self.first_offset
+            if is_dirty and segment.age_timestamp > newest_ms:
+                break
+            until = following.base_offset
+        return until
+
+    def _dirty_segments(self) -> Sequence[SegmentView]:
+        """Return the segments that hold some of the part."""
+        return [
+            segment
+            for segment, following in pairwise(self._log.segments)
+            if following.base_offset > self.first_offset and segment.base_offset < self.until
+        ]
+
+    @property
+    def ratio(self) -> float:
+        """The share of it in what was and can be compacted, 0 to 1."""
+        whole = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / whole if whole else 0
+
+    def has_waited(self, since_ms: int) -> bool:
+        """Blocking: return whether the first record of one of its segments is older than that."""
+        return any(0 < self._log.first_timestamp(segment) < since_ms for segment in self._dirty_segments())
+
+    def active_has_waited(self, since_ms: int) -> bool:
+        """Blocking: return whether the first record of the active segment is older than that."""
+        active = self._log.active
+        return active.size_bytes > 0 and 0 < self._log.first_timestamp(active) < since_ms
+
+
+def _keep_newest(now_ms: int, config: Config) -> RecordFilter:
+    threads = max(config[kernel_keys.LOG_CLEANER_THREADS], 1)
+    return KeepNewest(
+        now_ms,
+        config[keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads,
+        config[keys.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR],
+    )

@@ -1,0 +1,151 @@
+"""Segments in the hands of another process: what it reads them by, and what it writes drafts by.
+
+Both are pickled, and open their file at first use. The process knows the `.log` alone: index entries are
+collected and given to the index format when the draft takes over what was written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.kernel import disk
+from tidelog.kernel.errors import InvalidRecord
+from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from tidelog.plugins.storage_file.log_file import LogFile
+from tidelog.plugins.storage_file.segments.segment_builder import SegmentBuilder
+
+if TYPE_CHECKING:
+    from tidelog.kernel.records.batch import Buffer
+    from tidelog.kernel.seams.indexes import IndexBuilder, SegmentIndex
+    from tidelog.kernel.seams.storage import WrittenBatch
+
+SYNC_EVERY_BYTES = 32 * 1024 * 1024
+"""So many bytes are brought to the device at once: more would keep others waiting for it."""
+
+
+class FileSegmentSource:
+    """`SegmentSource` of a `.log` file."""
+
+    def __init__(self, path: str, base_offset: int, size_bytes: int, index_entries: int) -> None:
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        # Each entry has a time at most, and closing the index adds one.
+        self.index_bytes = index_entries * OFFSET_ENTRY_BYTES
+        self.time_index_bytes = (index_entries + 1) * TIME_ENTRY_BYTES
+        self._path = path
+        self._log: LogFile | None = None
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position` on, or those up to the end.
+
+        Raises:
+            OSError: the disk refused, or the segment was removed.
+        """
+        if self._log is None:
+            self._log = LogFile(self._path, os.O_RDONLY)
+        buffer = bytearray(min(size, self.size_bytes - position))
+        filled = self._log.read_into(buffer, position, wait=True)
+        return bytes(buffer) if filled == len(buffer) else bytes(buffer[:filled])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._log = None
+
+
+class IndexEntry(NamedTuple):
+    """What `IndexBuilder.add` is given."""
+
+    last_offset: int
+    position: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+
+class _Entries:
+    """`IndexBuilder` that keeps the entries for a real one."""
+
+    def __init__(self) -> None:
+        self.all: list[IndexEntry] = []
+
+    def add(self, last_offset: int, position: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """Keep an entry."""
+        self.all.append(IndexEntry(last_offset, position, max_timestamp, max_timestamp_offset))
+
+    def finish(self, max_timestamp: int, max_timestamp_offset: int) -> SegmentIndex:
+        """Never called: the entries go to the builder of a format."""
+        raise NotImplementedError
+
+
+class WrittenLog:
+    """All that is known of the batches of a draft; pickled on the way back."""
+
+    def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
+        self._entries = _Entries()
+        self.builder = SegmentBuilder(base_offset, index_interval_bytes, self._entries)
+
+    def finish_index(self, builder: IndexBuilder) -> SegmentIndex:
+        """Blocking: give the entries to the builder of an index; return the index."""
+        for entry in self._entries.all:
+            builder.add(*entry)
+        return builder.finish(*self.builder.largest_timestamp)
+
+
+class FileDraftWriter:
+    """`DraftWriter` of the `.log` file of a draft, which exists."""
+
+    def __init__(self, path: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._path = path
+        self._base_offset = base_offset
+        self._written = WrittenLog(base_offset, index_interval_bytes)
+        self._log: LogFile | None = None
+        self._synced = 0
+
+    @property
+    def written(self) -> WrittenLog:
+        """What is known of the batches so far."""
+        return self._written
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind its last batch, the base offset without one."""
+        return self._written.builder.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        return self._written.builder.size
+
+    def append(self, content: Buffer, batches: Sequence[WrittenBatch]) -> None:
+        """Add batches. See `DraftWriter` for errors."""
+        self._check(batches)
+        builder = self._written.builder
+        if self._log is None:
+            self._log = LogFile(self._path, os.O_RDWR)
+        disk.write_all(self._log.fd, content, builder.size)
+        for base_offset, last_offset, size, max_timestamp in batches:
+            builder.add(base_offset, last_offset, size, max_timestamp)
+        if builder.size - self._synced > SYNC_EVERY_BYTES:
+            disk.fsync(self._log.fd)
+            self._synced = builder.size
+
+    def _check(self, batches: Sequence[WrittenBatch]) -> None:
+        next_offset = self.next_offset
+        for base_offset, last_offset, _, _ in batches:
+            if base_offset < next_offset:
+                raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {next_offset}")
+            next_offset = last_offset + 1
+        if next_offset - 1 - self._base_offset > MAX_RELATIVE_OFFSET:
+            raise InvalidRecord(f"offset {next_offset - 1} is too far from base offset {self._base_offset}")
+
+    def finish(self) -> WrittenLog:
+        """Bring all to the device; return what the draft takes over.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if self._log is not None:
+            disk.fsync(self._log.fd)
+            self._log = None
+        return self._written
