@@ -166,7 +166,8 @@ class _Groups:
                 case Progress():
                     if self._draft is not None:
                         self._draft.check()
-                    self._partition.check_online()
+                    if self._partition.offline is not None:
+                        raise self._partition.offline
                     return None
                 case GroupBegun():
                     return await self._begin(message)

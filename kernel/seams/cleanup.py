@@ -11,7 +11,7 @@ transactions, offsets) is the kernel's business: a filter sees the records of ap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
@@ -84,11 +84,15 @@ class RecordFilter(Protocol):
         ...
 
     def keep(self, block: RecordBlock) -> Sequence[bool]:
-        """Return for each record whether it stays. A tombstone that stays too long is `expired`.
+        """Return for each record whether it stays.
 
-        May be an array of numpy. `block.delete_horizon` tells of each record when its batch's tombstones may
-        go.
+        `block.delete_horizon` tells of each record from when on it may go if it is a tombstone. An array of
+        numpy will do.
         """
+        ...
+
+    def counts(self) -> Mapping[str, float]:
+        """Return what the log line and the statistics show of the rewrite, by name."""
         ...
 
 

@@ -55,10 +55,13 @@ class Rewriter:
         until = self._survey()
         if until > self._job.survey_from:
             self._copy(until)
-        filter_ = self._job.filter
-        counts = filter_.counts() if hasattr(filter_, "counts") else {}
         return JobDone(
-            until, self._records_read, self._records_kept, self._bytes_read, self._bytes_kept, counts
+            until,
+            self._records_read,
+            self._records_kept,
+            self._bytes_read,
+            self._bytes_kept,
+            self._job.filter.counts(),
         )
 
     # --- the survey
