@@ -244,6 +244,7 @@ class PolicyExecution:
         done, statistics = rewritten.done, self.statistics
         self._deaths.pop(partition, None)
         self._unrewritable.pop(partition, None)
+        statistics.unrewritable_partitions = len(self._unrewritable)
         statistics.rewrites += 1
         statistics.rewrite_read_bytes += done.bytes_read
         statistics.rewrite_kept_bytes += done.bytes_kept

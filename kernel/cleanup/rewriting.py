@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pickle import PickleError
 
 import attrs
 import trio
@@ -124,7 +125,7 @@ class Worker:
             raise RewriteAborted("its segments were deleted")
         try:
             await self._process.send(job)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError, PickleError) as error:
             raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
         async with _Groups(partition) as groups:
             while True:
@@ -132,7 +133,7 @@ class Worker:
                 if isinstance(message, JobDone):
                     return Rewritten(message, time.monotonic() - began)
                 if isinstance(message, JobFailed):
-                    raise RewriteFailed(message.reason)
+                    raise (RewriteAborted if message.gone else RewriteFailed)(message.reason)
                 answer = await groups.take(message)
                 if answer is not None:
                     await self._process.send(answer)

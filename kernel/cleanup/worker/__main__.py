@@ -69,6 +69,8 @@ def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
         return Rewriter(job, BrokerConnection(connection, job.bytes_per_second)).run()
     except (EOFError, ConnectionError):
         raise
+    except FileNotFoundError as error:
+        return JobFailed(str(error), gone=True)
     except (BrokerError, OSError) as error:
         return JobFailed(str(error))
     except Exception as error:

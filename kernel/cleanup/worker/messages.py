@@ -98,6 +98,10 @@ class JobDone:
 
 
 class JobFailed(NamedTuple):
-    """Why the job cannot be done; the segments of groups that were not replaced are as they were."""
+    """Why the job cannot be done; the segments of groups that were not replaced are as they were.
+
+    `gone`: files were removed, since the log was changed meanwhile, moved or deleted.
+    """
 
     reason: str
+    gone: bool = False

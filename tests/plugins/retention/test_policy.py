@@ -15,7 +15,7 @@ from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.plugins import retention
-from tidelog.plugins.retention.policy import RetentionPolicy, age_timestamp
+from tidelog.plugins.retention.policy import RetentionPolicy
 
 HOUR_MS = 3_600_000
 FOREVER = {"retention.ms": "-1"}
@@ -170,7 +170,7 @@ def one_rule_after_the_other(
         del kept[0]
     while kept and 0 <= retention_bytes <= sum(segment.size_bytes for segment in kept[1:]) and may_go():
         del kept[0]
-    while kept and 0 <= retention_ms < now_ms - age_timestamp(kept[0]) and may_go():
+    while kept and 0 <= retention_ms < now_ms - kept[0].age_timestamp and may_go():
         del kept[0]
     return kept
 

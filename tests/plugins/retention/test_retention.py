@@ -33,7 +33,7 @@ def settings(data: Path) -> dict[str, object]:
 
 async def check_all_logs(broker: Broker) -> None:
     """Do what the background task does."""
-    (task,) = broker.cleanup.background_tasks()
+    (task,) = [each for each in broker.cleanup.background_tasks() if each.name == "cleanup policy delete"]
     await task.run()
 
 

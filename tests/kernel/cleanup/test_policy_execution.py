@@ -18,7 +18,7 @@ from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan
-from tidelog.kernel.seams.storage import SegmentView
+from tidelog.kernel.seams.storage import ForwardingStore, SegmentView
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
@@ -347,7 +347,8 @@ async def test_a_disk_that_refuses_is_a_failure_and_tried_again(caplog: pytest.L
                 raise refusals.pop()
             return partition.store.segments()
 
-        store = types.SimpleNamespace(segments=segments)
+        store = ForwardingStore(partition.store)
+        store.segments = segments  # type: ignore[method-assign]
         topics = topic_of(broker, _with(partition, store=store))
         policy = Policy(lambda log: Plan(log.active.base_offset))
         cleanup = LogCleanup({"delete": policy}, broker.config, topics, broker.clock)
@@ -383,7 +384,7 @@ async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
 async def test_check_default_logs_a_cleanup_policy_that_no_plugin_carries_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running_broker({"log.cleanup.policy": "delete,compact"}):
+    async with running_broker({"log.cleanup.policy": "delete,compact", "plugins.blocked": "cleaner"}):
         pass
     assert [text for text in caplog.messages if "carries out" in text] == [
         "log.cleanup.policy has compact, which no installed plugin carries out: it has no effect"
@@ -394,7 +395,7 @@ async def test_on_event_logs_a_cleanup_policy_of_a_topic_that_no_plugin_carries_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     message = "cleanup.policy has compact, which no installed plugin carries out: it has no effect"
-    async with running_broker() as broker:
+    async with running_broker({"plugins.blocked": "cleaner"}) as broker:
         await filled(broker)
         await filled(broker, "trains", policies="delete,compact", batches=0)
         await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "compact"})

@@ -1,0 +1,231 @@
+"""Logs are rewritten by worker processes as policies plan it, whatever their filters do."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+import trio
+
+from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
+from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
+from tidelog.kernel.seams.storage import region_bytes
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.cleanup import CleanupStatistics
+    from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.seams.cleanup import RecordFilter
+
+TOPIC = "flights"
+
+
+@attrs.define
+class Rewriting:
+    """A policy that rewrites what it has not rewritten yet, with the filter that `make` returns."""
+
+    make: Callable[[], RecordFilter]
+    urgency: Callable[[LogView], float] = lambda _: 0.5
+    name: str = "delete"
+
+    def interval_ms(self, config: Config) -> int:
+        """Never by itself within a test."""
+        del config
+        return 1 << 40
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        """All inactive segments."""
+        del now_ms, config
+        since = log.rewritten_until or 0
+        if log.active.base_offset <= since:
+            return NOTHING
+        urgency = self.urgency(log)
+        return Plan(rewrite=Rewrite(log.active.base_offset, urgency, since, lambda _: self.make()))
+
+
+class Cleanup:
+    """Looks at every log once, for one policy."""
+
+    def __init__(self, broker: Broker, policy: Rewriting) -> None:
+        self._cleanup = LogCleanup({policy.name: policy}, broker.config, broker.topics, broker.clock)
+
+    async def run(self) -> CleanupStatistics:
+        (task,) = self._cleanup.background_tasks()
+        await task.run()
+        (statistics,) = self._cleanup.statistics().values()
+        return statistics
+
+
+@asynccontextmanager
+async def running(tmp_path: Path, storage: str, **more: object) -> AsyncGenerator[Broker]:
+    settings: dict[str, object] = {"storage": storage, **more}
+    if storage == "file":
+        settings["log.dirs"] = str(tmp_path)
+    async with running_broker(settings) as broker:
+        yield broker
+
+
+async def filled(broker: Broker, name: str = TOPIC, batches: int = 6) -> Partition:
+    """The partition of a new topic: two batches of three records a segment, the last one active."""
+    topic = await broker.topics.create(NewTopic(name, 1, config={"cleanup.policy": "delete"}))
+    (partition,) = topic.partitions
+    for index in range(batches):
+        if index and not index % 2:
+            assert await partition.roll()
+        partition.append_nowait(make_batch([b"a", b"b", b"c"]))
+    return partition
+
+
+def offsets(partition: Partition) -> list[int]:
+    """The offsets of all records that are left."""
+    found: list[int] = []
+    for header in partition.store.headers(partition.log_start_offset):
+        region = partition.store.read(header.base_offset, header.size, header.next_offset, wait=True)
+        batch = b"".join(region_bytes(each) for each in region.regions)
+        whole = batch[: header.size]
+        found += [record.offset for record in iter_records(whole, parse_header(whole))]
+    return found
+
+
+def bases(partition: Partition) -> list[int]:
+    return [segment.base_offset for segment in partition.store.segments()]
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+async def test_rewrite_keeps_what_the_filter_keeps(
+    storage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, storage) as broker:
+        partition = await filled(broker)
+        size = partition.store.size_bytes
+        with caplog.at_level(logging.INFO):
+            statistics = await Cleanup(broker, Rewriting(EvenOffsets)).run()
+        assert offsets(partition) == [0, 2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 17]
+        assert bases(partition) == [0, 12]
+        assert partition.store.size_bytes < size
+        assert partition.store.rewritten_until("delete") == 12
+        assert (statistics.rewrites, statistics.rewrite_read_records, statistics.rewrite_kept_records) == (
+            1, 12, 6,
+        )  # fmt: skip
+        assert statistics.counts == {"surveyed": 12}
+        assert "6 of 12 records are left; surveyed: 12" in caplog.text
+        assert partition.append_nowait(make_batch([b"more"])).base_offset == 18
+
+
+async def test_rewrite_is_done_once_and_then_for_what_is_new(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        cleanup = Cleanup(broker, Rewriting(EvenOffsets))
+        await cleanup.run()
+        assert (await cleanup.run()).rewrites == 1
+        await partition.roll()
+        statistics = await cleanup.run()
+        assert statistics.rewrites == 2
+        assert statistics.counts == {"surveyed": 12 + 6}
+        assert offsets(partition) == [*range(0, 18, 2)]
+
+
+async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        statistics = await Cleanup(broker, Rewriting(OneOffsetAtATime)).run()
+        assert statistics.rewrites == 4
+        assert partition.store.rewritten_until("delete") == 12
+        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+async def test_rewrite_of_the_most_urgent_log_comes_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    urgencies = {"little": 0.1, "most": 0.9, "some": 0.5}
+    policy = Rewriting(Filter, urgency=lambda log: urgencies[log.topic_partition.topic])
+    async with running(tmp_path, "file") as broker:
+        for name in urgencies:
+            await filled(broker, name)
+        with caplog.at_level(logging.INFO):
+            statistics = await Cleanup(broker, policy).run()
+    done = [text.split("-0:")[0] for text in caplog.messages if "rewrote the log" in text]
+    assert done == ["most", "some", "little"]
+    assert statistics.most_urgency == 0.9
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (Broken, "ZeroDivisionError: 6 records"),
+        (TooShort, "the filter answers for (5,) records of 6"),
+        (type("Local", (Filter,), {}), "cannot be sent to another process"),
+    ],
+)
+async def test_rewrite_with_a_filter_that_fails_leaves_the_log_and_passes_it_over(
+    make: Callable[[], Any], reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, "file") as broker:
+        broken, sound = await filled(broker), await filled(broker, "sound")
+        policy = Rewriting(make)
+        cleanup = Cleanup(broker, policy)
+        await cleanup.run()
+        assert reason in caplog.text
+        policy.make = EvenOffsets
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.failures, statistics.unrewritable_partitions) == (0, 2, 2)
+        for partition in (broken, sound):
+            assert (offsets(partition), bases(partition)) == ([*range(18)], [0, 6, 12])
+        await broker.topics.alter_config(TOPIC, lambda _: {"cleanup.policy": "delete", "retention.ms": "-1"})
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.unrewritable_partitions) == (1, 1)
+        assert offsets(broken)[:6] == [0, 2, 4, 6, 8, 10]
+    assert not [name for name in os.listdir(tmp_path / f"{TOPIC}-0") if name.endswith(".cleaned")]  # noqa: PTH208
+
+
+async def test_rewrite_survives_workers_that_die(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        policy = Rewriting(Deadly)
+        cleanup = Cleanup(broker, policy)
+        for deaths in (1, 2, 3):
+            statistics = await cleanup.run()
+            assert (statistics.dead_workers, statistics.failures) == (deaths, deaths)
+        assert "was killed by SIGKILL" in caplog.text
+        assert statistics.unrewritable_partitions == 1
+        assert (await cleanup.run()).dead_workers == 3
+        assert offsets(partition) == [*range(18)]
+
+
+async def test_rewrite_ends_when_the_topic_is_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **{"log.cleaner.io.max.bytes.per.second": 100.0}) as broker:
+        await filled(broker)
+        cleanup = Cleanup(broker, Rewriting(EvenOffsets))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cleanup.run)
+            await trio.sleep(0.5)
+            await broker.topics.delete(TOPIC)
+        statistics = await cleanup.run()
+        assert (statistics.rewrites, statistics.failures) == (0, 0)
+
+
+async def test_rewrite_is_cancelled_when_the_broker_stops(tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **{"log.cleaner.io.max.bytes.per.second": 100.0}) as broker:
+        await filled(broker)
+        with trio.move_on_after(1):
+            await Cleanup(broker, Rewriting(EvenOffsets)).run()
+    async with running(tmp_path, "file") as broker:
+        (partition,) = broker.topics.get(TOPIC).partitions
+        assert offsets(partition) == [*range(18)]
+        assert (await Cleanup(broker, Rewriting(EvenOffsets)).run()).rewrites == 1
+        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
