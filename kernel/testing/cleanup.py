@@ -2,11 +2,14 @@
 
     class TestMyPolicy(CleanupPolicyConformance, plugin=my_plugin): ...
 
-Storage and broker need not be there: a policy is a pure function.
+Storage and broker need not be there: a policy is a pure function. The filters of its rewrites are tried on
+records drawn at random; with `keeps_newest` the suite also proves that the newest record of each key stays,
+and tombstones as long as they have to.
 """
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +21,11 @@ import pytest
 
 from tidelog.kernel.cleanup import check_plan
 from tidelog.kernel.config import Config, TopicConfig, topic_config
-from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan
+from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, pack_batch, parse_header
+from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan, RecordFilter
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
+from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.installed import with_installed_keys
 
@@ -52,9 +58,10 @@ def random_log(choose: random.Random) -> LogView:
     start, end = segments[0].base_offset, segments[-1].next_offset
     high_watermark = choose.choice((end, end, choose.randint(start, end)))
     log_start = choose.choice((start, start, choose.randint(start, high_watermark)))
+    rewritten = choose.choice((None, None, log_start, choose.randint(start, end)))
     return LogView(
         TopicPartition("flights", 0), tuple(segments), log_start, choose.randint(log_start, high_watermark),
-        high_watermark,
+        high_watermark, rewritten,
     )  # fmt: skip
 
 
@@ -82,18 +89,47 @@ def carried_out(plan: Plan, log: LogView) -> LogView:
     start = max(log.log_start_offset, plan.delete_before or 0)
     while len(segments) > 1 and segments[1].base_offset <= start:
         del segments[0]
-    return attrs.evolve(log, segments=tuple(segments), log_start_offset=max(start, segments[0].base_offset))
+    rewritten = log.rewritten_until if plan.rewrite is None else plan.rewrite.until
+    return attrs.evolve(
+        log,
+        segments=tuple(segments),
+        log_start_offset=max(start, segments[0].base_offset),
+        rewritten_until=rewritten,
+    )
+
+
+def random_records(choose: random.Random) -> RecordBlock:
+    """Return records of few keys, some without one, some of them tombstones with and without a horizon."""
+    content = bytearray()
+    batches: list[PlacedBatch] = []
+    offset = choose.choice((0, 1 << 40))
+    for _ in range(choose.choice((1, 3, 10))):
+        count = choose.choice((1, 2, 7))
+        keys = [choose.choice((None, b"", b"a", b"b", b"c")) for _ in range(count)]
+        values = [choose.choice((None, b"", b"value")) for _ in range(count)]
+        batch = make_batch(values, offset, keys=keys, timestamps=START_MS)
+        header = parse_header(batch)
+        if choose.random() < 0.5:
+            horizon_ms = choose.choice((START_MS - 1, START_MS, START_MS + 1))
+            attributes = header.attributes | DELETE_HORIZON_BIT
+            header = header._replace(attributes=attributes, base_timestamp=horizon_ms)
+        batches.append(PlacedBatch(header, len(content)))
+        content += pack_batch(header, batch[HEADER_BYTES:])
+        offset = header.next_offset + choose.choice((0, 0, 5))
+    return RecordBlock(bytes(content), batches)
 
 
 class CleanupPolicyConformance:
     """Everything that the kernel relies on; `plugin` is the module with the hook of the policy to prove.
 
-    `policy_name` chooses one where the plugin offers several. Every test is repeated with each mapping of
-    `topic_settings`, the configuration of a topic as text.
+    `policy_name` chooses one where the plugin offers several. `keeps_newest`: its rewrites drop no record
+    that is the newest of its key, unless it is a tombstone whose time has come. Every test is repeated with
+    each mapping of `topic_settings`, the configuration of a topic as text.
     """
 
     plugin: ClassVar[ModuleType]
     policy_name: ClassVar[str | None] = None
+    keeps_newest: ClassVar[bool] = False
     topic_settings: ClassVar[Sequence[Mapping[str, str]]] = ({},)
 
     def __init_subclass__(cls, plugin: ModuleType | None = None, **others: Any) -> None:
@@ -185,3 +221,45 @@ class CleanupPolicyConformance:
                     again = policy.plan(log, now_ms, topic)
                     assert again.delete_before is None or again.delete_before <= log.log_start_offset
                     assert not again.roll
+
+    def filters(
+        self, policy: CleanupPolicy, config: Config, topics: Sequence[TopicConfig]
+    ) -> Iterator[tuple[random.Random, RecordFilter]]:
+        """Iterate over the filters of rewrites, as another process gets them."""
+        for choose, log, topic in self.cases(topics):
+            rewrite = policy.plan(log, START_MS, topic).rewrite
+            if rewrite is not None:
+                sent: RecordFilter = pickle.loads(  # noqa: S301 - made right here
+                    pickle.dumps(rewrite.make_filter(config))
+                )
+                yield choose, sent
+
+    def test_keep_answers_for_every_record(
+        self, policy: CleanupPolicy, config: Config, topics: Sequence[TopicConfig]
+    ) -> None:
+        for choose, record_filter in self.filters(policy, config, topics):
+            block = random_records(choose)
+            full_at = record_filter.survey(block)
+            assert full_at is None or full_at in block.offset
+            assert len(record_filter.keep(block)) == len(block)
+            assert all(isinstance(name, str) for name in record_filter.counts())
+
+    def test_keep_has_the_newest_record_of_each_key(
+        self, policy: CleanupPolicy, config: Config, topics: Sequence[TopicConfig]
+    ) -> None:
+        if not self.keeps_newest:
+            pytest.skip("keeps_newest is not set")
+        tried = 0
+        for choose, record_filter in self.filters(policy, config, topics):
+            block = random_records(choose)
+            if record_filter.survey(block) is not None:
+                continue
+            tried += 1
+            kept = record_filter.keep(block)
+            newest = {record.key: index for index, record in enumerate(block.records())}
+            horizons = block.delete_horizon.tolist()
+            for index, record in enumerate(block.records()):
+                expired = record.value is None and horizons[index] <= START_MS
+                if record.key is not None and newest[record.key] == index and not expired:
+                    assert kept[index], f"the newest record of {record.key!r} is dropped: {record}"
+        assert tried, "no rewrite was planned"

@@ -77,3 +77,20 @@ class Deadly(Filter):
     def keep(self, block: RecordBlock) -> Sequence[bool]:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError(block)
+
+
+@attrs.define
+class DropNewest(Filter):
+    """Keeps the first record of each key."""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        seen: set[bytes | None] = set()
+        return [record.key not in seen and not seen.add(record.key) for record in block.records()]
+
+
+@attrs.define
+class ForgetTombstones(Filter):
+    """Drops tombstones at once."""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        return [record.value is not None for record in block.records()]

@@ -6,18 +6,20 @@ import logging
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
+from pickle import PicklingError
 from typing import Any
 
 import attrs
 import pytest
 import trio
 
+from tests.kernel.cleanup.filters import DropNewest, Filter, ForgetTombstones, TooShort
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.cleanup import LogCleanup
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan
+from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, RecordFilter, Rewrite
 from tidelog.kernel.seams.storage import ForwardingStore, SegmentView
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import running_broker
@@ -163,6 +165,55 @@ def an_error(_: LogView) -> Plan:
     raise ZeroDivisionError("oh")
 
 
+def rewrite_of(until: int, **more: Any) -> Callable[[LogView], Plan]:
+    return lambda _: Plan(
+        rewrite=Rewrite(until, **{"urgency": 0.5, "survey_from": 0, **more}, make_filter=keep_all)
+    )
+
+
+def keep_all(config: Config) -> RecordFilter:
+    del config
+    return Filter()
+
+
+WRONG_REWRITES = [
+    (rewrite_of(6), "it rewrites up to 6, where no segment begins after the first"),
+    (rewrite_of(0), "it rewrites up to 0, where no segment begins after the first"),
+    (rewrite_of(3), "it rewrites up to 3, where no segment begins after the first"),
+    (rewrite_of(4, survey_from=5), "it surveys from 5 on and rewrites up to 4"),
+    (rewrite_of(4, survey_from=-1), "it surveys from -1 on and rewrites up to 4"),
+    (rewrite_of(4, urgency=float("nan")), "its urgency is nan"),
+    (rewrite_of(4, delete_retention_ms=-1), "it keeps tombstones for -1 ms"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "reason"), WRONG_REWRITES)
+async def test_run_refuses_a_wrong_rewrite(
+    wrong: Callable[[LogView], Plan], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        statistics = (await cleanup_of(broker, Policy(wrong))())["delete"]
+        assert (statistics.failures, statistics.rewrites, bases(partition)) == (1, 0, [0, 2, 4])
+    assert f"the plan is refused: {reason}" in caplog.text
+
+
+async def test_run_refuses_to_rewrite_an_open_transaction(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker, batches=2)
+        partition.append_nowait(
+            make_batch(
+                [b"x"], keys=[b"k"], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+            )
+        )
+        await partition.roll()
+        await partition.roll()
+        partition.append_nowait(make_batch([b"x"]))
+        statistics = (await cleanup_of(broker, Policy(rewrite_of(3)))())["delete"]
+        assert (statistics.failures, statistics.rewrites) == (1, 0)
+    assert "it rewrites up to 3, but transactions are open from 2 on" in caplog.text
+
+
 WRONG: dict[Callable[[LogView], Any], str] = {
     past_the_high_watermark: "the plan is refused: it deletes up to 7, but only offsets below 6 are "
     "committed",
@@ -249,6 +300,30 @@ def test_cleanup_policy_conformance_detects_a_wrong_policy(make: Callable[[LogVi
         (AssertionError, ValueError, AttributeError, ZeroDivisionError, pytest.fail.Exception)
     ):
         partial(getattr(suite, test), policy, topics)()
+
+
+@pytest.mark.parametrize(
+    ("make", "test"),
+    [
+        (TooShort, "test_keep_answers_for_every_record"),
+        (type("Local", (Filter,), {}), "test_keep_answers_for_every_record"),
+        (DropNewest, "test_keep_has_the_newest_record_of_each_key"),
+        (ForgetTombstones, "test_keep_has_the_newest_record_of_each_key"),
+    ],
+)
+def test_cleanup_policy_conformance_detects_a_wrong_filter(
+    make: Callable[[], RecordFilter], test: str
+) -> None:
+    def plan(log: LogView) -> Plan:
+        until = log.active.base_offset
+        if len(log.segments) < 2 or until > min(log.last_stable_offset, log.high_watermark):
+            return NOTHING
+        return Plan(rewrite=Rewrite(until, 0.5, 0, lambda _: make()))
+
+    suite, policy = suite_of(Policy(plan)), Policy(plan)
+    type(suite).keeps_newest = True
+    with pytest.raises((AssertionError, PicklingError)):
+        getattr(suite, test)(policy, None, [TopicConfig()])
 
 
 async def test_run_asks_nothing_before_the_promised_time() -> None:
