@@ -84,8 +84,10 @@ class DropNewest(Filter):
     """Keeps the first record of each key."""
 
     def keep(self, block: RecordBlock) -> Sequence[bool]:
-        seen: set[bytes | None] = set()
-        return [record.key not in seen and not seen.add(record.key) for record in block.records()]
+        first: dict[bytes | None, int] = {}
+        for record in block.records():
+            first.setdefault(record.key, record.offset)
+        return [first[record.key] == record.offset for record in block.records()]
 
 
 @attrs.define

@@ -201,12 +201,8 @@ async def test_run_refuses_a_wrong_rewrite(
 async def test_run_refuses_to_rewrite_an_open_transaction(caplog: pytest.LogCaptureFixture) -> None:
     async with running_broker() as broker:
         partition = await filled(broker, batches=2)
-        partition.append_nowait(
-            make_batch(
-                [b"x"], keys=[b"k"], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
-            )
-        )
-        await partition.roll()
+        batch = make_batch([b"x"], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        partition.append_nowait(batch, in_transaction=True)
         await partition.roll()
         partition.append_nowait(make_batch([b"x"]))
         statistics = (await cleanup_of(broker, Policy(rewrite_of(3)))())["delete"]
