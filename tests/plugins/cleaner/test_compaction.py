@@ -1,0 +1,225 @@
+"""Compaction on a broker: what readers see of it, and what its settings do."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.deadlines import DEADLINE_S, wait_until
+from tests.peers import running_tidelog
+from tests.plugins.storage_file.files import eventually
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.seams.storage import region_bytes
+from tidelog.kernel.testing import FakeClock, make_batch
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic as KernelTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.partition import Partition
+    from tidelog.kernel.records.record import Record
+
+TOPIC = "prices"
+DAY_MS = 86_400_000
+CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+
+
+def settings(data: Path, **more: object) -> dict[str, object]:
+    return {"storage": "file", "log.dirs": str(data), "log.initial.task.delay.ms": 1 << 40, **more}
+
+
+async def compact(broker: Broker, policy: str = "compact") -> None:
+    """Do what the background task does."""
+    (task,) = [each for each in broker.cleanup.background_tasks() if each.name == f"cleanup policy {policy}"]
+    await task.run()
+
+
+async def new_partition(broker: Broker, **config: str) -> Partition:
+    named = {name.replace("_", "."): value for name, value in config.items()}
+    topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | named))
+    (partition,) = topic.partitions
+    return partition
+
+
+def records(partition: Partition) -> Iterator[Record]:
+    """All records that are left."""
+    for header in partition.store.headers(partition.log_start_offset):
+        found = partition.store.read(header.base_offset, header.size, header.next_offset, wait=True)
+        batch = b"".join(region_bytes(region) for region in found.regions)[: header.size]
+        yield from iter_records(batch, parse_header(batch))
+
+
+def left(partition: Partition) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in records(partition)]
+
+
+async def test_compaction_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(settings(tmp_path)) as broker:
+        partition = await new_partition(broker)
+        partition.append_nowait(make_batch([b"1", b"2", b"3"], keys=[b"a", b"b", b"a"]))
+        await partition.roll()
+        partition.append_nowait(make_batch([b"4"], keys=[b"b"]))
+        await partition.roll()
+        partition.append_nowait(make_batch([b"5"], keys=[b"b"]))
+        await compact(broker)
+        newest = [(2, b"a", b"3"), (3, b"b", b"4"), (4, b"b", b"5")]
+        assert left(partition) == newest
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()[-1] == f"{TOPIC} 0 4"
+    async with running_broker(settings(tmp_path)) as broker:
+        (partition,) = broker.topics.get(TOPIC).partitions
+        assert left(partition) == newest
+        await compact(broker)
+        assert broker.cleanup.statistics()["compact"].rewrites == 0
+        await partition.roll()
+        await compact(broker)
+        assert left(partition) == [newest[0], newest[2]]
+
+
+async def test_compaction_keeps_a_tombstone_for_delete_retention_ms(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with running_broker(settings(tmp_path), clock=clock) as broker:
+        partition = await new_partition(broker, delete_retention_ms=str(DAY_MS))
+        for batch in (
+            make_batch([b"1", b"2"], keys=[b"gone", b"stays"], timestamps=clock()),
+            make_batch([None], keys=[b"gone"], timestamps=clock()),
+        ):
+            partition.append_nowait(batch)
+            await partition.roll()
+
+        async def pass_and_compact(ms: int) -> list[int]:
+            clock.advance(ms)
+            partition.append_nowait(make_batch([b"dirt"], keys=[b"dirt"], timestamps=clock()))
+            await partition.roll()
+            await compact(broker)
+            return [record.offset for record in records(partition) if record.key != b"dirt"]
+
+        assert await pass_and_compact(10 * DAY_MS) == [1, 2]
+        assert await pass_and_compact(DAY_MS - 1) == [1, 2]
+        assert await pass_and_compact(1) == [1]
+        assert next(record.timestamp for record in records(partition)) == clock() - 11 * DAY_MS
+
+
+async def test_compaction_and_deletion_work_on_one_topic(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with running_broker(settings(tmp_path), clock=clock) as broker:
+        partition = await new_partition(broker, cleanup_policy="compact,delete", retention_ms=str(DAY_MS))
+        for key in (b"old", b"old", b"new", b"new", b"active"):
+            partition.append_nowait(make_batch([b"x"], keys=[key], timestamps=clock()))
+            await partition.roll()
+            if key == b"old":
+                clock.advance(DAY_MS)
+        await compact(broker, "delete")
+        assert [offset for offset, _, _ in left(partition)] == [1, 2, 3, 4]
+        await compact(broker)
+        assert [offset for offset, _, _ in left(partition)] == [1, 3, 4]
+        clock.advance(DAY_MS + 1)
+        await compact(broker, "delete")
+        assert (left(partition), partition.log_start_offset) == ([], 5)
+
+
+async def test_max_compaction_lag_ms_rolls_and_compacts_what_is_hardly_dirty(tmp_path: Path) -> None:
+    clock = FakeClock()
+    lag = {"max.compaction.lag.ms": str(DAY_MS), "min.cleanable.dirty.ratio": "1"}
+    async with running_broker(settings(tmp_path), clock=clock) as broker:
+        topic = await broker.topics.create(KernelTopic(TOPIC, 1, config=CONFIG | lag))
+        (partition,) = topic.partitions
+        partition.append_nowait(make_batch([b"1", b"2"], keys=[b"k", b"k"], timestamps=clock()))
+        clock.advance(DAY_MS)
+        await compact(broker)
+        assert len(left(partition)) == 2
+        clock.advance(1)
+        await compact(broker)
+        await compact(broker)
+        assert left(partition) == [(1, b"k", b"2")]
+
+
+async def test_log_cleaner_enable_false_compacts_nothing(tmp_path: Path) -> None:
+    async with running_broker(settings(tmp_path, **{"log.cleaner.enable": False})) as broker:
+        assert "cleanup policy compact" not in [task.name for task in broker.cleanup.background_tasks()]
+
+
+async def test_log_cleaner_threads_may_be_raised_while_the_broker_runs(tmp_path: Path) -> None:
+    more = {"log.cleaner.threads": 0, "log.cleaner.backoff.ms": 10, "log.initial.task.delay.ms": 0}
+    async with running_broker(settings(tmp_path, **more)) as broker:
+        partition = await new_partition(broker)
+        for value in (b"1", b"2", b"3"):
+            partition.append_nowait(make_batch([value], keys=[b"k"]))
+            await partition.roll()
+        runs = broker.tasks.statistics()["cleanup policy compact"]
+        before = runs.runs
+        await eventually(lambda: runs.runs > before + 2)
+        assert len(left(partition)) == 3
+        broker.config.set_dynamic({"log.cleaner.threads": "1"}, {})
+        await eventually(lambda: len(left(partition)) == 1)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_consumer_reads_on_while_its_log_is_compacted(tmp_path: Path, isolation: str) -> None:
+    """It never sees an error or an older value, and ends with the newest value of every key."""
+    often = {"log.cleaner.backoff.ms": "10", "log.initial.task.delay.ms": "0"}
+    with running_tidelog(tmp_path, settings=often) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        config = {**CONFIG, "segment.bytes": "1048576", "file.delete.delay.ms": "0"}
+        (created,) = admin.create_topics([NewTopic(TOPIC, 1, config=config)]).values()
+        created.result(DEADLINE_S)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+
+        def reader() -> Consumer:
+            consumer = Consumer(
+                {
+                    "bootstrap.servers": broker.bootstrap,
+                    "group.id": "readers",
+                    "auto.offset.reset": "error",
+                    "isolation.level": isolation,
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                }
+            )
+            consumer.assign([TopicPartition(TOPIC, 0, 0)])
+            return consumer
+
+        numbers = itertools.count()
+        newest: dict[bytes, int] = {}
+        consumer, seen = reader(), dict[bytes, int]()
+
+        def read_to_the_end() -> None:
+            while True:
+                message = consumer.poll(DEADLINE_S)
+                assert message is not None
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    return
+                key, number = message.key() or b"", int((message.value() or b"").split()[0])
+                assert number > seen.get(key, -1)
+                seen[key] = number
+
+        for turn in range(12):
+            for index in range(20):
+                key, number = b"key %d" % (index % 7), next(numbers)
+                newest[key] = number
+                producer.produce(TOPIC, b"%d " % number + os.urandom(40_000), key, partition=0)
+            assert producer.flush(DEADLINE_S) == 0
+            if turn % 3 == 2:
+                read_to_the_end()
+        assert seen == newest
+        place = tmp_path / "data" / f"{TOPIC}-0"
+        whole = 12 * 20 * 40_000
+        wait_until(lambda: sum(file.stat().st_size for file in place.glob("*.log")) < whole / 3, "compaction")
+        consumer.close()
+        consumer, seen = reader(), {}
+        read_to_the_end()
+        assert seen == newest
+        consumer.close()
