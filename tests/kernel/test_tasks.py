@@ -58,6 +58,13 @@ async def test_start_runs_a_periodic_task_at_its_interval_after_its_initial_dela
     assert await times_of(task, recorder, 490) == expected
 
 
+async def test_periodic_task_asks_for_an_interval_that_may_change(autojump_clock: MockClock) -> None:
+    intervals = [50.0, 200.0, 1000.0]
+    recorder = Recorder()
+    task = PeriodicTask("work", recorder.run, lambda: intervals.pop(0))
+    assert await times_of(task, recorder, 490) == [0, 50, 250]
+
+
 async def test_periodic_task_jitter_ms_stays_within_its_bounds(autojump_clock: MockClock) -> None:
     recorder = Recorder()
     task = PeriodicTask("work", recorder.run, 100, 1000, jitter_ms=30)
