@@ -67,9 +67,6 @@ class RecordBlock:
         """
         self.headers = [batch.header for batch in batches]
         self.data, areas = _uncompressed(content, batches)
-        counts = np.array([header.record_count for header in self.headers], np.int64)
-        self.first: Column = np.concatenate(([0], np.cumsum(counts)))
-        self.batch: Column = np.repeat(np.arange(len(batches)), counts)
         starts: list[int] = []
         ends: list[int] = []
         for header, (start, end) in zip(self.headers, areas, strict=True):
@@ -80,6 +77,10 @@ class RecordBlock:
                 ends.append(end)
         self.start: Column = np.array(starts, np.int64)
         self.end: Column = np.array(ends, np.int64)
+        # Not before the records were found: a wrong count would demand any amount of memory.
+        counts = np.array([header.record_count for header in self.headers], np.int64)
+        self.first: Column = np.concatenate(([0], np.cumsum(counts)))
+        self.batch: Column = np.repeat(np.arange(len(batches)), counts)
         self._decode()
 
     def __len__(self) -> int:
@@ -182,6 +183,8 @@ def _starts(data: bytes, start: int, end: int, count: int) -> Sequence[int]:
     Raises:
         CorruptBatch: they do not end where the batch does.
     """
+    if count < 0:
+        raise CorruptBatch(f"a batch cannot have {count} records")
     if count > 1:
         evenly = _even_starts(data, start, end, count)
         if evenly is not None:
