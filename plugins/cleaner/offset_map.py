@@ -62,7 +62,8 @@ class OffsetMap:
         """Return the newest offset of each key, `NOT_FOUND` for those that were not put."""
         found = np.full(len(hashes), NOT_FOUND, np.int64)
         search = _Search(hashes, self.slots)
-        while len(search) and search.attempt < self.slots + _PROBES:
+        # Numbers below 0 come back to slots where they have been; after twice as many steps all were seen.
+        while len(search) and search.attempt < 2 * self.slots + _PROBES:
             slots = search.slots()
             front, back = self._front[slots], self._back[slots]
             same = (front == search.front) & (back == search.back)
