@@ -1,0 +1,354 @@
+"""Records of many batches as columns: what they say is what a record at a time says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
+from tidelog.kernel.records.batch import (
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    pack_batch,
+    parse_header,
+)
+from tidelog.kernel.records.block import NEVER, PlacedBatch, RecordBlock
+from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.record import Record, encode_record, iter_records
+from tidelog.kernel.records.varint import write_varlong
+
+BASE_TIMESTAMP = 1_700_000_000_000
+MOST_DELTA = 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+# Lengths at which a varint gets another byte, whether it folds to an even number or not.
+sizes = st.integers(0, 20) | st.sampled_from([62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193])
+maybe_bytes = st.none() | st.binary(max_size=10) | sizes.map(bytes)
+header_lists = st.lists(st.tuples(st.text(max_size=8), maybe_bytes), max_size=3).map(tuple)
+timestamp_deltas = (
+    st.integers(-100, 100)
+    | st.integers(0, 62).map(lambda bits: 1 << bits)
+    | st.integers(0, 62).map(lambda bits: -(1 << bits))
+)
+
+
+@attrs.frozen
+class Written:
+    """A batch, its records as they were meant, and the delete horizon in its header."""
+
+    batch: bytes
+    records: Sequence[Record]
+    horizon_ms: int | None
+
+
+def wrapped(number: int) -> int:
+    """The number in 64 bits, as Java adds."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+@st.composite
+def batches(draw: st.DrawFn, codecs: st.SearchStrategy[int] = st.sampled_from(range(5))) -> Written:
+    """Any batch of the format, as a producer, the broker or compaction may write it."""
+    base_offset = draw(st.sampled_from([0, 5, 2**40, 2**62]))
+    base_timestamp = draw(st.sampled_from([BASE_TIMESTAMP, -1, 0, LONG_MIN, LONG_MAX]))
+    deltas = sorted(
+        draw(st.sets(st.integers(0, 70) | st.sampled_from([8191, 8192, 2**20, MOST_DELTA]), max_size=8))
+    )
+    appended_ms = draw(st.none() | st.just(BASE_TIMESTAMP + 77))
+    same_size = draw(st.booleans())
+    key = draw(maybe_bytes)
+    body = bytearray()
+    records: list[Record] = []
+    for delta in deltas:
+        timestamp = wrapped(base_timestamp + draw(timestamp_deltas))
+        if same_size:
+            timestamp = wrapped(base_timestamp + draw(st.integers(-64, 63)))
+            record = Record(base_offset + delta, timestamp, key, b"v" if delta % 2 else b"w")
+        else:
+            record = Record(
+                base_offset + delta, timestamp, draw(maybe_bytes), draw(maybe_bytes), draw(header_lists)
+            )
+        stored = attrs.evolve(record, timestamp=wrapped(timestamp - base_timestamp), offset=delta)
+        encode_record(body, stored, 0, 0)
+        records.append(record if appended_ms is None else attrs.evolve(record, timestamp=appended_ms))
+    last_delta = max(deltas[-1] if deltas else 0, draw(st.sampled_from([0, 100, MOST_DELTA])))
+    codec = draw(codecs)
+    has_horizon = draw(st.booleans())
+    attributes = codec | DELETE_HORIZON_BIT * has_horizon | TIMESTAMP_TYPE_BIT * (appended_ms is not None)
+    header = BatchHeader(
+        base_offset,
+        0,
+        0,
+        2,
+        0,
+        attributes,
+        last_delta,
+        base_timestamp,
+        appended_ms or 0,
+        7,
+        1,
+        3,
+        len(deltas),
+    )
+    packed = pack_batch(header, compress(codec, body) if codec else body)
+    return Written(bytes(packed), records, base_timestamp if has_horizon else None)
+
+
+def placed(parts: Sequence[bytes], between: bytes = b"") -> tuple[bytes, list[PlacedBatch]]:
+    """The bytes of all batches with something between them, and where each one is."""
+    content = bytearray()
+    found: list[PlacedBatch] = []
+    for part in parts:
+        content += between
+        found.append(PlacedBatch(parse_header(part), len(content)))
+        content += part
+    return bytes(content + between), found
+
+
+def block_of(*parts: bytes | bytearray) -> RecordBlock:
+    """The block of batches that follow each other."""
+    return RecordBlock(*placed([bytes(part) for part in parts]))
+
+
+def of_body(body: bytes, count: int = 1, attributes: int = 0, last_delta: int = 0) -> bytes:
+    """A batch whose records' bytes are `body`, whatever that is."""
+    header = BatchHeader(100, 0, 0, 2, 0, attributes, last_delta, BASE_TIMESTAMP, 0, -1, -1, -1, count)
+    return bytes(pack_batch(header, body))
+
+
+def varint(value: int) -> bytes:
+    """A varint of the least size."""
+    out = bytearray()
+    write_varlong(out, value)
+    return bytes(out)
+
+
+def stretched(value: int, size: int) -> bytes:
+    """A varint of that size, however few bytes would do."""
+    folded = (value << 1) ^ (value >> 63)
+    groups = [folded >> 7 * index & 0x7F for index in range(size)]
+    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
+
+
+def framed(body: bytes, length: int | None = None) -> bytes:
+    """A record of these bytes, with its length or a wrong one in front."""
+    return varint(len(body) if length is None else length) + body
+
+
+def keys_of(records: Sequence[Record]) -> list[bytes]:
+    """The keys that are there."""
+    return [record.key for record in records if record.key is not None]
+
+
+@given(st.lists(batches(), max_size=4), st.sampled_from([b"", b"\x80\x00\xff"]))
+def test_record_block_has_what_iter_records_finds(written: list[Written], between: bytes) -> None:
+    block = RecordBlock(*placed([each.batch for each in written], between))
+    meant = [record for each in written for record in each.records]
+    found = [record for each in written for record in iter_records(each.batch, parse_header(each.batch))]
+    assert found == meant
+    assert len(block) == len(meant)
+    assert list(block.records()) == meant
+    assert [block.record(index) for index in range(len(block))] == meant
+    assert block.offset.tolist() == [record.offset for record in meant]
+    assert block.timestamp.tolist() == [record.timestamp for record in meant]
+    assert block.is_tombstone.tolist() == [record.value is None for record in meant]
+    assert block.key_size.tolist() == [-1 if each.key is None else len(each.key) for each in meant]
+    assert block.value_size.tolist() == [-1 if each.value is None else len(each.value) for each in meant]
+    assert block.keys(block.key_size >= 0) == keys_of(meant)
+    horizons = [
+        NEVER if each.horizon_ms is None else each.horizon_ms for each in written for _ in each.records
+    ]
+    assert block.delete_horizon.tolist() == horizons
+    assert block.batch.tolist() == [index for index, each in enumerate(written) for _ in each.records]
+    counts = [len(each.records) for each in written]
+    assert block.first.tolist() == [sum(counts[:index]) for index in range(len(counts) + 1)]
+
+
+@given(st.lists(batches(st.sampled_from([0, 1])), min_size=1, max_size=4), st.data())
+def test_start_and_end_enclose_the_bytes_of_each_record(written: list[Written], data: st.DataObject) -> None:
+    block = block_of(*[each.batch for each in written])
+    pieces = [block.data[start:end] for start, end in zip(block.start, block.end, strict=True)]
+    for index, each in enumerate(written):
+        own = b"".join(pieces[block.first[index] : block.first[index + 1]])
+        header = parse_header(each.batch)._replace(attributes=block.headers[index].attributes & ~7)
+        again = pack_batch(header, own)
+        assert list(iter_records(again, parse_header(again))) == each.records
+
+
+@given(st.lists(batches(st.just(0)), max_size=3), st.data())
+def test_select_keeps_the_records_in_the_mask(written: list[Written], data: st.DataObject) -> None:
+    block = block_of(*[each.batch for each in written])
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(block), max_size=len(block)))
+    meant = [each for each, stays in zip(block.records(), chosen, strict=True) if stays]
+    selected = block.select(np.array(chosen, np.bool_))
+    assert list(selected.records()) == meant
+    assert selected.offset.tolist() == [record.offset for record in meant]
+    assert selected.keys(selected.key_size >= 0) == keys_of(meant)
+    assert selected.headers == block.headers
+    assert len(selected.delete_horizon) == len(selected.is_tombstone) == len(selected) == len(meant)
+    first = 0
+    for index, each in enumerate(written):
+        left = sum(chosen[first : first + len(each.records)])
+        assert selected.first[index + 1] - selected.first[index] == left
+        first += len(each.records)
+    assert len(block) == len(chosen), "the block itself stays as it is"
+
+
+def test_select_can_be_repeated() -> None:
+    body = b"".join(framed(b"\x00" + varint(0) + varint(delta) + b"\x01\x01\x00") for delta in range(6))
+    block = block_of(of_body(body, 6, last_delta=5))
+    half = block.select(block.offset % 2 == 0)
+    assert half.select(half.offset > 100).offset.tolist() == [102, 104]
+
+
+def test_keys_are_those_in_the_mask() -> None:
+    records = [Record(index, 0, f"k{index}".encode(), b"") for index in range(5)]
+    body = bytearray()
+    for record in records:
+        encode_record(body, record, 0, 0)
+    block = block_of(of_body(body, 5, last_delta=4))
+    assert block.keys(np.array([False, True, False, True, True])) == [b"k1", b"k3", b"k4"]
+    assert block.keys(np.zeros(5, np.bool_)) == []
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_record_block_of_emptied_batches_has_no_records(codec: int) -> None:
+    empty = of_body(b"", count=0, last_delta=9)
+    full = of_body(compress(codec, framed(b"\x00\x00\x00\x01\x01\x00")), attributes=codec)
+    assert len(block_of()) == 0
+    assert len(block_of(empty)) == 0
+    assert list(block_of(empty).records()) == []
+    assert block_of(empty, full, empty).first.tolist() == [0, 0, 1, 1]
+    assert block_of(empty, full, empty).batch.tolist() == [1]
+
+
+@pytest.mark.parametrize("size", range(1, 6))
+def test_varints_may_have_more_bytes_than_they_need(size: int) -> None:
+    for timestamp_size in (size, 2 * size):
+        timestamp_delta = stretched(-5, timestamp_size)
+        body = b"\x00" + timestamp_delta + stretched(3, size) + stretched(2, size) + b"ke"
+        body += stretched(-1, size) + stretched(0, size)
+        content = stretched(len(body), 3) + body
+        for count in (1, 2):
+            batch = of_body(content * count, count, last_delta=3)
+            block = block_of(batch)
+            record = Record(103, BASE_TIMESTAMP - 5, b"ke", None)
+            assert list(block.records()) == list(iter_records(batch, parse_header(batch))) == [record] * count
+            assert block.timestamp.tolist() == [BASE_TIMESTAMP - 5] * count
+
+
+WHOLE = b"\x00" + varint(0) + varint(0) + varint(1) + b"k" + varint(1) + b"v" + varint(0)
+malformed = pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (b"", 1),
+        (framed(WHOLE), 2),
+        (framed(WHOLE) * 2, 1),
+        (framed(WHOLE), 0),
+        (framed(WHOLE), -1),
+        (framed(WHOLE), 2**31 - 1),
+        (framed(WHOLE)[:-1], 1),
+        (framed(WHOLE, 99), 1),
+        (framed(WHOLE, -1), 1),
+        (framed(b""), 1),
+        (framed(b"") * 3, 3),
+        (framed(WHOLE[:1]), 1),
+        (framed(WHOLE[:3]), 1),
+        (framed(WHOLE[:5]), 1),
+        (framed(WHOLE[:7]), 1),
+        (framed(b"\x00\x00" + varint(-1) + WHOLE[3:]), 1),
+        (framed(b"\x00\x00" + varint(1) + WHOLE[3:]), 1),
+        (framed(b"\x00\x00\x00" + varint(2**31 - 1) + b"k\x00\x00"), 1),
+        (framed(b"\x00\x00\x00\x01" + varint(2**31 - 1) + b"v\x00"), 1),
+        (framed(b"\x00\x00" + stretched(0, 6) + WHOLE[3:]), 1),
+        (framed(b"\x00" + stretched(0, 11) + WHOLE[2:]), 1),
+        (b"\xff" * 12, 1),
+        (stretched(-1, 5) + WHOLE, 3),
+        (stretched(len(WHOLE), 6) + WHOLE, 1),
+    ],
+)
+
+
+@malformed
+@pytest.mark.parametrize("codec", [0, 1, 4])
+@pytest.mark.parametrize("followed", [b"", b"\x00" * 100, framed(WHOLE) * 9], ids=["end", "zeros", "records"])
+def test_record_block_refuses_malformed_records(body: bytes, count: int, codec: int, followed: bytes) -> None:
+    """Whatever follows in memory: nothing beyond a batch is taken for a part of it."""
+    batch = of_body(compress(codec, body) if codec else body, count, attributes=codec)
+    content, found = placed([batch])
+    with pytest.raises(CorruptBatch):
+        RecordBlock(content + followed, found)
+
+
+def test_record_block_refuses_the_record_of_another_batch() -> None:
+    """One batch has a record too few, the other one too many: together they have as many as they say."""
+    with pytest.raises(CorruptBatch):
+        block_of(of_body(framed(WHOLE), 2), of_body(framed(WHOLE) * 2, 1))
+
+
+def test_record_block_names_the_batch_with_the_malformed_record() -> None:
+    bad = of_body(framed(b"\x00\x00" + varint(1) + WHOLE[3:]))
+    with pytest.raises(CorruptBatch, match="batch at offset 100 "):
+        block_of(of_body(framed(WHOLE)), bad)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_record_block_refuses_an_unknown_codec(codec: int) -> None:
+    with pytest.raises(UnsupportedCompression):
+        block_of(of_body(framed(WHOLE), attributes=codec))
+
+
+def test_record_refuses_malformed_headers() -> None:
+    """They are no column: whoever wants the record itself finds out."""
+    block = block_of(of_body(framed(WHOLE[:-1] + varint(3))))
+    with pytest.raises(CorruptBatch):
+        block.record(0)
+
+
+def outcome(read: Callable[[], Sequence[Record]]) -> Sequence[Record] | None:
+    """The records, None if they are malformed."""
+    try:
+        return read()
+    except CorruptBatch:
+        return None
+
+
+@given(
+    st.lists(batches(), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), max_size=4),
+    st.none() | st.integers(1, 200),
+)
+def test_record_block_of_mutated_batches_raises_corrupt_batch_alone(
+    written: list[Written], changes: list[tuple[int, int]], cut_off: int | None
+) -> None:
+    content, found = placed([each.batch for each in written])
+    changed = bytearray(content)
+    areas = [
+        (each.position + HEADER_BYTES, each.header.size - HEADER_BYTES)
+        for each in found
+        if each.header.record_count
+    ]
+    for (at, byte), (start, size) in zip(changes, areas * 4, strict=False):
+        changed[start + at % size] = byte
+    if cut_off is not None:
+        del changed[max(len(changed) - cut_off, 0) :]
+    mutated = bytes(changed)
+
+    def one_by_one() -> Sequence[Record]:
+        return [
+            record for header, at in found for record in iter_records(mutated[at : at + header.size], header)
+        ]
+
+    def at_once() -> Sequence[Record]:
+        return list(RecordBlock(mutated, found).records())
+
+    records, expected = outcome(at_once), outcome(one_by_one)
+    if records is not None:
+        assert records == expected

@@ -1,0 +1,183 @@
+"""The map from keys to offsets does what a dict does, as long as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import md5
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.testing import make_batch
+from tidelog.plugins.cleaner.hashing import hash_keys
+from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
+from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
+
+FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
+
+
+def crafted(number: int) -> bytes:
+    """Hashes that are looked for in the same slots: bytes that repeat, and the lowest number of all."""
+    return bytes([number + 1]) * 16
+
+
+# Of few bytes, so that numbers in them are small, negative, or the smallest one there is.
+low_hashes = st.binary(min_size=16, max_size=16) | st.lists(
+    st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]), min_size=16, max_size=16
+).map(bytes)
+twins = st.tuples(st.sampled_from(FIRST_WORDS), st.integers(1, 255)).map(
+    lambda pair: pair[0] * 4 + pair[0][:3] + bytes([pair[1]])
+)
+hashes = st.integers(0, 5).map(crafted) | low_hashes.filter(any) | twins
+
+
+def rows(found: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Hashes as the map takes them."""
+    return np.frombuffer(b"".join(found), np.uint8).reshape(-1, 16)
+
+
+def fitting(model: dict[bytes, int], batch: Sequence[bytes], most: int) -> int:
+    """How many of the first hashes a dict of at most so many entries takes."""
+    known = set(model)
+    for count, key in enumerate(batch):
+        if key not in known and len(known) == most:
+            return count
+        known.add(key)
+    return len(batch)
+
+
+@given(
+    slots=st.integers(1, 12),
+    load_factor=st.sampled_from([0.01, 0.5, 0.9, 1.0]),
+    puts=st.lists(st.lists(hashes, max_size=12), max_size=6),
+    strangers=st.lists(hashes, max_size=4),
+)
+# From -3 on the numbers come back to slots where they have been: 3, 2, 1, 0, 1, 2 ...
+@example(
+    slots=9,
+    load_factor=1.0,
+    puts=[[bytes([0, 0, 0, slot]) * 4 for slot in (1, 2, 3, 4, 5, 6, 7, 9)], [b"\xff" * 15 + b"\xfd"]],
+    strangers=[],
+)
+def test_offset_map_is_a_dict_with_limited_room(
+    slots: int, load_factor: float, puts: list[list[bytes]], strangers: list[bytes]
+) -> None:
+    found = OffsetMap(slots * SLOT_BYTES + 23, load_factor)
+    most = max(int(slots * load_factor), 1)
+    model: dict[bytes, int] = {}
+    offset = 0
+    for batch in puts:
+        offsets = np.arange(offset, offset + len(batch)) * 3
+        taken = found.put(rows(batch), offsets)
+        assert taken == fitting(model, batch, most)
+        model.update(zip(batch[:taken], offsets[:taken].tolist(), strict=True))
+        offset += len(batch)
+        assert found.size == len(model) <= most
+        assert found.filled == len(model) / slots
+        asked = [each for put in puts for each in put] + strangers
+        assert found.get(rows(asked)).tolist() == [model.get(each, NOT_FOUND) for each in asked]
+
+
+def test_put_keeps_the_newest_offset_of_a_key() -> None:
+    found = OffsetMap(10 * SLOT_BYTES, 1)
+    one, other = crafted(1), crafted(2)
+    assert found.put(rows([one, other, one, one]), np.array([5, 6, 7, 2**62])) == 4
+    assert found.get(rows([one, other])).tolist() == [2**62, 6]
+    assert found.put(rows([other]), np.array([2**62 + 1])) == 1
+    assert found.get(rows([one, other])).tolist() == [2**62, 2**62 + 1]
+    assert found.size == 2
+
+
+def test_put_tells_hashes_apart_that_are_looked_for_in_the_same_slots() -> None:
+    """All have the same first 15 bytes, so they differ in the last number alone, or in none modulo 4."""
+    alike = [bytes([*[0xAB] * 15, last]) for last in range(0, 256, 8)]
+    found = OffsetMap(64 * SLOT_BYTES, 0.5)
+    assert found.put(rows(alike), np.arange(32)) == 32
+    assert found.get(rows(alike)).tolist() == list(range(32))
+    assert found.get(rows([bytes([*[0xAB] * 15, 1])])).tolist() == [NOT_FOUND]
+
+
+def test_put_tells_hashes_apart_of_which_one_half_is_the_same() -> None:
+    halves = [bytes(8), b"\x01" * 8, b"\x02" * 8]
+    mixed = [front + back for front in halves for back in halves if any(front + back)]
+    found = OffsetMap(8 * SLOT_BYTES, 1)
+    assert found.put(rows(mixed), np.arange(8)) == 8
+    assert found.get(rows(mixed)).tolist() == list(range(8))
+
+
+def test_put_into_a_full_map_takes_keys_that_are_there() -> None:
+    found = OffsetMap(3 * SLOT_BYTES, 1)
+    there = [crafted(index) for index in range(3)]
+    assert found.put(rows(there), np.arange(3)) == 3
+    assert found.put(rows(there), np.arange(3, 6)) == 3
+    assert found.put(rows([there[2], there[0], crafted(9), there[1]]), np.arange(6, 10)) == 2
+    assert found.get(rows(there)).tolist() == [7, 4, 6]
+    assert found.put(rows([crafted(9)]), np.array([10])) == 0
+    assert found.put(rows([]), np.array([], np.int64)) == 0
+    assert found.filled == 1
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "load_factor", "room"),
+    [(2400, 0.9, 90), (2423, 0.5, 50), (2400, 1, 100), (2400, 0.001, 1), (23, 0.9, 1), (0, 1, 1)],
+)
+def test_offset_map_takes_24_bytes_for_a_slot(memory_bytes: int, load_factor: float, room: int) -> None:
+    found = OffsetMap(memory_bytes, load_factor)
+    assert found.slots == max(memory_bytes // 24, 1)
+    arrays = [each for each in vars(found).values() if isinstance(each, np.ndarray)]
+    assert sum(array.nbytes for array in arrays) == 24 * found.slots
+    keys = rows([md5(bytes([index]), usedforsecurity=False).digest() for index in range(200)])
+    assert found.put(keys, np.arange(200)) == room
+    assert found.get(keys).tolist() == [*range(room), *[NOT_FOUND] * (200 - room)]
+
+
+def test_offset_map_of_many_keys_finds_all_of_them() -> None:
+    keys = rows([md5(index.to_bytes(4), usedforsecurity=False).digest() for index in range(9000)])
+    found = OffsetMap(10_000 * SLOT_BYTES, 0.9)
+    for start in range(0, 9000, 1000):
+        assert found.put(keys[start : start + 1000], np.arange(start, start + 1000)) == 1000
+    assert found.get(keys).tolist() == list(range(9000))
+
+
+def block_of(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None] | None = None, base_offset: int = 0
+) -> RecordBlock:
+    """A block of one batch."""
+    batch = bytes(make_batch(values or [b""] * len(keys), base_offset, keys=keys))
+    return RecordBlock(batch, [PlacedBatch(parse_header(batch), 0)])
+
+
+@given(st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=10))
+def test_hash_keys_is_md5(keys: list[bytes | None]) -> None:
+    block = block_of(keys)
+    digests = [md5(key, usedforsecurity=False).digest() for key in keys if key is not None]
+    assert [row.tobytes() for row in hash_keys(block, block.key_size >= 0)] == digests
+
+
+def test_survey_tells_the_first_offset_without_room() -> None:
+    newest = NewestOffsets(0, 2 * SLOT_BYTES, 1)
+    assert newest.survey(block_of([b"a", None, b"b", b"a"], base_offset=10)) is None
+    assert newest.survey(block_of([None, b"b", None, b"c", b"a"], base_offset=20)) == 23
+    assert newest.keep(block_of([b"a", b"b"], base_offset=20)).tolist() == [True, True]
+    assert newest.keep(block_of([b"a", b"b"], base_offset=19)).tolist() == [True, False]
+
+
+def test_keep_counts_records_without_a_key_and_drops_them() -> None:
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    block = block_of([None, b"", None])
+    assert newest.survey(block) is None
+    assert newest.keep(block).tolist() == [False, True, False]
+    assert newest.counts() == {"records without a key": 2, "share of the buffer filled": 0.1}
+
+
+def test_keep_keeps_tombstones_and_keys_that_were_not_surveyed() -> None:
+    newest = NewestOffsets(2**62, 10 * SLOT_BYTES, 1)
+    assert newest.survey(block_of([b"a", b"b"], [None, b"x"], base_offset=5)) is None
+    old = block_of([b"a", b"b", b"c", b"d"], [b"1", b"1", b"1", None])
+    assert newest.keep(old).tolist() == [False, False, True, True]
+    assert newest.keep(block_of([b"a", b"b"], [None, b"x"], base_offset=5)).tolist() == [True, True]
