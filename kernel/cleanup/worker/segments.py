@@ -23,13 +23,14 @@ class Chunk(NamedTuple):
 
 
 def chunks(source: SegmentSource, read_bytes: int) -> Iterator[Chunk]:
-    """Iterate over the batches of a segment; chunks are larger than `read_bytes` only for larger batches.
+    """Iterate over the batches of a segment; more than `read_bytes` are read only for a larger batch.
 
     Raises:
         CorruptBatch: what is there is no batch.
         UnsupportedMessageFormat: a batch has an older format.
         OSError: the disk refused, or the segment was removed.
     """
+    read_bytes = max(read_bytes, HEADER_BYTES)
     position, wanted = 0, read_bytes
     try:
         while position < source.size_bytes:
