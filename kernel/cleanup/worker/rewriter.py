@@ -69,12 +69,15 @@ class Rewriter:
     def _survey(self) -> int:
         """Show the filter the records that it has to know; return the offset below which it knows them."""
         job = self._job
-        transactions = SeenTransactions(job.aborted)
         ends = [*(source.base_offset for source in job.sources[1:]), job.until]
+        surveyed = [each for each in zip(job.sources, ends, strict=True) if each[1] > job.survey_from]
         reached = job.survey_from
-        for source, end in zip(job.sources, ends, strict=True):
-            if end <= job.survey_from:
-                continue
+        if not surveyed:
+            return reached
+        # Those that ended before would seem to go on: their markers are not read.
+        begin = surveyed[0][0].base_offset
+        transactions = SeenTransactions([each for each in job.aborted if each.last_offset >= begin])
+        for source, end in surveyed:
             for chunk in chunks(source, job.read_bytes):
                 self._broker.spent(chunk.size, 0)
                 full_at = self._survey_chunk(chunk, transactions)
