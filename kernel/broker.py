@@ -186,17 +186,35 @@ class Broker:
             ConfigError: a directory or an address cannot be used.
             StorageError: there was nothing left to serve from, see `halt`.
         """
+        async with self._storage_open():
+            await self._open()
+            async with trio.open_nursery() as serving:
+                await serving.start(self.server.run)
+                try:
+                    yield self
+                finally:
+                    await self._finish_serving()
+                    serving.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Broker]:
+        """Open the logs, for work on them alone: nobody is served, and no task of the background runs.
+
+        Raises:
+            ConfigError: a directory cannot be used.
+            StorageError: there was nothing left to work on, see `halt`.
+        """
+        async with self._storage_open():
+            self.dynamic_config.load()
+            await self.topics.load()
+            yield self
+
+    @asynccontextmanager
+    async def _storage_open(self) -> AsyncGenerator[None]:
         async with self.tasks.running():
             await self.storage.open()
             try:
-                await self._open()
-                async with trio.open_nursery() as serving:
-                    await serving.start(self.server.run)
-                    try:
-                        yield self
-                    finally:
-                        await self._finish_serving()
-                        serving.cancel_scope.cancel()
+                yield
             finally:
                 self.server.close_listeners()
                 with trio.CancelScope(shield=True):

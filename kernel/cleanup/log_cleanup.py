@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 import attrs
 
 from tidelog.kernel.cleanup.policy_execution import PolicyExecution
-from tidelog.kernel.cleanup.rewriting import Workers
+from tidelog.kernel.cleanup.rewriting import Observe, Workers
 from tidelog.kernel.cleanup.statistics import CleanupStatistics
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.seams.cleanup import CleanupPolicy
 from tidelog.kernel.seams.events import Event, TopicConfigChanged, TopicCreated
 from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.tasks import PeriodicTask
 from tidelog.kernel.seams.topics import Topics
 
 _log = logging.getLogger(__name__)
+
+_AT_ONCE = {"min.cleanable.dirty.ratio": 0.0, "max.compaction.lag.ms": 1}
+"""With these, what is there is compacted at once, and the active segment is rolled first."""
 
 
 class LogCleanup:
@@ -47,6 +51,17 @@ class LogCleanup:
             for name, interval in intervals.items()
             if interval()
         ]
+
+    async def rewrite_now(self, topics: Collection[str], observe: Observe) -> Sequence[TopicPartition]:
+        """Rewrite all logs whose policies do so, however little there is to rewrite; return which were.
+
+        `topics` are the names of those to look at, none for all. `observe(log, bytes done, bytes in all)` is
+        told of progress. Nothing else works on the logs meanwhile.
+        """
+        found: list[TopicPartition] = []
+        for execution in self._executions.values():
+            found += await execution.rewrite_now(topics, _AT_ONCE, observe)
+        return found
 
     def statistics(self) -> dict[str, CleanupStatistics]:
         """Policy → what it has done since the start."""

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import trio
 
 from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
-from tidelog.kernel.cleanup.rewriting import RewriteAborted, RewriteFailed, Rewritten, Worker, Workers
+from tidelog.kernel.cleanup.rewriting import (
+    Observe,
+    RewriteAborted,
+    RewriteFailed,
+    Rewritten,
+    Worker,
+    Workers,
+)
 from tidelog.kernel.cleanup.statistics import CleanupStatistics
 from tidelog.kernel.cleanup.worker.process import WorkerDied
 from tidelog.kernel.clock import Clock
@@ -17,6 +25,7 @@ from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.seams.cleanup import NOTHING, CleanupPolicy, LogView, Plan, Rewrite
 from tidelog.kernel.seams.partition import Partition
+from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.topics import Topics
 
 _log = logging.getLogger(__name__)
@@ -201,19 +210,37 @@ class PolicyExecution:
 
     # --- rewrites
 
-    async def _rewrite_all(self, waiting: list[_Wanted]) -> None:
+    async def rewrite_now(
+        self, topics: Collection[str], overrides: Mapping[str, object], observe: Observe
+    ) -> Sequence[TopicPartition]:
+        """Rewrite logs with other settings than their own; return which were. See `LogCleanup`."""
+        waiting: list[_Wanted] = []
+        for topic in tuple(self._topics):
+            if self.policy.name in topic.config[keys.CLEANUP_POLICY] and (topic.name in topics or not topics):
+                config = topic.config | overrides
+                for partition in topic.partitions:
+                    # Rolling comes first; what is to be rewritten then is seen by the next plan.
+                    await self._clean(partition, config)
+                    rewrite = await self._clean(partition, config)
+                    if rewrite is not None:
+                        waiting.append(_Wanted(partition, config, rewrite))
+        found = [each.partition.topic_partition for each in waiting]
+        await self._rewrite_all(waiting, observe)
+        return found
+
+    async def _rewrite_all(self, waiting: list[_Wanted], observe: Observe | None = None) -> None:
         """Do one rewrite after the other, the last first, as long as any wait."""
         while waiting:
             try:
                 async with self._workers.worker() as worker:
-                    while waiting and await self._rewrite_next(waiting, worker):
+                    while waiting and await self._rewrite_next(waiting, worker, observe):
                         pass
             except OSError as error:
                 self.statistics.failures += 1
                 _log.error("cleanup policy %s: no worker process: %s", self.policy.name, error)
                 return
 
-    async def _rewrite_next(self, waiting: list[_Wanted], worker: Worker) -> bool:
+    async def _rewrite_next(self, waiting: list[_Wanted], worker: Worker, observe: Observe | None) -> bool:
         """Rewrite a log, and again as long as that gets any further; return whether the worker is of use."""
         partition, config, _ = waiting.pop()
         while partition.offline is None:
@@ -224,7 +251,7 @@ class PolicyExecution:
             before = partition.store.rewritten_until(self.policy.name)
             self._in_hands.add(partition)
             try:
-                rewritten = await worker.rewrite(partition, rewrite, config, self._clock())
+                rewritten = await worker.rewrite(partition, rewrite, config, self._clock(), observe)
                 self._note_rewritten(partition, rewritten)
                 until = rewritten.done.until
                 await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, until)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pickle import PickleError
+from typing import TypeAlias
 
 import attrs
 import trio
@@ -31,8 +32,11 @@ from tidelog.kernel.config import Config, TopicConfig, keys
 from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.partition import Partition
-from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft
+from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+
+Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
+"""Is told of a log how many bytes of how many were read."""
 
 
 class RewriteAborted(TidelogError):
@@ -72,7 +76,7 @@ class Workers:
             OSError: the process cannot be started.
         """
         async with self._free:
-            while len(self._busy) >= self.most:
+            while len(self._busy) >= max(self.most, 1):
                 await self._free.wait()
             process = await trio.to_thread.run_sync(WorkerProcess)
             self._busy.append(process)
@@ -107,9 +111,14 @@ class Worker:
         self._rate = rate
 
     async def rewrite(
-        self, partition: Partition, rewrite: Rewrite, config: TopicConfig, now_ms: int
+        self,
+        partition: Partition,
+        rewrite: Rewrite,
+        config: TopicConfig,
+        now_ms: int,
+        observe: Observe | None = None,
     ) -> Rewritten:
-        """Rewrite a log, as far as the filter gets.
+        """Rewrite a log, as far as the filter gets; `observe` is told of progress.
 
         Raises:
             RewriteAborted: the log changed meanwhile, and the worker is of no use any more.
@@ -127,9 +136,13 @@ class Worker:
             await self._process.send(job)
         except (AttributeError, TypeError, ValueError, PickleError) as error:
             raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
+        read, total = 0, _bytes_to_read(job)
         async with _Groups(partition) as groups:
             while True:
                 message = await self._process.receive()
+                if isinstance(message, Progress) and observe is not None:
+                    read += message.read_bytes
+                    observe(partition.topic_partition, min(read, total), total)
                 if isinstance(message, JobDone):
                     return Rewritten(message, time.monotonic() - began)
                 if isinstance(message, JobFailed):
@@ -201,6 +214,14 @@ class _Groups:
         return GroupReplaced()
 
 
+def _bytes_to_read(job: RewriteJob) -> int:
+    """Return how many bytes a worker reads at most: first to survey some of them, then to copy all."""
+    sizes = [source.size_bytes for source in job.sources]
+    ends = [*(source.base_offset for source in job.sources[1:]), job.until]
+    surveyed = [size for size, end in zip(sizes, ends, strict=True) if end > job.survey_from]
+    return sum(sizes) + sum(surveyed)
+
+
 def _job(
     partition: Partition,
     rewrite: Rewrite,
@@ -224,6 +245,6 @@ def _job(
         aborted=tuple(store.aborted_transactions(start, rewrite.until, wait=True)),
         segment_bytes=topic[SEGMENT_BYTES],
         index_bytes=topic[SEGMENT_INDEX_BYTES],
-        read_bytes=max(config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // config[keys.LOG_CLEANER_THREADS], 1),
+        read_bytes=config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // max(config[keys.LOG_CLEANER_THREADS], 1),
         bytes_per_second=bytes_per_second,
     )
