@@ -24,7 +24,7 @@ from tidelog.kernel.records.batch import (
 )
 from tidelog.kernel.records.block import Mask, RecordBlock
 from tidelog.kernel.records.compression import compress
-from tidelog.kernel.records.record import ATTRIBUTES_BYTES
+from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MIN_TIMESTAMP
 from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
 
 _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
@@ -91,7 +91,9 @@ def _with_horizon(
         _, body_at = read_varint(data, int(block.start[index]))
         _, rest_at = read_varlong(data, body_at + ATTRIBUTES_BYTES)
         body = bytearray(data[body_at : body_at + ATTRIBUTES_BYTES])
-        write_varlong(body, int(block.timestamp[index]) - horizon_ms)
+        # Readers add in 64 bits, as Java does.
+        delta = int(block.timestamp[index]) - horizon_ms
+        write_varlong(body, (delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP)
         body += data[rest_at : int(block.end[index])]
         write_varlong(records, len(body))
         records += body

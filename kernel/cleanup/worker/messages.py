@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import attrs
 
+from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import RecordFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction, DraftWriter, SegmentSource
@@ -46,6 +47,11 @@ class RewriteJob:
     index_bytes: int
     read_bytes: int
     bytes_per_second: float
+
+    @property
+    def horizon_ms(self) -> int:
+        """From when on what this rewrite keeps for the first time may go; a retention may be for ever."""
+        return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
 
 
 class GroupBegun(NamedTuple):

@@ -184,11 +184,7 @@ class _Copier:
         if not spent or horizon_ms is not None:
             return KeptBatch(content, header.max_timestamp)
         block = RecordBlock(chunk.content, [placed])
-        return with_records(content, block, 0, np.ones(len(block), np.bool_), self._horizon_ms)
-
-    @property
-    def _horizon_ms(self) -> int:
-        return self._job.now_ms + self._job.delete_retention_ms
+        return with_records(content, block, 0, np.ones(len(block), np.bool_), self._job.horizon_ms)
 
     def _stays_empty(self, header: BatchHeader) -> bool:
         """Return whether a batch stays without records.
@@ -220,7 +216,7 @@ class _Chosen:
         self._keep = keep = keep | (block.offset >= until)
         self._kept = _counts(keep, block)
         self._tombstones = _counts(keep & block.is_tombstone, block)
-        self._horizon_ms = job.now_ms + job.delete_retention_ms
+        self._horizon_ms = job.horizon_ms
         self._index_of = {placed.position: index for index, placed in enumerate(batches)}
         self.count = int(keep.sum())
 

@@ -80,7 +80,8 @@ def plan(log: LogView, settings: Mapping[str, str] = DIRTY) -> Plan:
 
 def span(found: Plan) -> tuple[int, int] | None:
     """Where the survey begins and the rewrite ends."""
-    return found.rewrite and (found.rewrite.survey_from, found.rewrite.until)
+    rewrite = found.rewrite
+    return None if rewrite is None else (rewrite.survey_from, rewrite.until)
 
 
 @pytest.mark.parametrize(
