@@ -40,7 +40,7 @@ Batch = tuple[BatchHeader, bytes]
 
 def sent(message: T) -> T:
     """The message as it comes out of the process at the other end."""
-    copy: T = pickle.loads(pickle.dumps(message))  # noqa: S301 our own
+    copy: T = pickle.loads(pickle.dumps(message))
     return copy
 
 
@@ -128,11 +128,11 @@ class History:
             encode_record(body, record, base, times[0])
         newest = self.now_ms + 5 if append_time else max(times)
         sequence = NO_SEQUENCE if producer_id == NO_PRODUCER_ID else self.next_sequences.get(producer_id, 0)
+        attributes = codec | TIMESTAMP_TYPE_BIT * append_time | TRANSACTIONAL_BIT * transactional
+        count, epoch = len(rows), self.epochs.get(producer_id, 0)
         header = BatchHeader(
-            base, 0, 4, 2, 0,
-            codec | TIMESTAMP_TYPE_BIT * append_time | TRANSACTIONAL_BIT * transactional,
-            len(rows) - 1, times[0], newest, producer_id, self.epochs.get(producer_id, 0), sequence, len(rows),
-        )  # fmt: skip
+            base, 0, 4, 2, 0, attributes, count - 1, times[0], newest, producer_id, epoch, sequence, count
+        )
         batch = pack_batch(header, compress(codec, body) if codec else body)
         self.store.append(batch, base, header.last_offset, newest)
         records = [attrs.evolve(each, timestamp=newest) for each in stored] if append_time else stored

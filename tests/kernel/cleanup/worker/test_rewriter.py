@@ -256,10 +256,8 @@ class Checked:
                     assert kept_since + RETENTION_MS <= history.now_ms
             assert found.keys() <= expected.keys()
 
-    def _check_that_old_records_are_gone(
-        self, until: int, copied_until: int, after: Sequence[Batch]
-    ) -> None:
-        """Below what counts as rewritten there is one record of each key, and none of aborted transactions."""
+    def _check_that_old_records_are_gone(self, until: int, copied_until: int, after: Sequence[Batch]) -> None:
+        """Below what counts as rewritten there is one record of each key, and none that was aborted."""
         committed = {record.offset for record in self.history.committed}
         left = [
             record
@@ -280,9 +278,7 @@ class Checked:
                 is_first = since == history.now_ms
                 assert is_first or record.offset >= until or history.now_ms < since + RETENTION_MS
 
-    def _check_transactions(
-        self, copied_until: int, before: Sequence[Batch], after: Sequence[Batch]
-    ) -> None:
+    def _check_transactions(self, copied_until: int, before: Sequence[Batch], after: Sequence[Batch]) -> None:
         history = self.history
         there = {header.base_offset for header, _ in before}
         markers = {header.base_offset for header, _ in after if header.is_control and header.record_count}
@@ -322,3 +318,388 @@ def test_run_keeps_what_readers_of_committed_data_learn(drawn: list[Step]) -> No
     checked = Checked()
     for step in (*drawn, *LAST_STEPS):
         checked.take(step)
+
+
+# --- one thing after the other
+
+
+def records_of(history: History) -> list[Record]:
+    """All records that are there, markers too."""
+    return [record for header, batch in history.batches() for record in iter_records(batch, header)]
+
+
+def batch_at(history: History, offset: int) -> Batch | None:
+    """The batch with that base offset, None if it is gone."""
+    return next((each for each in history.batches() if each[0].base_offset == offset), None)
+
+
+def rolled(history: History) -> History:
+    """The history with nothing in the active segment, and a last batch that is kept for its offset."""
+    history.skip(0)
+    history.store.roll()
+    return history
+
+
+def dirty_again(history: History) -> None:
+    """Have the next rewrite take the whole log."""
+    history.rewritten_until = 0
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_untouched_batches_are_copied_byte_for_byte(codec: int) -> None:
+    history = History()
+    for key in (b"a", b"b", b"c"):
+        history.write([(key, b"1" * 50), (key + b"x", b"2")], codec=codec, timestamp_step=-3)
+    rolled(history)
+    before = history.batches()
+    done = history.rewrite()
+    assert history.batches() == before
+    assert done.records_kept == done.records_read == 6
+    assert done.bytes_kept == done.bytes_read == history.broker.spent_bytes[1]
+    assert history.broker.spent_bytes[0] == 2 * done.bytes_read, "it is surveyed, and copied"
+
+
+def test_untouched_batches_are_copied_with_a_wrong_checksum() -> None:
+    history = History()
+    history.write([(b"a", b"value")])
+    rolled(history)
+    job = damaged(history.job(), b"value", b"VALUE")
+    history.rewrite(job)
+    assert history.left() == [(b"a", b"VALUE")]
+    assert not all(verify_crc(batch, header) for header, batch in history.batches())
+
+
+@attrs.define
+class ChangedSource:
+    """`SegmentSource` with other bytes."""
+
+    base_offset: int
+    content: bytes
+    index_bytes: int = 0
+    time_index_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        return len(self.content)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read some of them."""
+        return self.content[position : position + size]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def damaged(job: RewriteJob, old: bytes, new: bytes) -> RewriteJob:
+    """The job on segments with other bytes."""
+    sources = [
+        ChangedSource(each.base_offset, each.read(0, each.size_bytes).replace(old, new))
+        for each in job.sources
+    ]
+    return attrs.evolve(job, sources=sources)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[(b"a", b"value"), (b"b", b"old")], [(b"a", b"value"), (b"c", None)]],
+    ids=["some records go", "it gets a delete horizon"],
+)
+def test_a_rebuilt_batch_with_a_wrong_checksum_is_refused(rows: list[Row]) -> None:
+    history = History()
+    history.write(rows)
+    history.write([(b"b", b"new")])
+    rolled(history)
+    before = history.batches()
+    with pytest.raises(CorruptBatch, match="offset 0 has a wrong checksum"):
+        history.rewrite(damaged(history.job(), b"value", b"VALUE"))
+    assert history.batches() == before
+
+
+def test_a_batch_that_goes_needs_no_right_checksum() -> None:
+    history = History()
+    history.write([(b"a", b"value")])
+    history.write([(b"a", b"new")])
+    history.rewrite(damaged(rolled(history).job(), b"value", b"VALUE"))
+    assert history.left() == [(b"a", b"new")]
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_rebuilt_batches_keep_codec_sequence_and_timestamps(codec: int) -> None:
+    history = History()
+    history.write([(b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"a", b"4")], 7, codec=codec, timestamp_step=-9)
+    history.write([(b"b", b"5")])
+    (before, _) = history.batches()[0]
+    history.rewrite(rolled(history).job())
+    found = batch_at(history, 0)
+    assert found is not None
+    header, batch = found
+    kept = [(record.offset, record.timestamp) for record in iter_records(batch, header)]
+    assert kept == [(2, history.now_ms - 18), (3, history.now_ms - 27)]
+    assert header == before._replace(
+        batch_length=header.batch_length, crc=header.crc, record_count=2, max_timestamp=history.now_ms - 18
+    )
+
+
+def test_append_time_stays_the_time_of_all_records() -> None:
+    history = History()
+    history.write([(b"a", b"1"), (b"b", None), (b"b", None)], append_time=True)
+    appended_ms = history.now_ms + 5
+    history.rewrite(rolled(history).job())
+    ((header, batch), _) = history.batches()
+    assert header.attributes == TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT
+    assert header.max_timestamp == appended_ms
+    assert [record.timestamp for record in iter_records(batch, header)] == [appended_ms] * 2
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("retention_ms", [0, 1000, 2**62, 2**63 - 1])
+def test_delete_horizon_is_stamped_once_and_changes_no_timestamp(codec: int, retention_ms: int) -> None:
+    history = History()
+    history.write([(b"a", b"1"), (b"b", None), (b"c", b"3")], codec=codec, timestamp_step=11)
+    history.write([(b"d", b"1")])
+    written = history.committed
+    stamped_ms = min(history.now_ms + retention_ms, 2**63 - 1)
+    history.rewrite(rolled(history).job(delete_retention_ms=retention_ms))
+    assert records_of(history) == written
+    (first, _), (second, _), _ = history.batches()
+    assert (first.delete_horizon_ms, second.delete_horizon_ms) == (stamped_ms, None)
+    if retention_ms:
+        # Neither another time nor another retention changes it, even when other records go.
+        history.now_ms += min(retention_ms, 2**40) - 1
+        history.write([(b"a", b"2")])
+        history.rewrite(rolled(history).job(delete_retention_ms=5))
+        found = batch_at(history, 0)
+        assert found is not None
+        assert found[0].delete_horizon_ms == stamped_ms
+        assert list(iter_records(found[1], found[0])) == written[1:3]
+
+
+@pytest.mark.parametrize("timestamp", [-(2**63), -2, -1, 0, 2**63 - 1])
+def test_delete_horizon_for_ever_keeps_any_timestamp(timestamp: int) -> None:
+    history = History()
+    now_ms, history.now_ms = history.now_ms, timestamp
+    history.write([(b"a", None)])
+    written, history.now_ms = history.committed, now_ms
+    history.rewrite(rolled(history).job(delete_retention_ms=2**63 - 1))
+    assert history.batches()[0][0].delete_horizon_ms == 2**63 - 1
+    assert records_of(history) == written
+
+
+def test_delete_horizon_is_not_stamped_for_tombstones_that_go() -> None:
+    history = History()
+    history.write([(b"a", None), (b"b", b"1")])
+    history.write([(b"a", b"1")])
+    history.rewrite(rolled(history).job())
+    assert [header.delete_horizon_ms for header, _ in history.batches()] == [None] * 3
+
+
+@pytest.mark.parametrize(("after_ms", "stays"), [(0, True), (999, True), (1000, False), (10**9, False)])
+def test_tombstones_go_when_their_horizon_has_passed(after_ms: int, stays: bool) -> None:
+    history = History()
+    history.write([(b"a", None), (b"b", b"1")])
+    history.now_ms += 10**9
+    for _ in range(2):
+        history.rewrite(rolled(history).job(delete_retention_ms=1000))
+        assert history.left() == [(b"a", None), (b"b", b"1")], "the time counts from the first rewrite on"
+    history.now_ms += after_ms
+    history.rewrite(rolled(history).job(delete_retention_ms=1000))
+    assert history.left() == [(b"a", None), (b"b", b"1")][not stays :]
+
+
+def test_marker_stays_until_its_records_are_gone_and_its_horizon_has_passed() -> None:
+    history = History()
+    history.write([(b"a", b"1")], 1, transactional=True)
+    marker = history.end(1, commit=True)
+    history.last_batches.clear()
+
+    def horizon_of_marker() -> int | None:
+        found = batch_at(history, marker)
+        assert found is not None
+        return found[0].delete_horizon_ms
+
+    history.rewrite(rolled(history).job())
+    history.now_ms += 10**9
+    history.rewrite(rolled(history).job())
+    assert horizon_of_marker() is None, "the record is there"
+    history.write([(b"a", b"2")])
+    history.rewrite(rolled(history).job())
+    assert batch_at(history, 0) is None
+    assert horizon_of_marker() is None, "the record was there until now"
+    history.rewrite(rolled(history).job())
+    stamped_ms = history.now_ms + 1000
+    assert horizon_of_marker() == stamped_ms
+    history.now_ms += 999
+    history.rewrite(rolled(history).job())
+    assert horizon_of_marker() == stamped_ms
+    history.now_ms += 1
+    history.rewrite(rolled(history).job())
+    assert batch_at(history, marker) is None
+
+
+def test_marker_of_an_aborted_transaction_stays_with_its_index_entry() -> None:
+    history = History()
+    history.write([(b"a", b"1")])
+    history.write([(b"a", b"2"), (b"b", b"2")], 1, transactional=True)
+    history.end(1, commit=False)
+    history.last_batches[1] = LastBatch(2, 0)
+    for _ in range(3):
+        history.rewrite(rolled(history).job(delete_retention_ms=0))
+        assert history.left() == [(b"a", b"1")]
+        found = batch_at(history, 1)
+        assert found is not None
+        assert found[0].record_count == 0, "it has the last sequence of its producer"
+        assert history.store.aborted_transactions(0, 100) == [AbortedTransaction(1, 1, 3, 4)]
+    history.last_batches.clear()
+    expected: Sequence[tuple[int, bool, bool]] = [(1, True, False), (0, True, True), (0, False, False)]
+    for entries, has_marker, has_horizon in expected:
+        history.rewrite(rolled(history).job(delete_retention_ms=0))
+        assert len(history.store.aborted_transactions(0, 100)) == entries
+        marker = batch_at(history, 3)
+        assert (marker is not None) is has_marker
+        assert (marker is not None and marker[0].delete_horizon_ms is not None) is has_horizon
+
+
+def test_marker_with_the_newest_epoch_of_a_producer_stays_without_its_record() -> None:
+    history = History()
+    marker = history.end(1, commit=False, new_epoch=True)
+    older = history.end(2, commit=True)
+    history.end(2, commit=True, new_epoch=True)
+    for _ in range(3):
+        history.rewrite(rolled(history).job(delete_retention_ms=0))
+    found = batch_at(history, marker)
+    assert found is not None
+    header, batch = found
+    assert (header.producer_id, header.producer_epoch, header.record_count) == (1, 1, 0)
+    assert (header.is_control, header.is_transactional, header.delete_horizon_ms) == (True, True, None)
+    assert len(batch) == header.size == 61
+    assert batch_at(history, older) is None
+
+
+def test_records_without_a_key_are_dropped_and_counted() -> None:
+    history = History()
+    history.write([(None, b"1"), (b"a", b"1"), (None, None)])
+    history.write([(None, b"1")], codec=1)
+    done = history.rewrite(rolled(history).job())
+    assert history.left() == [(b"a", b"1")]
+    assert done.counts["records without a key"] == 3
+    assert (done.records_read, done.records_kept) == (4, 1)
+
+
+def test_the_last_batch_before_until_is_kept_without_records() -> None:
+    history = History()
+    history.write([(b"a", b"1")])
+    history.write([(b"b", b"1"), (None, b"2")])
+    history.write([(None, b"1"), (None, b"2")], codec=2)
+    history.store.roll()
+    history.write([(b"b", b"2")])
+    history.rewrite()
+    (_, _), (emptied, batch), _ = [
+        (header, batch) for header, batch in history.batches() if header.base_offset != 1
+    ]
+    assert (emptied.base_offset, emptied.last_offset, emptied.record_count) == (3, 4, 0)
+    assert (emptied.codec, emptied.base_timestamp, emptied.max_timestamp) == (0, -1, history.now_ms)
+    assert len(batch) == 61
+
+
+def test_a_full_map_ends_the_pass_and_the_next_one_goes_on() -> None:
+    history = History()
+    for round_ in range(3):
+        history.write([(key, b"%d" % round_) for key in (b"a", b"b", b"c", b"d")])
+        history.store.roll()
+    reached: list[int] = []
+    left: list[int] = []
+    while history.rewritten_until < 12:
+        done = history.rewrite(history.job(room=3))
+        reached.append(done.until)
+        left.append(len(history.left()))
+        assert done.counts["share of the buffer filled"] == 1
+    assert reached == [3, 6, 9, 12]
+    assert left == [12, 10, 7, 4]
+    assert history.left() == [(key, b"2") for key in (b"a", b"b", b"c", b"d")]
+
+
+def test_a_full_map_leaves_later_segments_as_they_are() -> None:
+    history = History()
+    for key in (b"a", b"b", b"c"):
+        history.write([(key, b"1"), (key, None)])
+        history.store.roll()
+    before = history.batches()
+    history.rewrite(history.job(room=1))
+    assert history.rewritten_until == 2
+    assert history.broker.groups == [[0]]
+    assert history.batches()[1:] == before[1:]
+    history.rewrite(history.job(room=1))
+    assert history.broker.groups == [[0, 2]]
+    assert history.rewritten_until == 4
+
+
+def test_nothing_is_copied_when_nothing_is_dirty() -> None:
+    history = History()
+    history.write([(b"a", b"1"), (b"a", b"2")])
+    rolled(history)
+    history.rewritten_until = history.store.log_end_offset
+    done = history.rewrite()
+    assert (done.until, done.records_read, history.broker.groups) == (history.store.log_end_offset, 0, [])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_older_message_formats_are_refused(magic: int) -> None:
+    history = History()
+    history.write([(b"a", b"1")])
+    job = rolled(history).job()
+    content = bytearray(job.sources[0].read(0, 2**20))
+    content[MAGIC_AT] = magic
+    before = history.batches()
+    with pytest.raises(
+        UnsupportedMessageFormat, match=f"message format {magic} is not the record batch format 2"
+    ):
+        history.rewrite(attrs.evolve(job, sources=[ChangedSource(0, bytes(content))]))
+    assert history.batches() == before
+
+
+@pytest.mark.parametrize("survey_from", [0, 1, 3, 4, 6])
+def test_survey_begins_at_its_offset_in_the_middle_of_a_batch(survey_from: int) -> None:
+    """What is below counts as surveyed: it stays but for what the rest replaces."""
+    history = History()
+    history.write([(key, b"1") for key in (b"a", b"a", b"b", b"b")])
+    history.write([(key, b"2") for key in (b"c", b"c", b"a")])
+    rolled(history)
+    history.rewritten_until = survey_from
+    history.rewrite()
+    newest = {record.key: record.offset for record in history.committed if record.offset >= survey_from}
+    kept = [each.offset for each in history.committed if each.offset >= newest.get(each.key, 0)]
+    assert [record.offset for record in records_of(history)] == kept
+
+
+class OddFilter:
+    """`RecordFilter` with answers of any length."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Take all of it."""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Keep every other record."""
+        return [bool(offset % 2) for offset in block.offset.tolist()][: self._answers]
+
+    def counts(self) -> Mapping[str, float]:
+        """Count nothing."""
+        return {}
+
+
+def test_run_takes_any_filter() -> None:
+    history = History()
+    history.write([(None, b"%d" % index) for index in range(5)])
+    job = rolled(history).job(record_filter=OddFilter(5))
+    assert history.rewrite(job).counts == {}
+    assert [record.offset for record in records_of(history)] == [1, 3]
+
+
+def test_run_refuses_a_filter_that_answers_for_fewer_records() -> None:
+    history = History()
+    history.write([(None, b"1"), (None, b"2")])
+    with pytest.raises(TypeError, match="the filter answers for"):
+        history.rewrite(rolled(history).job(record_filter=OddFilter(1)))

@@ -1,0 +1,230 @@
+"""Reading whole batches of a segment, and grouping segments that become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.cleanup.worker.segments import chunks, groups
+from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
+from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, parse_header
+from tidelog.kernel.seams.storage import SegmentSource
+from tidelog.kernel.testing import make_batch
+
+MOST_SPAN = 2**31 - 1
+
+
+@attrs.define
+class Source:
+    """`SegmentSource` with these bytes, or only the promise of them; it notes reads."""
+
+    base_offset: int = 0
+    size_bytes: int = 0
+    index_bytes: int = 0
+    time_index_bytes: int = 0
+    content: bytes = b""
+    reads: list[int] = attrs.Factory(list)
+    closed: bool = False
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read some of them."""
+        self.reads.append(size)
+        return self.content[position : position + size]
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+def source_of(batches: Sequence[bytes | bytearray], rest: bytes = b"") -> Source:
+    """A segment with these batches."""
+    content = b"".join(batches) + rest
+    return Source(size_bytes=len(content), content=content)
+
+
+def some_batches(sizes: Sequence[int]) -> list[bytearray]:
+    """Batches with values of these sizes."""
+    return [make_batch([bytes(size)], index) for index, size in enumerate(sizes)]
+
+
+@given(st.lists(st.integers(0, 300), max_size=8), st.integers(0, 900))
+def test_chunks_have_all_batches_in_their_order(sizes: list[int], read_bytes: int) -> None:
+    batches = some_batches(sizes)
+    source = source_of(batches)
+    found: list[bytes] = []
+    for chunk in chunks(source, read_bytes):
+        assert chunk.batches
+        assert chunk.size == sum(each.header.size for each in chunk.batches)
+        assert chunk.size <= max(read_bytes, HEADER_BYTES) or len(chunk.batches) == 1
+        for header, position in chunk.batches:
+            found.append(chunk.content[position : position + header.size])
+            assert parse_header(found[-1]) == header
+    assert found == batches
+    assert source.closed
+    assert max(source.reads, default=0) <= max(read_bytes, HEADER_BYTES, *map(len, batches), 0)
+
+
+def test_chunks_take_as_much_as_fits() -> None:
+    batches = some_batches([10] * 7)
+    size = len(batches[0])
+    for read_bytes, counts in [(size * 3, [3, 3, 1]), (size * 4 - 1, [3, 3, 1]), (size * 9, [7])]:
+        assert [len(chunk.batches) for chunk in chunks(source_of(batches), read_bytes)] == counts
+
+
+def test_chunks_close_the_source_when_nobody_reads_on() -> None:
+    source = source_of(some_batches([10, 10]))
+    iterator = chunks(source, 1)
+    next(iterator)
+    assert not source.closed
+    del iterator
+    assert source.closed
+
+
+@pytest.mark.parametrize("read_bytes", [1, 100, 10_000])
+@pytest.mark.parametrize("missing", [1, 20, 60, 61])
+def test_chunks_refuse_a_segment_that_ends_in_a_batch(missing: int, read_bytes: int) -> None:
+    batches = some_batches([10, 20])
+    content = b"".join(batches)[:-missing]
+    source = Source(base_offset=7, size_bytes=len(content), content=content)
+    with pytest.raises(CorruptBatch, match=f"the segment at 7 ends in a batch, at byte {len(batches[0])}"):
+        list(chunks(source, read_bytes))
+    assert source.closed
+
+
+@pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 48])
+def test_chunks_refuse_a_length_that_no_batch_has(length: int) -> None:
+    batch = make_batch()
+    batch[8:12] = length.to_bytes(4, signed=True)
+    for read_bytes in (1, 10_000):
+        with pytest.raises(CorruptBatch, match="the batch at offset 0 cannot have"):
+            list(chunks(source_of([batch]), read_bytes))
+
+
+def test_chunks_refuse_a_length_beyond_the_segment_without_reading_so_much() -> None:
+    batch = make_batch()
+    batch[8:12] = (2**31 - 1).to_bytes(4)
+    source = source_of([batch], bytes(100))
+    with pytest.raises(CorruptBatch, match="ends in a batch"):
+        list(chunks(source, 100))
+    assert max(source.reads) == 100
+
+
+@pytest.mark.parametrize(
+    ("magic", "error", "message"),
+    [
+        (0, UnsupportedMessageFormat, "message format 0 "),
+        (1, UnsupportedMessageFormat, "message format 1 "),
+        (3, CorruptBatch, "no message format 3"),
+        (255, CorruptBatch, "no message format 255"),
+    ],
+)
+def test_chunks_refuse_other_message_formats(magic: int, error: type[Exception], message: str) -> None:
+    older = make_batch()
+    older[MAGIC_AT] = magic
+    source = source_of([make_batch(), older])
+    with pytest.raises(error, match=message):
+        list(chunks(source, 1000))
+    assert source.closed
+
+
+# --- groups
+
+
+def grouped(
+    sources: Sequence[Source], until: int, segment_bytes: int = 2**40, index_bytes: int = 2**40
+) -> list[list[int]]:
+    """The base offsets of the segments in each group."""
+    found = groups(sources, until, segment_bytes, index_bytes)
+    return [[source.base_offset for source in group] for group in found]
+
+
+@pytest.mark.parametrize(
+    ("segment_bytes", "expected"),
+    [
+        (600, [[0, 10, 20]]),
+        (599, [[0, 10], [20]]),
+        (300, [[0, 10], [20]]),
+        (299, [[0], [10], [20]]),
+        (1, [[0], [10], [20]]),
+    ],
+)
+def test_groups_have_at_most_segment_bytes(segment_bytes: int, expected: list[list[int]]) -> None:
+    sources = [Source(0, 100), Source(10, 200), Source(20, 300)]
+    assert grouped(sources, 30, segment_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("index_bytes", "expected"),
+    [
+        (20, [[0, 10, 20, 30]]),
+        (19, [[0, 10, 20], [30]]),
+        (11, [[0, 10], [20, 30]]),
+        (10, [[0], [10, 20], [30]]),
+    ],
+)
+def test_groups_have_at_most_index_bytes_in_each_index(index_bytes: int, expected: list[list[int]]) -> None:
+    sources = [Source(0, 1, 8, 1), Source(10, 1, 3, 8), Source(20, 1, 1, 2), Source(30, 1, 8, 1)]
+    assert grouped(sources, 40, index_bytes=index_bytes) == expected
+    swapped = [Source(each.base_offset, 1, each.time_index_bytes, each.index_bytes) for each in sources]
+    assert grouped(swapped, 40, index_bytes=index_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [(5 + MOST_SPAN, [[5, 10]]), (6 + MOST_SPAN, [[5, 10]]), (7 + MOST_SPAN, [[5], [10]])],
+)
+def test_groups_span_offsets_that_a_segment_can_have(until: int, expected: list[list[int]]) -> None:
+    assert grouped([Source(5, 1), Source(10, 1)], until) == expected
+
+
+def test_groups_take_the_end_of_a_segment_from_the_next_one() -> None:
+    sources = [Source(0, 1), Source(10, 1), Source(MOST_SPAN + 2, 1)]
+    assert grouped(sources, MOST_SPAN + 9) == [[0], [10, MOST_SPAN + 2]]
+    sources[2].base_offset = MOST_SPAN + 1
+    assert grouped(sources, MOST_SPAN + 9) == [[0, 10], [MOST_SPAN + 1]]
+
+
+def test_groups_take_empty_segments_however_far_they_span() -> None:
+    sources = [Source(0, 1), Source(10, 0), Source(2**40, 0), Source(2**41, 1)]
+    assert grouped(sources, 2**42) == [[0, 10, 2**40], [2**41]]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 5), st.integers(1, 2**30)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.integers(1, 30),
+    st.integers(1, 12),
+)
+def test_groups_have_all_segments_and_no_two_could_be_one(
+    rows: list[tuple[int, int, int, int]], segment_bytes: int, index_bytes: int
+) -> None:
+    sources: list[Source] = []
+    offset = 3
+    for size, index, time_index, span in rows:
+        sources.append(Source(offset, size, index, time_index))
+        offset += span
+    found = groups(sources, offset, segment_bytes, index_bytes)
+    assert [source for group in found for source in group] == sources
+    after = [*(source.base_offset for source in sources[1:]), offset]
+    ends = {source.base_offset: end for source, end in zip(sources, after, strict=True)}
+
+    def fits(group: Sequence[SegmentSource]) -> bool:
+        last = group[-1]
+        return (
+            sum(each.size_bytes for each in group) <= segment_bytes
+            and sum(each.index_bytes for each in group) <= index_bytes
+            and sum(each.time_index_bytes for each in group) <= index_bytes
+            and (not last.size_bytes or ends[last.base_offset] - 1 - group[0].base_offset <= MOST_SPAN)
+        )
+
+    assert all(len(group) == 1 or fits(group) for group in found)
+    for group, following in pairwise(found):
+        assert not fits([*group, following[0]])
