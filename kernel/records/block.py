@@ -58,15 +58,15 @@ class RecordBlock:
         "value_size",
     )
 
-    def __init__(self, content: bytes, batches: Sequence[PlacedBatch]) -> None:
-        """Decode batches that lie in `content`.
+    def __init__(self, content: bytes, batches: Sequence[PlacedBatch], most_bytes: int | None = None) -> None:
+        """Decode batches that lie in `content`; no more of them once `most_bytes` were decompressed.
 
         Raises:
             CorruptBatch: their records are malformed.
             UnsupportedCompression: a codec is unknown.
         """
-        self.headers = [batch.header for batch in batches]
-        self.data, areas = _uncompressed(content, batches)
+        self.data, areas = _uncompressed(content, batches, most_bytes)
+        self.headers = [batch.header for batch in batches[: len(areas)]]
         starts: list[int] = []
         ends: list[int] = []
         for header, (start, end) in zip(self.headers, areas, strict=True):
@@ -80,7 +80,7 @@ class RecordBlock:
         # Not before the records were found: a wrong count would demand any amount of memory.
         counts = np.array([header.record_count for header in self.headers], np.int64)
         self.first: Column = np.concatenate(([0], np.cumsum(counts)))
-        self.batch: Column = np.repeat(np.arange(len(batches)), counts)
+        self.batch: Column = np.repeat(np.arange(len(areas)), counts)
         self._decode()
 
     def __len__(self) -> int:
@@ -158,8 +158,10 @@ class RecordBlock:
         return map(self.record, range(len(self)))
 
 
-def _uncompressed(content: bytes, batches: Sequence[PlacedBatch]) -> tuple[bytes, Sequence[tuple[int, int]]]:
-    """Return bytes with the records of all batches, and where those of each one begin and end."""
+def _uncompressed(
+    content: bytes, batches: Sequence[PlacedBatch], most_bytes: int | None
+) -> tuple[bytes, Sequence[tuple[int, int]]]:
+    """Return bytes with the records of the first batches, and where those of each one begin and end."""
     if not any(batch.header.codec for batch in batches):
         areas = [(each.position + HEADER_BYTES, each.position + each.header.size) for each in batches]
         return content, areas
@@ -174,6 +176,8 @@ def _uncompressed(content: bytes, batches: Sequence[PlacedBatch]) -> tuple[bytes
             size += len(piece)
         areas.append((position, position + size))
         position += size
+        if most_bytes is not None and position >= most_bytes:
+            break
     return b"".join(pieces), areas
 
 

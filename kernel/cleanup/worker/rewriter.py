@@ -6,8 +6,9 @@ Source: seed 001, "Pass 1, build the offset map", "Pass 2, recopy segments keepi
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
 from tidelog.kernel.records.block import Mask, PlacedBatch, RecordBlock
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
+
+_MOST_UNPACKED_BYTES = 4 * 1024 * 1024
+"""Records that are looked at together, unless those of one batch are more."""
 
 
 class Broker(Protocol):
@@ -93,12 +97,12 @@ class Rewriter:
             for placed in _of_applications(chunk, transactions)
             if placed.header.last_offset >= since and placed.header.record_count
         ]
-        if not batches:
-            return None
-        block = RecordBlock(chunk.content, batches)
-        if batches[0].header.base_offset < since:
-            block = block.select(block.offset >= since)
-        return self._job.filter.survey(block)
+        for block in _blocks(chunk, batches):
+            from_since = block.select(block.offset >= since) if block.offset[0] < since else block
+            full_at = self._job.filter.survey(from_since)
+            if full_at is not None:
+                return full_at
+        return None
 
     # --- the copy
 
@@ -154,19 +158,18 @@ class _Copier:
                 spent[placed.position] = self._transactions.is_spent(_content(chunk, placed), header)
             elif not self._transactions.is_aborted(header) and header.record_count:
                 surveyed.append(placed)
-        chosen = _Chosen(chunk, surveyed, self._job, self._until) if surveyed else None
+        chosen = _Chosen(chunk, surveyed, self._job, self._until)
         kept: list[tuple[BatchHeader, KeptBatch]] = []
         for placed in chunk.batches:
             if placed.position in spent:
                 batch = self._marker(chunk, placed, spent=spent[placed.position])
             else:
-                batch = chosen.pop(placed) if chosen is not None else None
+                batch = chosen.pop(placed)
             if batch is None and self._stays_empty(placed.header):
                 batch = without_records(placed.header)
             if batch is not None:
                 kept.append((placed.header, batch))
-        if chosen is not None:
-            self.records_kept += chosen.count
+        self.records_kept += chosen.count
         return _joined(kept)
 
     def _marker(self, chunk: Chunk, placed: PlacedBatch, *, spent: bool) -> KeptBatch | None:
@@ -205,33 +208,65 @@ class _Copier:
 
 
 class _Chosen:
-    """What a filter keeps of the batches of applications in a chunk; `count` records."""
+    """What a filter keeps of the batches of applications in a chunk; `count` records so far.
+
+    They are asked for in order, and decompressed a few at a time.
+    """
 
     def __init__(self, chunk: Chunk, batches: Sequence[PlacedBatch], job: RewriteJob, until: int) -> None:
-        block = self._block = RecordBlock(chunk.content, batches)
         self._chunk = chunk
-        keep: Mask = np.asarray(job.filter.keep(block), np.bool_)
-        if keep.shape != block.offset.shape:
-            raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
-        self._keep = keep = keep | (block.offset >= until)
-        self._kept = _counts(keep, block)
-        self._tombstones = _counts(keep & block.is_tombstone, block)
-        self._horizon_ms = job.horizon_ms
-        self._index_of = {placed.position: index for index, placed in enumerate(batches)}
-        self.count = int(keep.sum())
+        self._job = job
+        self._until = until
+        self._blocks = _blocks(chunk, batches)
+        self._waiting = deque(placed.position for placed in batches)
+        self._verdicts: deque[_Verdict] = deque()
+        self.count = 0
 
     def pop(self, placed: PlacedBatch) -> KeptBatch | None:
         """Return what stays of a batch, None if nothing does."""
-        index = self._index_of.get(placed.position)
-        if index is None or not self._kept[index]:
+        if not self._waiting or self._waiting[0] != placed.position:
+            return None
+        self._waiting.popleft()
+        if not self._verdicts:
+            self._verdicts.extend(self._judge(next(self._blocks)))
+        block, keep, number, kept, tombstones = self._verdicts.popleft()
+        if not kept:
             return None
         header, content = placed.header, _content(self._chunk, placed)
-        set_horizon = self._tombstones[index] > 0 and header.delete_horizon_ms is None
-        if self._kept[index] == header.record_count and not set_horizon:
+        set_horizon = tombstones > 0 and header.delete_horizon_ms is None
+        if kept == header.record_count and not set_horizon:
             return KeptBatch(content, header.max_timestamp)
-        return with_records(
-            content, self._block, index, self._keep, self._horizon_ms if set_horizon else None
-        )
+        return with_records(content, block, number, keep, self._job.horizon_ms if set_horizon else None)
+
+    def _judge(self, block: RecordBlock) -> Iterator[_Verdict]:
+        """Ask the filter about the records of some batches; iterate over what follows for each batch."""
+        keep: Mask = np.asarray(self._job.filter.keep(block), np.bool_)
+        if keep.shape != block.offset.shape:
+            raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
+        keep = keep | (block.offset >= self._until)
+        self.count += int(keep.sum())
+        counts = zip(_counts(keep, block), _counts(keep & block.is_tombstone, block), strict=True)
+        for index, (kept, tombstones) in enumerate(counts):
+            yield _Verdict(block, keep, index, kept, tombstones)
+
+
+class _Verdict(NamedTuple):
+    """What stays of the batch `number` of a block: so many records, and so many tombstones among them."""
+
+    block: RecordBlock
+    keep: Mask
+    number: int
+    kept: int
+    tombstones: int
+
+
+def _blocks(chunk: Chunk, batches: Sequence[PlacedBatch]) -> Iterator[RecordBlock]:
+    """Iterate over the records of batches: a small chunk may decompress to gigabytes."""
+    done = 0
+    while done < len(batches):
+        block = RecordBlock(chunk.content, batches[done:], _MOST_UNPACKED_BYTES)
+        yield block
+        done += len(block.headers)
 
 
 def _counts(mask: Mask, block: RecordBlock) -> list[int]:
