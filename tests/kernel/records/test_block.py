@@ -352,3 +352,19 @@ def test_record_block_of_mutated_batches_raises_corrupt_batch_alone(
     records, expected = outcome(at_once), outcome(one_by_one)
     if records is not None:
         assert records == expected
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_record_block_decompresses_no_more_batches_than_it_may(codec: int) -> None:
+    parts: list[bytes] = []
+    for offset in range(6):
+        records = bytearray()
+        encode_record(records, Record(0, BASE_TIMESTAMP, None, bytes(100_000)), 0, BASE_TIMESTAMP)
+        header = BatchHeader(offset, 0, 0, 2, 0, codec, 0, BASE_TIMESTAMP, BASE_TIMESTAMP, -1, -1, -1, 1)
+        parts.append(bytes(pack_batch(header, compress(codec, bytes(records)))))
+    content, found = placed(parts)
+    most = RecordBlock(content, found, 250_000)
+    # What is not compressed is there anyway.
+    assert most.offset.tolist() == ([0, 1, 2] if codec else [*range(6)])
+    assert len(most.headers) == len(most)
+    assert RecordBlock(content, found[3:], 1).offset.tolist() == ([3] if codec else [3, 4, 5])
