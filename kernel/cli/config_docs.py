@@ -93,8 +93,7 @@ def _row(key: ConfigKey[object]) -> str:
 
 
 def _more(key: ConfigKey[object]) -> str:
-    changes = " Can be changed while the broker runs." if key.dynamic else ""
-    return changes + (f" Kept and checked, but {key.not_yet}." if key.not_yet else "")
+    return " Can be changed while the broker runs." if key.dynamic else ""
 
 
 def _default(key: ConfigKey[object]) -> str:

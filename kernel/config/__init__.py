@@ -20,7 +20,6 @@ from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sour
 from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.config.topic_overrides import (
     checked_topic_config,
-    postponed,
     topic_config,
 )
 from tidelog.kernel.config.types import (
@@ -74,7 +73,6 @@ __all__ = [
     "parse_advertised_listeners",
     "parse_listeners",
     "password",
-    "postponed",
     "read_sources",
     "settings_from_mapping",
     "string",

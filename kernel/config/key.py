@@ -25,8 +25,7 @@ class ConfigKey(Generic[T_co]):
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect; a warning reports a key
     that is set without it. `dynamic`: a broker key that may also be set while the broker runs. `chooses` is
-    the seam, as `tidelog plugins` lists it, whose implementation the value names. `not_yet` describes an
-    effect that this broker does not implement yet; a warning reports that the key is set.
+    the seam, as `tidelog plugins` lists it, whose implementation the value names.
     """
 
     name: str
@@ -39,7 +38,6 @@ class ConfigKey(Generic[T_co]):
     only_with: tuple[str, str] | None = None
     dynamic: bool = False
     chooses: str = ""
-    not_yet: str = ""
 
     @property
     def secret(self) -> bool:

@@ -143,8 +143,6 @@ def _shown(setting: Setting, key: ConfigKey[object]) -> str:
 def _set_in_vain(keys: ConfigKeys, found: _Findings) -> list[str]:
     warnings: list[str] = []
     for key in keys.of_scope("broker"):
-        if key.not_yet and found.origins[key.name] is not DEFAULT_ORIGIN:
-            warnings.append(f"{key.name} ({found.origins[key.name]}) is kept, but {key.not_yet}.")
         if found.origins[key.name] is DEFAULT_ORIGIN or has_effect(key, found.values):
             continue
         name, needed = cast("tuple[str, str]", key.only_with)

@@ -50,12 +50,6 @@ def checked_topic_config(
     return TopicConfig(values), problems
 
 
-def postponed(config: Config, overrides: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each setting of a topic whose effect is not implemented yet."""
-    found = ((name, config.keys.find(name, "topic")) for name in overrides)
-    return [f"{name} is kept, but {key.not_yet}" for name, key in found if key is not None and key.not_yet]
-
-
 MAX_SUGGESTIONS = 10
 LONG_NAME = 100
 """Suggesting the most similar key takes long for many names, and for long ones."""

@@ -17,7 +17,6 @@ from tidelog.kernel.config import (
     TopicConfig,
     checked_topic_config,
     keys,
-    postponed,
     topic_config,
 )
 from tidelog.kernel.errors import (
@@ -145,7 +144,6 @@ class Topics:
             record, config = self.check(new)
             with trio.CancelScope(shield=True):
                 await self._make(record, config)
-            self._warn_of_postponed(record.name, record.config)
             _log.info("created topic %s with %d partitions", record.name, record.partitions)
             topic = self._by_name[record.name]
             self._events.publish(TopicCreated(topic))
@@ -225,7 +223,6 @@ class Topics:
                     raise StorageError(f"topic {name!r} cannot be changed: {error}") from error
             topic.overrides, topic.adopted = overrides, False
             topic.configure(config)
-            self._warn_of_postponed(name, overrides)
             _log.info("changed the configuration of topic %s", name)
             self._events.publish(TopicConfigChanged(topic))
 
@@ -340,10 +337,6 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.topic_id.bytes] = topic
         self.version += 1
         return topic
-
-    def _warn_of_postponed(self, name: str, overrides: Mapping[str, str]) -> None:
-        for warning in postponed(self._config, overrides):
-            _log.warning("topic %s: %s", name, warning)
 
     def _config_of(self, record: TopicRecord) -> TopicConfig:
         """Return a stored topic's configuration; settings that this broker does not know are logged."""

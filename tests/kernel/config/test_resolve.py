@@ -11,7 +11,6 @@ from tidelog.kernel.config import (
     Config,
     ConfigKey,
     ConfigKeys,
-    compaction_keys,
     nullable,
     password,
     read_sources,
@@ -58,8 +57,8 @@ PROBLEMS = [
         "ssl.keystore.location (--set) is a Kafka key that this broker has no part for (TLS).",
     ),
     (
-        "log.cleaner.threads=1",
-        "log.cleaner.threads (--set) is a Kafka key that this broker has no part for (compaction).",
+        "log.cleaner.thread=1",
+        "log.cleaner.thread (--set) is no key; did you mean log.cleaner.threads?",
     ),
     ("authorizer.class.name=x", "is a Kafka key that this broker has no part for (authorization)."),
     ("port=9092", "port (--set) is a key of older Kafkas; set listeners instead."),
@@ -119,7 +118,7 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 
 NEUTRAL = [
-    "log.cleaner.enable=false",
+    "remote.log.storage.system.enable=false",
     "min.insync.replicas=1",
     "compression.type=producer",
 ]
@@ -131,14 +130,6 @@ def test_resolve_accepts_a_neutral_value_of_an_unsupported_kafka_key_and_warns(a
     (warning,) = config.warnings
     assert warning.startswith(
         f"{assignment.partition('=')[0]} (--set) changes nothing: this broker has no part for"
-    )
-
-
-def test_resolve_keeps_the_value_of_a_key_without_effect_yet_and_warns() -> None:
-    config = Config(read_sources(assignments=["log.cleaner.min.cleanable.ratio=0.9"]), BUNDLE)
-    assert config.default_topic_config[compaction_keys.MIN_CLEANABLE_DIRTY_RATIO] == 0.9
-    assert config.warnings == (
-        "log.cleaner.min.cleanable.ratio (--set) is kept, but nothing is compacted yet.",
     )
 
 

@@ -16,7 +16,6 @@ from tidelog.kernel.config import (
     double,
     long,
     nullable,
-    postponed,
     topic_config,
 )
 from tidelog.kernel.errors import InvalidTopicConfig
@@ -92,12 +91,6 @@ def test_checked_topic_config_skips_a_key_of_a_missing_plugin() -> None:
     topic, problems = checked_topic_config(config, {"strange.key": "1", "segment.bytes": "2000000"})
     assert topic[segment_keys.SEGMENT_BYTES] == 2_000_000
     assert problems == ["Unknown topic config name: strange.key"]
-
-
-def test_postponed_names_settings_without_effect_yet() -> None:
-    config = bundle_config()
-    told = postponed(config, {"delete.retention.ms": "5", "segment.bytes": "2000000", "strange.key": "1"})
-    assert told == ["delete.retention.ms is kept, but nothing is compacted yet"]
 
 
 RATIO = ConfigKey(name="dirty.ratio", type=double(0, 1), default=0.5, scope="topic", documentation="")

@@ -274,8 +274,8 @@ _CONFIGURATION: Final = (
     Removal(
         "Each topic key can be changed while the broker runs",
         "kernel/topics/topics.py",
-        "            topic.configure(config)\n            self._warn_of_postponed",
-        "            self._warn_of_postponed",
+        "            topic.configure(config)\n            _log.info",
+        "            _log.info",
         "plugins/protocol_kafka/handlers/test_alter_configs.py",
     ),
     Removal(
