@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.config.bundle import BUNDLE
+from tidelog.kernel.config import ConfigKey, declared_keys
 from tidelog.kernel.config.unsupported import Judgement, UnsupportedKey, UnsupportedKeys
+from tidelog.plugins.cleaner import keys as cleaner
 from tidelog.plugins.protocol_kafka.keys import UNSUPPORTED
 
 # The broker's static keys of Kafka's 4.4 line, one per line.
@@ -75,6 +77,12 @@ def test_unsupported_keys_include_every_undeclared_broker_key_of_kafka(name: str
 @pytest.mark.parametrize("name", KAFKA_TOPIC_KEYS)
 def test_unsupported_keys_include_every_undeclared_topic_key_of_kafka(name: str) -> None:
     assert BUNDLE.find(name, "topic") or kafka_topic_key(name, "x")
+
+
+@pytest.mark.parametrize("key", declared_keys(cleaner), ids=str)
+def test_unsupported_keys_refuse_compaction_where_its_plugin_is_not_installed(key: ConfigKey[object]) -> None:
+    judged = KNOWN.judge(key.name, "0.7", key.scope)
+    assert judged == (False, "is a Kafka key that this broker has no part for (compaction)")
 
 
 OLD_KEYS = [
