@@ -12,14 +12,18 @@ import pytest
 EVENT_LOOPS = {"asyncio", "trio"}
 COMMAND_LINE = {"click", "rich"}
 COMPRESSION = {"cramjam", "lz4", "zstandard"}
+ARRAYS = {"numpy"}
+"""Only processes that rewrite logs need it; its import takes as long as a whole start."""
 
 # Module → what it must not load. Spark's workers decode messages without an event loop; a plugin that only
 # offers hooks costs no more than pluggy.
 LIGHT = {
     "tidelog.kernel": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
     "tidelog.kernel.hookspecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | {"attrs"},
-    "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION,
-    "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
+    "tidelog.kernel.cleanup": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.kernel.partition": COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.kernel.records": EVENT_LOOPS | COMMAND_LINE | COMPRESSION | ARRAYS,
+    "tidelog.plugins.cleaner.policy": COMMAND_LINE | COMPRESSION | ARRAYS,
     "tidelog.plugins.protocol_kafka.codecs": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
     "tidelog.plugins.protocol_kafka.connection": COMMAND_LINE | COMPRESSION,
     "tidelog.plugins.protocol_kafka.messages": EVENT_LOOPS | COMMAND_LINE | COMPRESSION,
@@ -67,7 +71,7 @@ def test_a_fresh_start_loads_nothing_that_is_served_later(tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "tidelog.plugins.storage_file.storage" in loaded
-    assert not loaded.intersection(SERVED_LATER) | loaded & (COMMAND_LINE | COMPRESSION)
+    assert not loaded.intersection(SERVED_LATER) | loaded & (COMMAND_LINE | COMPRESSION | ARRAYS)
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

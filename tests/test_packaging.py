@@ -23,12 +23,12 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SOURCES = ("kernel", "plugins")
 
 # What a plain broker must never pull in: Spark, and the heavy parts that come with it.
-HEAVY = {"numpy", "pandas", "py4j", "pyarrow", "pyspark"}
+HEAVY = {"pandas", "py4j", "pyarrow", "pyspark"}
 
 # Modules that run beside optional parts, and the optional parts they may import.
 OPTIONAL_IMPORTS = {
     "kernel/testing": {"hypothesis", "pytest", "pytest-trio"},
-    "plugins/spark_sink": {"numpy", "pyarrow", "pyspark"},
+    "plugins/spark_sink": {"pyarrow", "pyspark"},
 }
 
 # Import name → the installed distributions that bring it.
@@ -115,7 +115,7 @@ def test_a_plain_install_needs_no_spark(wheel: zipfile.Path) -> None:
     text = (wheel / f"tidelog-{PROJECT['project']['version']}.dist-info" / "METADATA").read_text()
     requirements = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
     assert not requirement_names(requirements) & HEAVY
-    assert {"numpy", "pyarrow", "pyspark"} <= requirement_names(requirements, extra="spark")
+    assert {"pyarrow", "pyspark"} <= requirement_names(requirements, extra="spark")
 
 
 def test_every_plugin_and_the_command_exist_in_the_wheel(wheel: zipfile.Path) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.removals.removal import Removal
 
-_CLEANUP = "kernel/cleanup.py"
+_CLEANUP = "kernel/cleanup/policy_execution.py"
 _POLICY = "plugins/retention/policy.py"
 _POLICIES = "`cleanup.policy`: `delete` deletes, other policies come from plugins"
 _RULES = "`retention.ms`, `retention.bytes`, and the log start, in Kafka's order"
@@ -18,14 +18,14 @@ REMOVALS: Final = (
         _CLEANUP,
         "if self.policy.name in topic.config[keys.CLEANUP_POLICY] and partition.offline is None:",
         "if partition.offline is None:",
-        "kernel/test_cleanup.py::test_run_passes_over_topics_of_other_policies_and_offline_partitions",
+        "kernel/cleanup/test_policy_execution.py::test_run_passes_over_topics_of_other_policies_and_offline_partitions",
     ),
     Removal(
         _POLICIES,
         _CLEANUP,
         "            check_plan(planned, log)\n",
         "",
-        "kernel/test_cleanup.py::test_run_refuses_a_wrong_plan_and_says_so_once",
+        "kernel/cleanup/test_policy_execution.py::test_run_refuses_a_wrong_plan_and_says_so_once",
     ),
     Removal(
         _POLICIES,
