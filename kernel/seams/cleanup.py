@@ -102,9 +102,10 @@ class Rewrite:
 
     `until`: all inactive segments that begin below this offset, which is at most the last stable offset and
     the base offset of the active segment. `urgency` compares with that of other logs, 0 to 1 and above for
-    what may not wait. `survey_from`: where `RecordFilter.survey` begins. `make_filter(config)` returns the
-    filter, from the broker's configuration. Tombstones (records without a value) and markers whose
-    transactions are gone may be dropped `delete_retention_ms` after the rewrite that first keeps them.
+    what may not wait. `survey_from`: where `RecordFilter.survey` begins; with `until` there is none.
+    `make_filter(config)` returns the filter, from the broker's configuration. Tombstones (records without a
+    value) and markers whose transactions are gone may be dropped `delete_retention_ms` after the rewrite that
+    first keeps them.
     """
 
     until: int

@@ -57,7 +57,7 @@ class Rewriter:
             OSError: the disk refused.
         """
         until = self._survey()
-        if until > self._job.survey_from:
+        if until > self._job.survey_from or until == self._job.until:
             self._copy(until)
         return JobDone(
             until,

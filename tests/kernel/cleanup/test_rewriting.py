@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 import trio
+import trio.testing
 
+from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
 from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.cleanup.rewriting import Workers
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
@@ -146,6 +149,44 @@ async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_
         statistics = await Cleanup(broker, Rewriting(OneOffsetAtATime)).run()
         assert statistics.rewrites == 4
         assert partition.store.rewritten_until("delete") == 12
+        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+@attrs.define
+class Unsurveyed(Rewriting):
+    """Rewrites all inactive segments, and has its filter survey none."""
+
+    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
+        del now_ms, config
+        until = log.active.base_offset
+        return Plan(rewrite=Rewrite(until, 0.5, until, lambda _: self.make()))
+
+
+async def test_rewrite_needs_no_survey(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        statistics = await Cleanup(broker, Unsurveyed(EvenOffsets)).run()
+        assert offsets(partition) == [0, 2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 17]
+        assert statistics.counts["surveyed"] == 0
+
+
+async def test_rewrite_that_waits_for_a_process_begins_where_threads_were_set_to_0(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        workers = Workers(broker.config)
+
+        async def rewrite() -> None:
+            async with workers.worker() as worker:
+                planned = Rewrite(12, 0.5, 0, lambda _: EvenOffsets())
+                config = broker.topics.get(TOPIC).config
+                await worker.rewrite(partition, planned, config, broker.clock())
+
+        with trio.fail_after(DEADLINE_S):
+            async with trio.open_nursery() as nursery, workers.worker():
+                nursery.start_soon(rewrite)
+                await trio.testing.wait_all_tasks_blocked(0.1)
+                broker.config.set_dynamic({"log.cleaner.threads": "0"}, {})
+        assert workers.most == 0
         assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
 
 
