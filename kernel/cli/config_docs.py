@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
@@ -99,6 +100,8 @@ def _more(key: ConfigKey[object]) -> str:
 def _default(key: ConfigKey[object]) -> str:
     if key.default == LONG_MAX:
         return "2^63-1 (no limit)"
+    if key.default == sys.float_info.max:
+        return "the largest double (no limit)"
     text = key.type.format(key.default)
     return f"`{text}`" if text else ""
 

@@ -36,7 +36,9 @@ async def test_timed_flush_flushes_only_what_waited_for_flush_ms() -> None:
 def test_timed_flush_task_runs_at_log_flush_scheduler_interval_ms() -> None:
     def interval(**values: object) -> float:
         config = Config.from_mapping({name.replace("_", "."): value for name, value in values.items()})
-        return timed_flush_task(config, None, FakeClock()).interval_ms  # type: ignore[arg-type]
+        interval_ms = timed_flush_task(config, None, FakeClock()).interval_ms  # type: ignore[arg-type]
+        assert not callable(interval_ms)
+        return interval_ms
 
     assert interval() == 1000
     assert interval(log_flush_scheduler_interval_ms=250) == 250
