@@ -54,11 +54,15 @@ def module_of(source: str) -> str:
     return name["name"].removesuffix(".py")
 
 
-def example_of_hook(hook: str) -> str:
-    """The plugin that docs/hooks.md shows for a hook."""
+def examples_of_hook(hook: str) -> list[str]:
+    """The plugins that docs/hooks.md shows for a hook."""
     section = (DOCS / "hooks.md").read_text().partition(f"\n## `{hook}(")[2].partition("\n## ")[0]
-    (source,) = [block["text"] for block in _BLOCK.finditer(section)]
-    return source
+    return [block["text"] for block in _BLOCK.finditer(section)]
+
+
+def example_of_hook(hook: str) -> str:
+    """The first plugin that docs/hooks.md shows for a hook."""
+    return examples_of_hook(hook)[0]
 
 
 def run_example(example: Example, folder: Path) -> None:

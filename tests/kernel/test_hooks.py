@@ -16,12 +16,15 @@ import trio
 from click.testing import CliRunner
 
 from tests.deadlines import DEADLINE_S
-from tests.docs.examples import example_of_hook, module_of
+from tests.docs.examples import example_of_hook, examples_of_hook, module_of
 from tests.docs.packages import copy_installed, install
 from tests.kernel.plugins.distributions import import_folder
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
+from tidelog.kernel.partition import Partition
 from tidelog.kernel.plugins import configure
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.kernel.seams.coordination.offsets import (
     CommittedOffset,
@@ -30,6 +33,7 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetToCommit,
 )
 from tidelog.kernel.seams.partition import Isolation
+from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
@@ -73,19 +77,20 @@ PACKAGED = (
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the distributions of all packaged examples, installed by pip."""
-    sources = [example_of_hook(hook) for hook in PACKAGED]
+    sources = [source for hook in PACKAGED for source in examples_of_hook(hook)]
     return install([(module_of(source), source) for source in sources], tmp_path_factory.mktemp("packages"))
 
 
 @pytest.fixture
 def installed(site: Path, tmp_path: Path) -> Generator[Example]:
-    """Puts the distribution with the example for a hook on the import path; gives its module's name."""
+    """Puts the distributions with a hook's examples on the import path; gives the first module's name."""
     with import_folder(tmp_path / "site"):
 
         def make(hook: str) -> str:
-            module = module_of(example_of_hook(hook))
-            copy_installed(module, site, tmp_path / "site")
-            return module
+            modules = [module_of(source) for source in examples_of_hook(hook)]
+            for module in modules:
+                copy_installed(module, site, tmp_path / "site")
+            return modules[0]
 
         yield make
 
@@ -151,10 +156,11 @@ async def test_tidelog_index_formats(installed: Example, tmp_path: Path) -> None
     assert not list((tmp_path / "data/t-0").glob("*index"))
 
 
-def loaded(hook: str) -> ModuleType:
-    """The page's example for a hook as a module that no import finds."""
-    module = ModuleType(f"example_{hook}")
-    exec(example_of_hook(hook), vars(module))
+def loaded(hook: str, number: int = 0) -> ModuleType:
+    """One of the page's examples for a hook as a module that no import finds."""
+    module = ModuleType(f"example_{hook}_{number}")
+    sys.modules[module.__name__] = module  # so that its objects can be pickled
+    exec(examples_of_hook(hook)[number], vars(module))
     return module
 
 
@@ -176,10 +182,58 @@ async def test_tidelog_cleanup_policies(installed: Example, policies: str) -> No
             await broker.topics.create(NewTopic("wrong", 1, config={"cleanup.policy": "cuont"}))
 
 
+def kept_values(partition: Partition) -> list[bytes | None]:
+    """The values of all records of a log."""
+    values: list[bytes | None] = []
+    offset = partition.log_start_offset
+    while (found := partition.read(offset, 1, Isolation.READ_UNCOMMITTED, wait=True)).size:
+        batch = b"".join(region_bytes(region) for region in found.regions)
+        header = parse_header(batch)
+        values += [record.value for record in iter_records(batch, header)]
+        offset = header.next_offset
+    return values
+
+
+@pytest.mark.parametrize(
+    ("policies", "values"), [("versions", b"bdefg"), ("delete,versions", b"defg"), ("delete", b"cdefg")]
+)
+async def test_tidelog_cleanup_policies_that_rewrite(
+    installed: Example, policies: str, values: bytes, tmp_path: Path
+) -> None:
+    installed("tidelog_cleanup_policies")
+    settings = {"storage": "file", "log.dirs": str(tmp_path / "data")}
+    config = {
+        "cleanup.policy": policies,
+        "segment.ms": "1",
+        "versions.per.key": "2",
+        "retention.ms": "55",
+    }
+    clock = FakeClock()
+    async with running_broker(settings, clock=clock) as broker:
+        topic = await broker.topics.create(NewTopic("t", 1, config=config))
+        (partition,) = topic.partitions
+        for number, key in enumerate(b"xyxxyxz"):
+            batch = make_batch([b"abcdefg"[number : number + 1]], keys=[bytes([key])], timestamps=clock())
+            partition.append_nowait(batch)
+            clock.advance(10)
+        for task in sorted(broker.cleanup.background_tasks(), key=lambda each: each.name):
+            await task.run()
+        assert b"".join(value or b"" for value in kept_values(partition)) == values
+
+
 class TestTidelogCleanupPolicies(CleanupPolicyConformance, plugin=loaded("tidelog_cleanup_policies")):
     """The example keeps the contract."""
 
     topic_settings = ({}, {"retention.records": "1"}, {"retention.records": "100"})
+
+
+class TestTidelogCleanupPoliciesThatRewrite(
+    CleanupPolicyConformance, plugin=loaded("tidelog_cleanup_policies", 1)
+):
+    """The example keeps the contract, and of each key at least the newest record."""
+
+    keeps_newest = True
+    topic_settings = ({}, {"versions.per.key": "1"})
 
 
 class TestTidelogIndexFormats(IndexFormatConformance, plugin=loaded("tidelog_index_formats")):
