@@ -244,11 +244,28 @@ def test_varints_may_have_more_bytes_than_they_need(size: int) -> None:
             assert block.timestamp.tolist() == [BASE_TIMESTAMP - 5] * count
 
 
+def test_bits_of_a_varint_beyond_its_width_do_not_count() -> None:
+    wide = bytearray(stretched(3, 5))
+    wide[4] |= 0x70
+    batch = of_body(framed(b"\x00\x00" + wide + b"\x01\x01\x00"), last_delta=3)
+    assert block_of(batch).offset.tolist() == [103]
+    assert list(block_of(batch).records()) == list(iter_records(batch, parse_header(batch)))
+
+
+def test_records_that_are_as_long_on_average_as_the_first_one() -> None:
+    body = bytearray()
+    records = [Record(100 + index, BASE_TIMESTAMP, None, bytes(size)) for index, size in enumerate([5, 4, 6])]
+    for record in records:
+        encode_record(body, record, 100, BASE_TIMESTAMP)
+    assert list(block_of(of_body(body, 3, last_delta=2)).records()) == records
+
+
 WHOLE = b"\x00" + varint(0) + varint(0) + varint(1) + b"k" + varint(1) + b"v" + varint(0)
 malformed = pytest.mark.parametrize(
     ("body", "count"),
     [
         (b"", 1),
+        (b"", -1),
         (framed(WHOLE), 2),
         (framed(WHOLE) * 2, 1),
         (framed(WHOLE), 0),

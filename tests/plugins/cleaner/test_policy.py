@@ -59,7 +59,7 @@ def log_of(
     """A log in which everything is committed and decided, unless it is said otherwise."""
     end = segments[-1].next_offset
     committed = end if high_watermark is None else high_watermark
-    stable = min(end if last_stable_offset is None else last_stable_offset, committed)
+    stable = end if last_stable_offset is None else last_stable_offset
     return LogView(
         NAME,
         segments,

@@ -609,7 +609,7 @@ def test_a_full_map_ends_the_pass_and_the_next_one_goes_on() -> None:
         history.store.roll()
     reached: list[int] = []
     left: list[int] = []
-    while history.rewritten_until < 12:
+    for _ in range(4):
         done = history.rewrite(history.job(room=3))
         reached.append(done.until)
         left.append(len(history.left()))
@@ -696,6 +696,26 @@ def test_run_takes_any_filter() -> None:
     job = rolled(history).job(record_filter=OddFilter(5))
     assert history.rewrite(job).counts == {}
     assert [record.offset for record in records_of(history)] == [1, 3]
+
+
+class DropAll(OddFilter):
+    """`RecordFilter` that would keep nothing, and has room up to an offset."""
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Say so."""
+        return self._answers
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Keep nothing."""
+        return [False] * len(block)
+
+
+def test_run_keeps_what_the_filter_had_no_room_for() -> None:
+    history = History()
+    history.write([(None, b"%d" % index) for index in range(5)])
+    done = history.rewrite(rolled(history).job(record_filter=DropAll(3)))
+    assert (done.until, done.records_kept) == (3, 2)
+    assert [record.offset for record in records_of(history)] == [3, 4]
 
 
 def test_run_refuses_a_filter_that_answers_for_fewer_records() -> None:

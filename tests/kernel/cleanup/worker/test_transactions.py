@@ -77,6 +77,14 @@ def test_is_spent_without_a_batch_of_the_transaction(commit: bool) -> None:
     assert seen.take_left() == []
 
 
+def test_is_spent_counts_batches_of_one_aborted_transaction_for_its_marker_alone() -> None:
+    seen = SeenTransactions([aborted(ONE, 3, 5), aborted(ONE, 6, 9)])
+    assert seen.is_aborted(data(ONE, 3))
+    assert not is_spent(seen, ONE, 5, commit=False)
+    assert is_spent(seen, ONE, 9, commit=False)
+    assert seen.take_left() == [aborted(ONE, 3, 5)]
+
+
 def test_is_spent_counts_batches_without_records() -> None:
     seen = SeenTransactions([])
     empty = make_batch([], 3, producer_id=ONE, transactional=True, last_offset_delta=2)
