@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,10 @@ def run(config_file: Path | None, settings: tuple[str, ...], topics: tuple[str, 
 async def _compact(broker: Broker, topics: tuple[str, ...]) -> None:
     async with broker.opened():
         missing = [name for name in topics if broker.topics.find(name) is None]
-        with _Bar() as bar:
-            found = [] if missing else await broker.cleanup.rewrite_now(topics, bar.show)
+        found: Sequence[TopicPartition] = ()
+        if not missing:
+            with _Bar() as bar:
+                found = await broker.cleanup.rewrite_now(topics, bar.show)
         statistics = broker.cleanup.statistics().values()
     if missing:
         raise click.ClickException(f"There is no topic {missing[0]!r} in these directories.")

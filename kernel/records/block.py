@@ -163,10 +163,9 @@ def _uncompressed(
 ) -> tuple[bytes, Sequence[tuple[int, int]]]:
     """Return bytes with the records of the first batches, and where those of each one begin and end."""
     if not any(batch.header.codec for batch in batches):
-        areas = [(each.position + HEADER_BYTES, each.position + each.header.size) for each in batches]
-        return content, areas
+        return content, [(each.position + HEADER_BYTES, each.position + each.header.size) for each in batches]
     pieces: list[Buffer] = []
-    areas = []
+    areas: list[tuple[int, int]] = []
     position = 0
     for header, start in batches:
         area = memoryview(content)[start + HEADER_BYTES : start + header.size]

@@ -87,8 +87,10 @@ class FailedDirectories:
         if self._channel is None:
             return
         directory, reason = await self._channel.take()
-        if self._closing:
-            return
+        if not self._closing:
+            await self._handle(directory, reason)
+
+    async def _handle(self, directory: LogDirectory, reason: str) -> None:
         if directory in self._directories:
             await self._take_out(directory, reason)
         if self._closing:

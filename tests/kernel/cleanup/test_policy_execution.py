@@ -166,9 +166,8 @@ def an_error(_: LogView) -> Plan:
 
 
 def rewrite_of(until: int, **more: Any) -> Callable[[LogView], Plan]:
-    return lambda _: Plan(
-        rewrite=Rewrite(until, **{"urgency": 0.5, "survey_from": 0, **more}, make_filter=keep_all)
-    )
+    fields: dict[str, Any] = {"urgency": 0.5, "survey_from": 0, "make_filter": keep_all, **more}
+    return lambda _: Plan(rewrite=Rewrite(until, **fields))
 
 
 def keep_all(config: Config) -> RecordFilter:
