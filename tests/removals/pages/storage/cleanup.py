@@ -1,4 +1,4 @@
-"""Cleanup policies and retention."""
+"""Cleanup policies, retention and compaction."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ _POLICY = "plugins/retention/policy.py"
 _POLICIES = "`cleanup.policy`: `delete` deletes, other policies come from plugins"
 _RULES = "`retention.ms`, `retention.bytes`, and the log start, in Kafka's order"
 _TESTS = "plugins/retention"
+_COMPACTION = "plugins/cleaner/policy.py"
+_COMPACTION_KEYS = "`min.cleanable.dirty.ratio`, `min.compaction.lag.ms`"
+_COMPACTION_TEST = "plugins/cleaner/test_compaction.py::test_compaction"
 
 REMOVALS: Final = (
     Removal(
@@ -61,6 +64,55 @@ REMOVALS: Final = (
         "end <= log.high_watermark and ",
         "",
         f"{_TESTS}/test_policy.py::test_nothing_goes_that_is_not_committed",
+    ),
+    Removal(
+        "Compaction: of each key the newest record",
+        _CLEANUP,
+        "waiting = sorted(wanted, key=lambda each: each.rewrite.urgency)",
+        "waiting = list(wanted)",
+        "kernel/cleanup/test_rewriting.py::test_rewrite_of_the_most_urgent_log_comes_first",
+    ),
+    Removal(
+        "Compaction: of each key the newest record",
+        "plugins/cleaner/newest_offsets.py",
+        "return (block.offset >= newest) & ~expired",
+        "return ~expired",
+        f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
+    ),
+    Removal(
+        "How far a policy has rewritten a log is kept",
+        _CLEANUP,
+        "await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, until)",
+        "pass",
+        f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
+    ),
+    Removal(
+        _COMPACTION_KEYS,
+        _COMPACTION,
+        "dirt.ratio > config[keys.MIN_CLEANABLE_DIRTY_RATIO]",
+        "dirt.ratio > 0.5",
+        "plugins/cleaner/test_policy.py::test_plan_rewrites_above_the_cleanable_ratio",
+    ),
+    Removal(
+        _COMPACTION_KEYS,
+        _COMPACTION,
+        "            if is_dirty and segment.age_timestamp > newest_ms:\n                break\n",
+        "",
+        "plugins/cleaner/test_policy.py::test_plan_leaves_segments_with_records_younger_than_the_least_lag",
+    ),
+    Removal(
+        _COMPACTION_KEYS,
+        _COMPACTION,
+        "delete_retention_ms=config[keys.DELETE_RETENTION_MS]",
+        "delete_retention_ms=0",
+        "plugins/cleaner/test_policy.py::test_plan_passes_on_how_long_tombstones_stay",
+    ),
+    Removal(
+        "`log.cleaner.*`, all of Kafka's",
+        _COMPACTION,
+        " if config[keys.LOG_CLEANER_ENABLE] else 0",
+        "",
+        "plugins/cleaner/test_policy.py::test_interval_ms_is_0_without_the_cleaner",
     ),
     Removal(
         "`log.retention.check.interval.ms`",
