@@ -81,9 +81,9 @@ REMOVALS: Final = (
     ),
     Removal(
         "How far a policy has rewritten a log is kept",
-        _CLEANUP,
-        "await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, until)",
-        "pass",
+        "plugins/storage_file/directories/checkpoints.py",
+        '_COMPACTION_CHECKPOINT = "cleaner-offset-checkpoint"',
+        '_COMPACTION_CHECKPOINT = "compact-offset-checkpoint"',
         f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
     ),
     Removal(
