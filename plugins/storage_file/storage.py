@@ -148,6 +148,7 @@ class FileStorage:
         directories.each(lambda directory: quarantine_mismatched_topic_ids(directory, known))
         resolve_copies(directories.in_service, known)
         quarantine_duplicates(directories.in_service, known)
+        directories.each(LogDirectory.write_forgotten)
 
     def background_tasks(self) -> Sequence[PeriodicTask]:
         """See `Storage.background_tasks`."""
@@ -259,6 +260,7 @@ class FileStorage:
             if stores:
                 # Or else, after a loss of power, a new topic of that name would find the records of this one.
                 disk.sync_directory(directory.path)
+                directory.write_forgotten()
 
     @property
     def _threads_per_directory(self) -> int:

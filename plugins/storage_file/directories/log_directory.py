@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -198,15 +198,10 @@ class LogDirectory:
         self._unchecked.discard(store.topic_partition)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Remove a partition that was deleted."""
+        """Remove a partition whose directory was renamed; `write_forgotten` is next, unless at the start."""
         self.stores.pop(partition, None)
         self.folders.discard(partition)
         self._unchecked.discard(partition)
-        self._recovery_points.pop(partition, None)
-        self._log_starts.pop(partition, None)
-        self._high_watermarks.pop(partition, None)
-        for offsets in self._rewritten.values():
-            offsets.pop(partition, None)
 
     def found(self, partition: TopicPartition) -> None:
         """Add a partition whose directory was just renamed to its name; it is recovered when it is opened."""
@@ -223,6 +218,29 @@ class LogDirectory:
         """Remove a future replica, which was swapped in or discarded."""
         self._arriving.pop(partition, None)
         self.futures.pop(partition, None)
+
+    def write_forgotten(self) -> None:
+        """Blocking: take partitions that are gone out of all checkpoints, where new ones may get their names.
+
+        A crash would give their offsets to those.
+        """
+        with self._writing:
+            for name, offsets in self._checkpoints():
+                gone = offsets.keys() - self.folders - self._arriving.keys()
+                if gone and not self._released:
+                    kept = {key: offset for key, offset in offsets.items() if key not in gone}
+                    write_checkpoint(self.path / name, kept)
+                    for partition in gone:
+                        del offsets[partition]
+
+    def _checkpoints(self) -> Sequence[tuple[str, dict[TopicPartition, int]]]:
+        """Return the name and the content of each checkpoint."""
+        return (
+            (RECOVERY_POINT_CHECKPOINT, self._recovery_points),
+            (LOG_START_CHECKPOINT, self._log_starts),
+            (HIGH_WATERMARK_CHECKPOINT, self._high_watermarks),
+            *((rewrite_checkpoint(policy), offsets) for policy, offsets in self._rewritten.items()),
+        )
 
     def write_recovery_points(self) -> None:
         """Blocking: checkpoint the recovery points; those of partitions that are not open stay."""
@@ -262,10 +280,13 @@ class LogDirectory:
     def recall_checkpoints(self, store: FilePartitionStore) -> None:
         """Set what is checkpointed of an opened log; warn when it ends below its high watermark."""
         partition = store.topic_partition
+        if partition not in self.folders:
+            # It is new: what a checkpoint has of that name is of a partition that was there before.
+            return
         store.rewritten = {
             policy: offsets[partition] for policy, offsets in self._rewritten.items() if partition in offsets
         }
-        shown = store.checkpointed_high_watermark = self._high_watermarks.get(store.topic_partition, 0)
+        shown = store.checkpointed_high_watermark = self._high_watermarks.get(partition, 0)
         if store.log_end_offset < shown:
             _log.warning(
                 "%s ends at offset %d, and readers had been shown what is below %d: that is lost",

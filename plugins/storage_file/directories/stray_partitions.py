@@ -98,6 +98,7 @@ def quarantine_stray_partitions(directory: LogDirectory, known: KnownTopics) -> 
     strays = [key for key in sorted(directory.folders) if not known.has(key) and key not in directory.stores]
     if strays:
         _rename_strays(directory, strays)
+        directory.write_forgotten()
 
 
 def _rename_strays(directory: LogDirectory, strays: Sequence[TopicPartition]) -> None:

@@ -169,6 +169,7 @@ class ReplicaMove:
             with self._reporting(self.source):
                 path = move_aside(self.source, self.partition, delete_directory(self.partition))
                 disk.sync_directory(self.source.path)
+                self.source.write_forgotten()
         except OSError as error:
             _log.error("%s has moved, its old directory is left: %s", self.partition, error)
             return

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.kernel.seams.storage import TopicPartition
+from tests.plugins.storage_file.files import LogDirectoryScene
+from tidelog.kernel.seams.storage import PartitionStore, TopicPartition
+from tidelog.kernel.testing.storage.scene import append_many, base_offsets
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, write_checkpoint
 
 OFFSETS = {
@@ -59,3 +61,76 @@ def test_read_checkpoint_ignores_a_damaged_file_and_logs_it(
     path.write_bytes(content)
     assert read_checkpoint(path) == {}
     assert str(path) in caplog.text
+
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+NAMES = (
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    HIGH_WATERMARKS,
+    "cleaner-offset-checkpoint",
+    "other-rewrite-offset-checkpoint",
+)
+
+
+async def with_an_offset_in_each_checkpoint(scene: LogDirectoryScene) -> PartitionStore:
+    """Partitions 0 and 1 that begin at offset 7, of ten, and are in all checkpoints; 1 is returned."""
+    for number in (0, 1):
+        store = await scene.open_store(partition=number)
+        append_many(store, 10)
+        store.flush()
+        store.raise_log_start(7)
+        store.set_rewritten_until("compact", 8)
+        store.set_rewritten_until("other", 9)
+    await scene.reopen()
+    (scene.log_dir / HIGH_WATERMARKS).write_text("0\n2\ntopic 0 10\ntopic 1 10\n")
+    await scene.reopen()
+    assert partitions_in(scene) == dict.fromkeys(NAMES, {0, 1})
+    await scene.open_store()
+    return await scene.open_store(partition=1)
+
+
+def partitions_in(scene: LogDirectoryScene) -> dict[str, set[int]]:
+    return {name: {key.partition for key in read_checkpoint(scene.log_dir / name)} for name in NAMES}
+
+
+async def test_delete_partitions_takes_them_out_of_all_checkpoints(scene: LogDirectoryScene) -> None:
+    store = await with_an_offset_in_each_checkpoint(scene)
+    await scene.storage.delete_partitions([(scene.spec(partition=1).topic_partition, store)])
+    # Without a broker above, the background task knows no high watermarks, and writes those of none.
+    assert all(found - {0} == set() for found in partitions_in(scene).values())
+    assert all(found == {0} for name, found in partitions_in(scene).items() if name != HIGH_WATERMARKS)
+
+
+async def test_delete_partitions_leaves_no_offsets_to_a_new_topic_of_the_same_name(
+    scene: LogDirectoryScene, tmp_path: Path
+) -> None:
+    """By the old topic's log start, a crash would cost the new one its first records."""
+    store = await with_an_offset_in_each_checkpoint(scene)
+    await scene.storage.delete_partitions([(scene.spec(partition=1).topic_partition, store)])
+    scene.forget_topic("topic")
+    store = await scene.open_store(partition=1)
+    append_many(store, 10)
+    crashed = scene.crash(tmp_path / "crashed")
+    await crashed.open()
+    store = await crashed.open_store(partition=1)
+    assert base_offsets(store.headers(0)) == list(range(10))
+    assert store.log_start_offset == store.checkpointed_high_watermark == 0
+    assert store.rewritten_until("compact") is store.rewritten_until("other") is None
+    await crashed.close()
+
+
+async def test_open_takes_partitions_that_are_gone_out_of_all_checkpoints(
+    scene: LogDirectoryScene, tmp_path: Path
+) -> None:
+    """A crash came after the directory was renamed."""
+    await with_an_offset_in_each_checkpoint(scene)
+    crashed = scene.crash(tmp_path / "crashed")
+    (crashed.log_dir / "topic-1").rename(crashed.log_dir / f"topic-1.{'0' * 32}-delete")
+    await crashed.open()
+    assert all(found - {0} == set() for found in partitions_in(crashed).values())
+    assert all(found == {0} for name, found in partitions_in(crashed).items() if name != HIGH_WATERMARKS)
+    store = await crashed.open_store(partition=1)
+    assert store.log_start_offset == store.checkpointed_high_watermark == 0
+    assert store.rewritten_until("compact") is None
+    await crashed.close()
