@@ -85,7 +85,7 @@ async def with_an_offset_in_each_checkpoint(scene: LogDirectoryScene) -> Partiti
     await scene.reopen()
     (scene.log_dir / HIGH_WATERMARKS).write_text("0\n2\ntopic 0 10\ntopic 1 10\n")
     await scene.reopen()
-    assert partitions_in(scene) == dict.fromkeys(NAMES, {0, 1})
+    assert all(found == {0, 1} for found in partitions_in(scene).values())
     await scene.open_store()
     return await scene.open_store(partition=1)
 
