@@ -208,11 +208,12 @@ class LogDirectory:
         self.folders.add(partition)
         self._unchecked.add(partition)
 
-    def write_log_start_of(self, partition: TopicPartition, copy: FilePartitionStore) -> None:
-        """Blocking: checkpoint the log start offset of a future replica that is about to be swapped in."""
+    def write_checkpoints_of(self, partition: TopicPartition, copy: FilePartitionStore) -> None:
+        """Blocking: checkpoint the offsets of a future replica that is about to be swapped in."""
         self._arriving[partition] = copy
         self.write_log_starts()
         self.write_recovery_points()
+        self.write_rewritten()
 
     def arrived(self, partition: TopicPartition) -> None:
         """Remove a future replica, which was swapped in or discarded."""
@@ -269,7 +270,8 @@ class LogDirectory:
     def write_rewritten(self) -> None:
         """Blocking: checkpoint how far the cleanup policies have rewritten the logs."""
         with self._writing:
-            policies = {policy for store in [*self.stores.values()] for policy in store.rewritten}
+            stores = [*self._arriving.values(), *self.stores.values()]
+            policies = {policy for store in stores for policy in store.rewritten}
             for policy in sorted(policies | self._rewritten.keys()):
                 known = self._rewritten.get(policy, {})
                 merged = self._merge(known, _rewritten_by(policy))

@@ -124,8 +124,9 @@ class ReplicaMove:
         self._check()
         copy = self._joined_copy()
         self._follow_deletions(copy)
+        copy.rewritten = self.store.rewritten
         with self._reporting(self.target):
-            self.target.write_log_start_of(self.partition, copy)
+            self.target.write_checkpoints_of(self.partition, copy)
         self.store.copy_side_files_to(copy)
         copy.flush()
 
@@ -166,6 +167,7 @@ class ReplicaMove:
         try:
             with self._reporting(self.target):
                 disk.sync_directory(self.target.path)
+                self.target.write_rewritten()
             with self._reporting(self.source):
                 path = move_aside(self.source, self.partition, delete_directory(self.partition))
                 disk.sync_directory(self.source.path)

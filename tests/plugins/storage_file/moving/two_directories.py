@@ -95,6 +95,8 @@ class TwoDirectories:
         known = KnownTopics(topics, {}, self.assigned.get)
         resolve_copies(self.directories, known)
         quarantine_duplicates(self.directories, known)
+        for directory in self.directories:
+            directory.write_forgotten()
         remove_all([path for directory in self.directories for path in directory.leftovers])
         homes = [each for each in self.directories if PARTITION in each.folders]
         assert len(homes) < 2
@@ -103,6 +105,7 @@ class TwoDirectories:
         if not homes:
             disk.mkdir(placement.path)
         self.store = open_partition(placement, registered=bool(homes))
+        home.recall_checkpoints(self.store)
         home.add(self.store)
         return self.store
 
