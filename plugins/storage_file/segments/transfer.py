@@ -6,6 +6,7 @@ collected and given to the index format when the draft takes over what was writt
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,7 +46,7 @@ class FileSegmentSource:
         """
         if self._log is None:
             self._log = LogFile(self._path, os.O_RDONLY)
-        buffer = bytearray(min(size, self.size_bytes - position))
+        buffer = bytearray(max(min(size, self.size_bytes - position), 0))
         filled = self._log.read_into(buffer, position, wait=True)
         return bytes(buffer) if filled == len(buffer) else bytes(buffer[:filled])
 
@@ -93,10 +94,11 @@ class WrittenLog:
 
 
 class FileDraftWriter:
-    """`DraftWriter` of the `.log` file of a draft, which exists."""
+    """`DraftWriter` of the `.log` file of a draft, which exists, and has that inode."""
 
-    def __init__(self, path: str, base_offset: int, index_interval_bytes: int) -> None:
+    def __init__(self, path: str, inode: int, base_offset: int, index_interval_bytes: int) -> None:
         self._path = path
+        self._inode = inode
         self._base_offset = base_offset
         self._written = WrittenLog(base_offset, index_interval_bytes)
         self._log: LogFile | None = None
@@ -121,14 +123,25 @@ class FileDraftWriter:
         """Add batches. See `DraftWriter` for errors."""
         self._check(batches)
         builder = self._written.builder
-        if self._log is None:
-            self._log = LogFile(self._path, os.O_RDWR)
-        disk.write_all(self._log.fd, content, builder.size)
+        log = self._open()
+        disk.write_all(log.fd, content, builder.size)
         for base_offset, last_offset, size, max_timestamp in batches:
             builder.add(base_offset, last_offset, size, max_timestamp)
         if builder.size - self._synced > SYNC_EVERY_BYTES:
-            disk.fsync(self._log.fd)
+            disk.fsync(log.fd)
             self._synced = builder.size
+
+    def _open(self) -> LogFile:
+        """Return the open file, unless it is gone: a later draft may have one of that name.
+
+        Raises:
+            OSError: the disk refused, or the draft was discarded.
+        """
+        log = self._log = self._log or LogFile(self._path, os.O_RDWR)
+        found = disk.stat(log.fd)
+        if found.st_ino != self._inode or not found.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the draft was discarded", self._path)
+        return log
 
     def _check(self, batches: Sequence[WrittenBatch]) -> None:
         next_offset = self.next_offset
@@ -143,9 +156,9 @@ class FileDraftWriter:
         """Bring all to the device; return what the draft takes over.
 
         Raises:
-            OSError: the disk refused.
+            OSError: the disk refused, or the draft was discarded.
         """
         if self._log is not None:
-            disk.fsync(self._log.fd)
+            disk.fsync(self._open().fd)
             self._log = None
         return self._written
