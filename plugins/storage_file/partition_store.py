@@ -50,6 +50,7 @@ class FilePartitionStore:
     __slots__ = (
         "_aborted_known_until",
         "_drafts",
+        "_noting_rewritten",
         "_start_offset",
         "_writing_side_files",
         "checkpointed_high_watermark",
@@ -75,6 +76,7 @@ class FilePartitionStore:
         self.checkpointed_high_watermark = 0
         self.rewritten: dict[str, int] = {}
         self._drafts = Drafts(self.operations)
+        self._noting_rewritten = threading.Lock()
         self._start_offset = log_start_offset
         self._aborted_known_until = aborted_known_until
         self._writing_side_files = threading.Lock()
@@ -158,7 +160,8 @@ class FilePartitionStore:
             OSError: the disk refused.
         """
         self.log.check()
-        self.rewritten = {**self.rewritten, policy: offset}
+        with self._noting_rewritten:
+            self.rewritten = {**self.rewritten, policy: offset}
         self.log.services.write_rewritten()
 
     def configure(self, config: TopicConfig) -> None:
@@ -342,15 +345,19 @@ class FilePartitionStore:
                 self.log.truncate_to(offset)
             finally:
                 self._start_offset = min(start, self.log_end_offset)
+            # The batch that held the offset is gone whole: what comes in its place was not rewritten.
+            self._lower_rewritten(self.log_end_offset)
             if self._start_offset < start:
                 # The batch that held the log start is gone. By the old checkpoint, a crash would start there.
                 self.log.services.write_log_starts()
 
+    @reports_disk_errors
     def _lower_rewritten(self, offset: int) -> None:
-        """Note before a truncation what it leaves: what comes after it was not rewritten."""
-        lowered = {policy: min(until, offset) for policy, until in self.rewritten.items()}
-        if lowered != self.rewritten:
-            self.rewritten = lowered
+        """Note durably that what is appended from `offset` on was not rewritten."""
+        with self._noting_rewritten:
+            lowered = {policy: min(until, offset) for policy, until in self.rewritten.items()}
+            is_lower, self.rewritten = lowered != self.rewritten, lowered
+        if is_lower:
             self.log.services.write_rewritten()
 
     def raise_log_start(self, offset: int) -> None:

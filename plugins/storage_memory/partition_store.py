@@ -104,14 +104,17 @@ class MemoryDraftWriter:
 
     def append(self, content: Buffer, batches: Sequence[WrittenBatch]) -> None:
         """Add batches. See `DraftWriter` for errors."""
+        next_offset = self.next_offset
+        for base_offset, last_offset, _, _ in batches:
+            if base_offset < next_offset:
+                raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {next_offset}")
+            next_offset = last_offset + 1
         position = 0
         for base_offset, last_offset, size, max_timestamp in batches:
-            if base_offset < self.next_offset:
-                raise ValueError(f"offsets {base_offset} to {last_offset} do not follow {self.next_offset}")
             data = bytes(memoryview(content)[position : position + size])
             self._batches.append(_Batch(base_offset, last_offset, max_timestamp, data))
-            self.next_offset = last_offset + 1
             position += size
+        self.next_offset = next_offset
         self.size_bytes += position
 
     def finish(self) -> Sequence[_Batch]:
@@ -347,13 +350,14 @@ class MemoryPartitionStore:
         if offset >= self.log_end_offset:
             return
         self._end_drafts("the log was truncated since it was begun")
-        self._rewritten = {policy: min(until, offset) for policy, until in self._rewritten.items()}
         if offset < segments[0].base_offset:
             self._segments = (_Segment(offset, self._now_ms()),)
         else:
             self._segments = segments[: bisect_right(segments, offset, key=_base_offset)]
             self._segments[-1].truncate_to(offset)
-        self._log_start = min(self._log_start, self.log_end_offset)
+        end = self.log_end_offset
+        self._log_start = min(self._log_start, end)
+        self._rewritten = {policy: min(until, end) for policy, until in self._rewritten.items()}
 
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start offset to `offset`, if it is above."""

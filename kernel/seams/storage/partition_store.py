@@ -182,7 +182,7 @@ class PartitionStore(Protocol):
     def rewritten_until(self, policy: str) -> int | None:
         """Return the offset below which a cleanup policy has rewritten the log, None if that is not known.
 
-        It survives a clean stop, and may lie outside of the log. A truncation lowers it.
+        It survives a clean stop, and may lie outside of the log. A truncation lowers it to the new log end.
         """
         ...
 
