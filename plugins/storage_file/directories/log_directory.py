@@ -280,14 +280,24 @@ class LogDirectory:
                     self._rewritten[policy] = merged
 
     def recall_checkpoints(self, store: FilePartitionStore) -> None:
-        """Set what is checkpointed of an opened log; warn when it ends below its high watermark."""
+        """Set what is checkpointed of an opened log; warn when it ends below that.
+
+        What is appended there in place of what was lost was not rewritten.
+        """
         partition = store.topic_partition
         if partition not in self.folders:
             # It is new: what a checkpoint has of that name is of a partition that was there before.
             return
-        store.rewritten = {
-            policy: offsets[partition] for policy, offsets in self._rewritten.items() if partition in offsets
-        }
+        for policy, offsets in self._rewritten.items():
+            until = offsets.get(partition)
+            if until is not None and until <= store.log_end_offset:
+                store.rewritten[policy] = until
+            elif until is not None:
+                _log.warning(
+                    "%s ends at offset %d, and cleanup policy %s had rewritten what is below %d: it is to "
+                    "rewrite the log from its start on, since its end was lost",
+                    store.directory, store.log_end_offset, policy, until,
+                )  # fmt: skip
         shown = store.checkpointed_high_watermark = self._high_watermarks.get(partition, 0)
         if store.log_end_offset < shown:
             _log.warning(
