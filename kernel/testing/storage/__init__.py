@@ -19,6 +19,7 @@ PARTS = (
     "reading",
     "removing",
     "replacing",
+    "rewriting",
     "scene",
     "side_files",
 )

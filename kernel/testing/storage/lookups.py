@@ -58,6 +58,35 @@ class Lookups:
         assert store.batch_at_timestamp(0) == dated
         assert store.batch_of_max_timestamp() == dated
 
+    async def test_first_timestamp_is_that_of_the_first_batch_of_a_segment(self, scene: StorageScene) -> None:
+        store = await scene.open_store(segment_bytes=500)
+        for index in range(9):
+            append(store, 100, timestamp=START_MS + (index * 7) % 10)
+        # Of its batches that have a timestamp, the first one is not the first of all.
+        append(store, 100, timestamp=NO_TIMESTAMP)
+        bases = [view.base_offset for view in store.segments()]
+        assert bases == [0, 2, 4, 6, 8]
+        for again in (False, True):
+            if again and scene.backend.durable:
+                await scene.reopen()
+                store = await scene.open_store(segment_bytes=500)
+            assert [store.first_timestamp(base) - START_MS for base in bases] == [0, 4, 8, 2, 6]
+
+    async def test_first_timestamp_of_no_segment_or_no_batch(self, scene: StorageScene) -> None:
+        store = await scene.open_store(segment_bytes=500)
+        assert store.first_timestamp(0) == NO_TIMESTAMP
+        for number in range(10):
+            append(store, 100, timestamp=NO_TIMESTAMP if number in (2, 3) else START_MS)
+        assert store.first_timestamp(1) == store.first_timestamp(10) == store.first_timestamp(2) == -1
+        store.delete_segments_before(4)
+        assert store.first_timestamp(0) == NO_TIMESTAMP
+        store.roll()
+        assert [store.first_timestamp(base) for base in (8, 10)] == [START_MS, NO_TIMESTAMP]
+        store.truncate_to(8)
+        assert store.first_timestamp(8) == NO_TIMESTAMP
+        append(store, timestamp=START_MS + 5)
+        assert store.first_timestamp(8) == START_MS + 5
+
     async def test_batch_at_timestamp_after_truncate_to(self, scene: StorageScene) -> None:
         store = await scene.open_store(segment_bytes=1000, index_interval_bytes=100)
         model = ModelLog()

@@ -37,26 +37,26 @@ class Replacing:
         inside = [batch for batch in batches if old[0] <= parse_header(batch).base_offset < end]
         kept = _kept(inside, keep)
         expected = [batch for batch in batches if batch not in inside or batch in kept]
-        store.replace_segments([_draft(store, old[0], kept)], old)
-        await _check(scene, store, expected)
+        store.replace_segments([draft_of(store, old[0], kept)], old)
+        await check_log(scene, store, expected)
 
     async def test_replace_segments_of_several_by_several(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
         halves = [batches[0:4:2], batches[7:9]]
-        drafts = [_draft(store, 0, halves[0]), _draft(store, 5, halves[1])]
+        drafts = [draft_of(store, 0, halves[0]), draft_of(store, 5, halves[1])]
         store.replace_segments(drafts, old)
         assert [view.base_offset for view in store.segments()][:2] == [0, 5]
         active = store.segments()[-1].base_offset
-        await _check(scene, store, [*halves[0], *halves[1], *batches[active:]])
+        await check_log(scene, store, [*halves[0], *halves[1], *batches[active:]])
 
     async def test_replace_segments_keeps_what_cleanup_policies_read(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         before = store.segments()
         scene.clock.advance(1_000_000)
-        store.replace_segments([_draft(store, 0, batches[:2])], [before[0].base_offset])
+        store.replace_segments([draft_of(store, 0, batches[:2])], [before[0].base_offset])
         after = store.segments()
         assert after[0].size_bytes == len(batches[0]) + len(batches[1])
         assert after[0].max_timestamp == START_MS + 1
@@ -71,7 +71,7 @@ class Replacing:
         old = [view.base_offset for view in store.segments()[:-1]]
         aborted = AbortedTransaction(7, 0, old[1], old[1] + 1)
         store.add_aborted(aborted)
-        draft = _draft(store, 0, [batches[old[1]]])
+        draft = draft_of(store, 0, [batches[old[1]]])
         draft.add_aborted(aborted)
         store.replace_segments([draft], old[:2])
         for again in (False, True):
@@ -84,21 +84,21 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         region = store.read(0, 1, 20, wait=True)
-        store.replace_segments([_draft(store, 0, [])], [store.segments()[0].base_offset])
+        store.replace_segments([draft_of(store, 0, [])], [store.segments()[0].base_offset])
         assert slice_bytes(region) == batches[0]
 
     async def test_draft_segment_that_is_discarded_leaves_nothing(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
-        draft = _draft(store, 0, batches[:1])
+        draft = draft_of(store, 0, batches[:1])
         draft.discard()
-        await _check(scene, store, batches)
+        await check_log(scene, store, batches)
 
     async def test_replace_segments_is_followed_by_appends(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         old = [view.base_offset for view in store.segments()[:-1]]
-        store.replace_segments([_draft(store, 0, [])], old)
+        store.replace_segments([draft_of(store, 0, [])], old)
         rest = batches[store.segments()[-1].base_offset :]
         rest += [append(store, 100) for _ in range(10)]
         assert read_all(store) == b"".join(rest)
@@ -110,10 +110,10 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
-        old, draft = bases[1:3], _draft(store, bases[1], [])
+        old, draft = bases[1:3], draft_of(store, bases[1], [])
         match case:
             case "active":
-                old, draft = bases[-1:], _draft(store, bases[-1], [])
+                old, draft = bases[-1:], draft_of(store, bases[-1], [])
             case "hole":
                 old = [bases[1], bases[3]]
             case "none":
@@ -121,13 +121,13 @@ class Replacing:
             case "unknown":
                 old = [bases[1] + 1]
             case "start":
-                draft = _draft(store, bases[1] + 1, [])
+                draft = draft_of(store, bases[1] + 1, [])
             case "end":
-                draft = _draft(store, bases[1], batches[bases[3] : bases[3] + 1])
+                draft = draft_of(store, bases[1], batches[bases[3] : bases[3] + 1])
             case _:
                 with pytest.raises(ValueError, match="do not follow"):
-                    _draft(store, bases[1], [batches[bases[2]], batches[bases[1]]])
-                draft = _draft(store, bases[0], [])
+                    draft_of(store, bases[1], [batches[bases[2]], batches[bases[1]]])
+                draft = draft_of(store, bases[0], [])
         with pytest.raises(ValueError, match=r"segments|draft"):
             store.replace_segments([draft], old)
         assert read_all(store) == b"".join(batches)
@@ -136,7 +136,7 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         other = await scene.open_store(partition=1, **SETTINGS)
         batches, others = append_many(store, 20, 100), append_many(other, 20, 50)
-        draft = _draft(other, 0, [])
+        draft = draft_of(other, 0, [])
         with pytest.raises(StaleDraft, match="another store"):
             store.replace_segments([draft], [0, store.segments()[1].base_offset])
         assert read_all(store) == b"".join(batches)
@@ -148,7 +148,7 @@ class Replacing:
     async def test_replace_segments_refuses_a_draft_of_an_earlier_opening(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 20, 100)
-        old, draft = store, _draft(store, 0, [])
+        old, draft = store, draft_of(store, 0, [])
         await scene.reopen()
         store = await scene.open_store(**SETTINGS)
         if not scene.backend.durable:
@@ -168,7 +168,7 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
-        draft = _draft(store, 0, batches[:1])
+        draft = draft_of(store, 0, batches[:1])
         store.truncate_to(offset)
         content = read_all(store) + b"".join(append_many(store, 20, 100))
         with pytest.raises(StaleDraft, match="stale"):
@@ -183,7 +183,7 @@ class Replacing:
     async def test_truncate_to_that_removes_nothing_keeps_drafts_valid(self, scene: StorageScene) -> None:
         store = await scene.open_store(**SETTINGS)
         append_many(store, 20, 100)
-        draft = _draft(store, 0, [])
+        draft = draft_of(store, 0, [])
         store.truncate_to(20)
         second = store.segments()[1].base_offset
         store.replace_segments([draft], [0])
@@ -193,7 +193,7 @@ class Replacing:
     async def test_replace_segments_refuses_a_used_draft(self, scene: StorageScene, end: str) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
-        draft = _draft(store, 0, batches[:1])
+        draft = draft_of(store, 0, batches[:1])
         if end == "used":
             store.replace_segments([draft], [0])
         else:
@@ -211,7 +211,7 @@ class Replacing:
     ) -> None:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
-        earlier, later = _draft(store, 0, batches[:1]), _draft(store, 0, [])
+        earlier, later = draft_of(store, 0, batches[:1]), draft_of(store, 0, [])
         with pytest.raises(StaleDraft, match="another draft"):
             earlier.append(batches[1], 1, 1, START_MS)
         with pytest.raises(StaleDraft, match="another draft"):
@@ -229,8 +229,8 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
-        outdated, other = _draft(store, 0, batches[: bases[1] + 1]), _draft(store, bases[3], [])
-        store.replace_segments([_draft(store, bases[1], [batches[bases[1]]])], bases[1:3])
+        outdated, other = draft_of(store, 0, batches[: bases[1] + 1]), draft_of(store, bases[3], [])
+        store.replace_segments([draft_of(store, bases[1], [batches[bases[1]]])], bases[1:3])
         content = read_all(store)
         with pytest.raises(StaleDraft, match="replaced"):
             store.replace_segments([outdated], bases[:2])
@@ -243,7 +243,7 @@ class Replacing:
         store = await scene.open_store(**SETTINGS)
         batches = append_many(store, 20, 100)
         bases = [view.base_offset for view in store.segments()]
-        gone, there = _draft(store, 0, batches[:1]), _draft(store, bases[2], [])
+        gone, there = draft_of(store, 0, batches[:1]), draft_of(store, bases[2], [])
         assert len(store.delete_segments_before(bases[2])) == 2
         with pytest.raises(ValueError, match=r"segments|fit"):
             store.replace_segments([gone], bases[:2])
@@ -266,7 +266,8 @@ def _kept(batches: Sequence[bytes], keep: str) -> Sequence[bytes]:
     }[keep]
 
 
-def _draft(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) -> SegmentDraft:
+def draft_of(store: PartitionStore, base_offset: int, batches: Iterable[bytes]) -> SegmentDraft:
+    """Begin a draft that has these batches."""
     draft = store.draft_segment(base_offset)
     for batch in batches:
         header: BatchHeader = parse_header(batch)
@@ -282,7 +283,7 @@ async def _reread(scene: StorageScene, store: PartitionStore, content: bytes) ->
         assert read_all(await scene.open_store(**SETTINGS)) == content
 
 
-async def _check(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:
+async def check_log(scene: StorageScene, store: PartitionStore, expected: Sequence[bytes]) -> None:
     """Check by every way to read the log that it has these batches and its old end, now and later."""
     end_offset = store.log_end_offset
     for again in (False, True):

@@ -18,6 +18,7 @@ from tidelog.kernel.testing.storage.random_walk import RandomWalk
 from tidelog.kernel.testing.storage.reading import Reading
 from tidelog.kernel.testing.storage.removing import Removing
 from tidelog.kernel.testing.storage.replacing import Replacing
+from tidelog.kernel.testing.storage.rewriting import Rewriting
 from tidelog.kernel.testing.storage.scene import StorageScene
 from tidelog.kernel.testing.storage.side_files import SideFileKeeping
 
@@ -29,6 +30,7 @@ class StorageConformance(
     Lookups,
     Removing,
     Replacing,
+    Rewriting,
     SideFileKeeping,
     Lifecycle,
     RandomWalk,
