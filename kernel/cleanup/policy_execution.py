@@ -243,12 +243,12 @@ class PolicyExecution:
     async def _rewrite_next(self, waiting: list[_Wanted], worker: Worker, observe: Observe | None) -> bool:
         """Rewrite a log, and again as long as that gets any further; return whether the worker is of use."""
         partition, config, _ = waiting.pop()
+        reached = -1
         while partition.offline is None:
             # The log has changed since it was looked at.
             rewrite = await self._clean(partition, config)
             if rewrite is None or partition in self._in_hands:
                 return True
-            before = partition.store.rewritten_until(self.policy.name)
             self._in_hands.add(partition)
             try:
                 rewritten = await worker.rewrite(partition, rewrite, config, self._clock(), observe)
@@ -263,8 +263,9 @@ class PolicyExecution:
                 return False
             finally:
                 self._in_hands.discard(partition)
-            if before is not None and until <= before:
+            if until <= reached:
                 return True
+            reached = until
         return True
 
     def _note_rewritten(self, partition: Partition, rewritten: Rewritten) -> None:
@@ -280,7 +281,8 @@ class PolicyExecution:
         statistics.rewrite_seconds += rewritten.seconds
         statistics.most_rewrite_seconds = max(statistics.most_rewrite_seconds, rewritten.seconds)
         for name, count in done.counts.items():
-            statistics.counts[name] = statistics.counts.get(name, 0) + count
+            adds_up = isinstance(count, int)
+            statistics.counts[name] = count + statistics.counts.get(name, 0) if adds_up else count
         _log.info(
             "%s: cleanup policy %s rewrote the log up to %d in %.1f s: %d of %d bytes and %d of %d records "
             "are left%s",

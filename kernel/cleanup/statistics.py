@@ -31,4 +31,4 @@ class CleanupStatistics:
     failures: int = 0
     """Plans that were refused, and errors of the policy, of the disk and of rewrites."""
     counts: dict[str, float] = attrs.field(factory=dict[str, float])
-    """What the policy's filters counted, added up."""
+    """What the policy's filters counted; see `RecordFilter.counts`."""

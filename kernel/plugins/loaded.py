@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
+
+_POLICY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
 class Plugins:
@@ -102,7 +105,12 @@ class Plugins:
 
     def cleanup_policies(self) -> dict[str, CleanupPolicy]:
         """Return all cleanup policies by name."""
-        return cast("dict[str, CleanupPolicy]", self._by_name("cleanup policy", "tidelog_cleanup_policies"))
+        found = self._by_name("cleanup policy", "tidelog_cleanup_policies")
+        for name in found:
+            if not _POLICY_NAME.fullmatch(name):
+                # It is an item of a list, and a part of the name of a file.
+                raise PluginError(f"The cleanup policy {name!r} has a name with other than a-z A-Z 0-9 . _ -")
+        return cast("dict[str, CleanupPolicy]", found)
 
     def wire_codec(self, name: str) -> WireCodec:
         """Return the wire protocol of that name."""

@@ -92,7 +92,10 @@ class RecordFilter(Protocol):
         ...
 
     def counts(self) -> Mapping[str, float]:
-        """Return what the log line and the statistics show of the rewrite, by name."""
+        """Return what the log line and the statistics show of the rewrite, by name.
+
+        The statistics add up whole numbers, and show others as of the last rewrite.
+        """
         ...
 
 

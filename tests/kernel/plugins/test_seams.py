@@ -88,6 +88,12 @@ def test_storage_backend_names_the_plugin_whose_hook_fails(folder: Folder, name:
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "a,b", " a", "x" * 101])
+def test_cleanup_policies_refuses_a_name_that_no_file_and_no_list_can_have(folder: Folder, name: str) -> None:
+    with pytest.raises(PluginError, match="has a name with other than"):
+        load(folder, one=offering("tidelog_cleanup_policies", name)).cleanup_policies()
+
+
 def test_config_keys_background_tasks_and_event_listeners_refuse_a_wrong_type(folder: Folder) -> None:
     plugins = load(
         folder,

@@ -266,8 +266,8 @@ _MOVING: Final = (
     Removal(
         _MEETING,
         f"{_FILE}/moving/replica_move.py",
-        "        self._follow_deletions(copy)\n        with",
-        "        with",
+        "        self._follow_deletions(copy)\n        copy.rewritten",
+        "        copy.rewritten",
         f"{_FILE}/moving/test_meeting.py::test_delete_segments_before_during_a_replica_move_stays_in_effect",
     ),
     Removal(

@@ -134,7 +134,7 @@ _PRODUCERS: Final = (
         "kernel/maintenance.py",
         "            partition.producers.expire(horizon)\n",
         "",
-        "kernel/test_broker.py::test_running_at_the_stop_finishes_background_jobs_before_partitions_close",
+        "kernel/test_broker.py::test_producer_expiry_removes_producers_after_producer_id_expiration_ms",
     ),
     Removal(
         _EXPIRY,
