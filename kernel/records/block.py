@@ -66,7 +66,7 @@ class RecordBlock:
             UnsupportedCompression: a codec is unknown.
         """
         self.data, areas = _uncompressed(content, batches, most_bytes)
-        self.headers = [batch.header for batch in batches[: len(areas)]]
+        self.headers: list[BatchHeader] = [batch.header for batch in batches[: len(areas)]]
         starts: list[int] = []
         ends: list[int] = []
         for header, (start, end) in zip(self.headers, areas, strict=True):
