@@ -133,7 +133,7 @@ class RecordBlock:
 
     def _check(self, holds: Mask) -> None:
         if not holds.all():
-            at = self.headers[self.batch[int(np.flatnonzero(~holds)[0])]].base_offset
+            at = self.headers[int(self.batch[np.flatnonzero(~holds)[0]])].base_offset
             raise CorruptBatch(f"the batch at offset {at} has a malformed record")
 
     def _of_batches(self, field: str) -> Column:
@@ -151,7 +151,7 @@ class RecordBlock:
         """Return one record."""
         start, end = int(self.start[index]), int(self.end[index])
         _, start = read_varint(self.data, start)
-        return decode_record(memoryview(self.data)[start:end], self.headers[self.batch[index]])
+        return decode_record(memoryview(self.data)[start:end], self.headers[int(self.batch[index])])
 
     def records(self) -> Iterator[Record]:
         """Iterate over all records."""
