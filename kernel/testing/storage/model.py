@@ -32,6 +32,7 @@ class ModelLog:
     batches: list[ModelBatch] = attrs.field(factory=list[ModelBatch])
     start_offset: int = 0
     end_offset: int = 0
+    rewritten: dict[str, int] = attrs.field(factory=dict[str, int])
 
     def append(self, batch: Buffer) -> ModelBatch:
         """Add a batch at the end."""
@@ -46,6 +47,10 @@ class ModelLog:
         self.batches = [batch for batch in self.batches if batch.last_offset < offset]
         if self.batches:
             self.end_offset = min(self.end_offset, self.batches[-1].last_offset + 1)
+
+    def lower_rewritten(self) -> None:
+        """Note that what comes behind the end was not rewritten."""
+        self.rewritten = {policy: min(until, self.end_offset) for policy, until in self.rewritten.items()}
 
     def delete_before(self, offset: int) -> None:
         """Forget the batches whose base offset is below `offset`, with which a segment begins."""

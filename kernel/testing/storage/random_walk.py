@@ -6,12 +6,14 @@ import random
 
 import pytest
 
-from tidelog.kernel.records.batch import Buffer, parse_header
+from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer, parse_header
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.clock import START_MS
 from tidelog.kernel.testing.storage.model import ModelLog
+from tidelog.kernel.testing.storage.rewriting import written_elsewhere
 from tidelog.kernel.testing.storage.scene import StorageScene, append, read_all, read_bytes
 
+POLICIES = ("compact", "other")
 WALKS = 6
 STEPS = 150
 SETTINGS = {"segment_bytes": 3000, "index_interval_bytes": 300, "segment_index_bytes": 120}
@@ -31,6 +33,14 @@ def check(store: PartitionStore, model: ModelLog, choose: random.Random) -> None
     timestamp = START_MS + choose.randrange(1000)
     assert store.batch_at_timestamp(timestamp) == model.at_timestamp(timestamp)
     assert store.batch_of_max_timestamp() == model.of_max_timestamp()
+    for policy in POLICIES:
+        assert store.rewritten_until(policy) == model.rewritten.get(policy)
+    for view in store.segments():
+        inside = (
+            batch for batch in model.batches if view.base_offset <= batch.base_offset < view.next_offset
+        )
+        first = next(inside, None)
+        assert store.first_timestamp(view.base_offset) == (first.max_timestamp if first else NO_TIMESTAMP)
 
 
 def add(store: PartitionStore, model: ModelLog, choose: random.Random) -> Buffer:
@@ -54,6 +64,7 @@ def truncate(store: PartitionStore, model: ModelLog, choose: random.Random) -> N
     assert store.log_end_offset <= max(offset, model.end_offset)
     model.end_offset = store.log_end_offset
     model.start_offset = min(model.start_offset, model.end_offset)
+    model.lower_rewritten()
 
 
 def delete(store: PartitionStore, model: ModelLog, choose: random.Random) -> None:
@@ -66,6 +77,32 @@ def delete(store: PartitionStore, model: ModelLog, choose: random.Random) -> Non
     model.start_offset = max(model.start_offset, offset)
 
 
+def rewrite(store: PartitionStore, model: ModelLog, choose: random.Random) -> None:
+    """Replace some inactive segments by one that has a part of their batches, and note how far."""
+    views = store.segments()[:-1]
+    if not views:
+        return
+    first = choose.randrange(len(views))
+    views = views[first : first + choose.randrange(1, 4)]
+    base, end = views[0].base_offset, views[-1].next_offset
+    inside = [batch for batch in model.batches if base <= batch.base_offset < end]
+    kept = [batch for batch in inside if choose.randrange(3)]
+    draft = store.draft_segment(base)
+    if choose.randrange(2):
+        draft.take(written_elsewhere(draft.writer(), [batch.data for batch in kept]))
+    else:
+        for batch in kept:
+            draft.append(batch.data, batch.base_offset, batch.last_offset, batch.max_timestamp)
+    if not choose.randrange(4):
+        draft.discard()
+        return
+    store.replace_segments([draft], [view.base_offset for view in views])
+    model.batches = [batch for batch in model.batches if batch not in inside or batch in kept]
+    policy = choose.choice(POLICIES)
+    store.set_rewritten_until(policy, end)
+    model.rewritten[policy] = end
+
+
 @pytest.mark.trio
 class RandomWalk:
     """Any sequence of operations."""
@@ -76,7 +113,7 @@ class RandomWalk:
         store, model = await scene.open_store(**SETTINGS), ModelLog()
         for _ in range(STEPS):
             step = choose.choices(
-                ["add", "truncate", "delete", "reopen", "flush", "roll"], [20, 2, 1, 1, 1, 1]
+                ["add", "truncate", "delete", "reopen", "flush", "roll", "rewrite"], [20, 2, 1, 1, 1, 1, 2]
             )[0]
             if step == "add":
                 batch = add(store, model, choose)
@@ -85,6 +122,8 @@ class RandomWalk:
                 truncate(store, model, choose)
             elif step == "delete":
                 delete(store, model, choose)
+            elif step == "rewrite":
+                rewrite(store, model, choose)
             elif step == "roll":
                 store.prepare_roll()
                 store.roll()

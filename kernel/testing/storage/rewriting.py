@@ -317,6 +317,14 @@ class Rewriting:
             assert (await scene.open_store()).rewritten_until("compact") is None
 
 
+def written_elsewhere(writer: DraftWriter, batches: Sequence[bytes]) -> object:
+    """Write batches one by one as another process does; return what it returns."""
+    copy = _pickled(writer)
+    for batch in batches:
+        copy.append(*_part([batch]))
+    return _pickled(copy.finish())
+
+
 def _make_stale(reason: str, store: PartitionStore, draft: SegmentDraft) -> None:
     match reason:
         case "truncation":
