@@ -163,6 +163,9 @@ class FilePartitionStore:
         with self._noting_rewritten:
             self.rewritten = {**self.rewritten, policy: offset}
         self.log.services.write_rewritten()
+        future = self.future_replica
+        if future is not None:
+            future.follow("checkpoint", lambda copy: copy.set_rewritten_until(policy, offset))
 
     def configure(self, config: TopicConfig) -> None:
         """Use another configuration of the topic from the next append on."""

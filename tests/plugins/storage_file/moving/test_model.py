@@ -24,24 +24,30 @@ from tests.plugins.storage_file.moving.two_directories import TwoDirectories
 from tidelog.kernel.errors import LogBusy
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
+from tidelog.kernel.testing.storage.rewriting import written_elsewhere
 from tidelog.kernel.testing.storage.scene import append, headers_of, read_all
 from tidelog.plugins.storage_file.moving.catch_up import StartOver
 from tidelog.plugins.storage_file.moving.replica_move import ReplicaMove
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import DataFate, NameFate, PowerCut, Recorder
 
+POLICY = "compact"
 MEMORY = Path("/dev/shm")
 
 
 @attrs.define
 class ModelOfLog:
-    """Batches by base offset. What is below `durable` is on the device; `deleted` is the least log start."""
+    """Batches by base offset. What is below `durable` is on the device; `deleted` is the least log start.
+
+    A policy has rewritten what is below `rewritten`.
+    """
 
     batches: dict[int, bytes] = attrs.field(factory=dict[int, bytes])
     end: int = 0
     durable: int = 0
     start: int = 0
     deleted: int = 0
+    rewritten: int | None = None
 
     def left(self) -> bytes:
         """All batches from the one that holds the log start on."""
@@ -60,6 +66,7 @@ class Possible:
         self._start = max(each.start for each in models)
         self._batches = {base: batch for each in models for base, batch in each.batches.items()}
         self._certain = [base for base in models[0].batches if base in models[1].batches]
+        self._rewritten = sorted(-1 if each.rewritten is None else each.rewritten for each in models)
 
     def why_not(self, found: dict[int, bytes], store: FilePartitionStore, *, killed: bool) -> str:
         """Why it cannot have left what was found; "" if it can."""
@@ -77,7 +84,13 @@ class Possible:
         for base, batch in found.items():
             if parse_header(batch).last_offset >= start and self._batches.get(base) != batch:
                 return f"the batch at {base} is back, or never was"
-        return ""
+        return self._why_not_rewritten(store.rewritten_until(POLICY), store.log_end_offset)
+
+    def _why_not_rewritten(self, found: int | None, end: int) -> str:
+        """A log whose end was lost is to be rewritten from its start on."""
+        least, most = self._rewritten
+        possible = least < 0 or most > end if found is None else least <= found <= min(most, end)
+        return "" if possible else f"it is rewritten up to {found}, not {least} to {most}"
 
 
 @attrs.define
@@ -178,6 +191,7 @@ class InterruptedLog(RuleBasedStateMachine):
             base: batch for base, batch in model.batches.items() if parse_header(batch).last_offset < offset
         }
         model.end = self.store.log_end_offset
+        model.rewritten = None if model.rewritten is None else min(model.rewritten, model.end)
         self.move_is_aborted = self.move_has_begun
         model.durable, model.start, model.deleted = (
             min(offset, model.end) for offset in (model.durable, model.start, model.deleted)
@@ -205,10 +219,21 @@ class InterruptedLog(RuleBasedStateMachine):
     def forget_below(self, offset: int) -> None:
         self.model.batches = {base: batch for base, batch in self.model.batches.items() if base >= offset}
 
+    @rule(back=st.integers(0, 12))
+    def note_rewritten(self, back: int) -> None:
+        self.note()
+        self.model.rewritten = max(self.model.end - back, 0)
+        self.store.set_rewritten_until(POLICY, self.model.rewritten)
+
     # Drafts
 
-    @rule(first=st.integers(0, 5), count=st.integers(1, 3), keep=st.integers(0, 63))
-    def begin_draft(self, first: int, count: int, keep: int) -> None:
+    @rule(
+        first=st.integers(0, 5),
+        count=st.integers(1, 3),
+        keep=st.integers(0, 63),
+        elsewhere=st.booleans(),
+    )
+    def begin_draft(self, first: int, count: int, keep: int, elsewhere: bool = False) -> None:
         self.note()
         views = self.store.segments()[:-1][first : first + count]
         if not views:
@@ -223,9 +248,12 @@ class InterruptedLog(RuleBasedStateMachine):
             other.stale = other.stale or other.bases[0] == base
         inside = [key for key in self.model.batches if base <= key < end]
         kept = {key: self.model.batches[key] for at, key in enumerate(inside) if keep >> (at % 6) & 1}
-        for key, batch in kept.items():
-            header = parse_header(batch)
-            draft.append(batch, key, header.last_offset, header.max_timestamp)
+        if elsewhere:
+            draft.take(written_elsewhere(draft.writer(), list(kept.values())))
+        else:
+            for key, batch in kept.items():
+                header = parse_header(batch)
+                draft.append(batch, key, header.last_offset, header.max_timestamp)
         self.drafts.append(ModelDraft(draft, [view.base_offset for view in views], end, kept))
 
     @precondition(lambda self: self.drafts)
@@ -420,7 +448,14 @@ class InterruptedLog(RuleBasedStateMachine):
         assert "" in reasons, (reasons, list(found), store.log_start_offset)
         (chosen, *_) = [each for each, why in zip(possible, reasons, strict=True) if not why]
         end = store.log_end_offset
-        self.model = ModelOfLog(found, end, min(chosen.durable, end), store.log_start_offset, chosen.deleted)
+        self.model = ModelOfLog(
+            found,
+            end,
+            min(chosen.durable, end),
+            store.log_start_offset,
+            chosen.deleted,
+            store.rewritten_until(POLICY),
+        )
         self.note()
 
     @invariant()
@@ -431,6 +466,7 @@ class InterruptedLog(RuleBasedStateMachine):
         assert self.place.errors == []
         assert store.log_end_offset == model.end
         assert store.log_start_offset == model.start
+        assert store.rewritten_until(POLICY) == model.rewritten
         assert read_all(store) == model.left()
 
     def teardown(self) -> None:

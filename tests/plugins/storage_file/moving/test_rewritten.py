@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.plugins.storage_file.moving.two_directories import PARTITION, TwoDirectories, join
 from tidelog.kernel.testing.storage.scene import append_many
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, rewrite_checkpoint
@@ -48,6 +50,37 @@ async def test_remove_source_checkpoints_what_was_noted_during_the_move(place: T
     assert move.swap()
     move.remove_source()
     assert checkpointed(place) == {"a": None, "b": 7}
+
+
+async def test_remove_source_checkpoints_what_the_swap_overtook(place: TwoDirectories) -> None:
+    append_many(place.store, 30, 100)
+    move = place.move()
+    join(move)
+    move.make_durable()
+    place.decide(move)
+    # As in a thread that has not come to the checkpoint yet.
+    place.store.rewritten = {"compact": 9}
+    assert move.swap()
+    move.remove_source()
+    assert checkpointed(place) == {"a": None, "b": 9}
+
+
+@pytest.mark.parametrize("until", [3, 25])
+async def test_set_rewritten_until_during_a_move_is_checkpointed_in_both_directories(
+    place: TwoDirectories, tmp_path: Path, until: int
+) -> None:
+    append_many(place.store, 30, 100)
+    place.store.set_rewritten_until("compact", 20)
+    move = place.move()
+    join(move)
+    move.make_durable()
+    place.store.set_rewritten_until("compact", until)
+    assert checkpointed(place) == {"a": until, "b": until}
+    place.decide(move)
+    after = crashed(place, tmp_path / "crashed")
+    assert after.open().directory == f"{after.root}/b/t-0"
+    assert after.store.rewritten_until("compact") == until
+    after.abandon()
 
 
 async def test_make_durable_checkpoints_how_far_the_log_is_rewritten_for_the_next_start(
