@@ -66,11 +66,12 @@ async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
 async def test_foreign_settings_of_a_broker_are_kept_with_a_warning(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    value = "01040004013031146c6f672e636c65616e65722e74687265616473023200"
-    assert "log.cleaner" not in caplog.text
+    # As Apache Kafka writes it: broker 1 has num.replica.fetchers = 2.
+    value = bytes.fromhex("01040004 0231 15 6e756d2e7265706c6963612e6665746368657273 0232 00")
+    assert "num.replica" not in caplog.text
     with caplog.at_level(logging.WARNING):
-        await reopen_with(scene, [bytes.fromhex(value.replace("013031", "0231"))])
-    assert "and kept for Apache Kafka: log.cleaner.threads (broker 1)" in caplog.text
+        await reopen_with(scene, [value])
+    assert "and kept for Apache Kafka: num.replica.fetchers (broker 1)" in caplog.text
 
 
 async def test_takeover_aborts_an_open_transaction_of_the_metadata_log(scene: LogDirectoryScene) -> None:
@@ -202,7 +203,7 @@ def test_foreign_settings_leave_out_keys_that_count_here() -> None:
     image.configs[BROKER_RESOURCE, "1"] = {
         "message.max.bytes": "5",
         "log.segment.bytes": "2000000",
-        "log.cleaner.threads": "2",
+        "num.replica.fetchers": "2",
     }
     counting = Config.from_mapping({}, storage_file.tidelog_config_keys()).keys.dynamic_names()
-    assert foreign_settings(image, counting) == ["log.cleaner.threads (broker 1)"]
+    assert foreign_settings(image, counting) == ["num.replica.fetchers (broker 1)"]
