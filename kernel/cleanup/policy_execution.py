@@ -254,7 +254,9 @@ class PolicyExecution:
                 rewritten = await worker.rewrite(partition, rewrite, config, self._clock(), observe)
                 self._note_rewritten(partition, rewritten)
                 until = rewritten.done.until
-                await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, until)
+                # A truncation may have come in between.
+                noted = min(until, partition.store.log_end_offset)
+                await trio.to_thread.run_sync(partition.store.set_rewritten_until, self.policy.name, noted)
             except RewriteFailed as error:
                 self._give_up(partition, config, str(error))
                 return True

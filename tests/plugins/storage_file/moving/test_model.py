@@ -533,3 +533,14 @@ def test_replace_segments_replaces_an_empty_segment(log: InterruptedLog) -> None
     assert [view.size_bytes for view in log.store.segments()] == [0, 0]
     log.begin_draft(first=0, count=1, keep=0)
     log.replace(choice=0)
+
+
+def test_log_loader_cuts_a_segment_durably(log: InterruptedLog) -> None:
+    """Zeros behind its end are cut off, the log goes on in another segment, and the power fails once more."""
+    log.append(gap=0, sizes=[300])
+    log.stop_and_start()
+    log.append(gap=0, sizes=[1])
+    log.lose_power(part=1.0, data=DataFate.ZEROS, names=NameFate.KEPT, seed=0)
+    assert log.store.log_end_offset == 1
+    log.append(gap=0, sizes=[300, 300])
+    log.lose_power(part=1.0, data=DataFate.LOST, names=NameFate.KEPT, seed=0)
