@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from tests.deadlines import DEADLINE_S, repeat_while_refused
+from tests.deadlines import DEADLINE_S, repeat_while_refused, wait_until
 
 from .names import NAMES
 
@@ -86,6 +86,11 @@ class Work:
     def _grow(self, topic: str, partitions: int) -> None:
         for future in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             future.result(DEADLINE_S)
+        # Apache Kafka answers before its metadata has them.
+        wait_until(
+            lambda: len(self._admin.list_topics(topic, DEADLINE_S).topics[topic].partitions) == partitions,
+            f"{partitions} partitions of {topic}",
+        )
 
     def _delete_records(self, topic: str) -> None:
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "nobody", **QUIET})
