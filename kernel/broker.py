@@ -198,7 +198,7 @@ class Broker:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Broker]:
-        """Open the logs, for work on them alone: nobody is served, and no task of the background runs.
+        """Open the logs for offline work: without listeners and background tasks.
 
         Raises:
             ConfigError: a directory cannot be used.

@@ -55,8 +55,8 @@ class LogCleanup:
     async def rewrite_now(self, topics: Collection[str], observe: Observe) -> Sequence[TopicPartition]:
         """Rewrite all logs whose policies do so, however little there is to rewrite; return which were.
 
-        `topics` are the names of those to look at, none for all. `observe(log, bytes done, bytes in all)` is
-        told of progress. Nothing else works on the logs meanwhile.
+        `topics` are the names of those to look at, none for all. `observe(log, bytes read, all bytes)`
+        receives the progress. The caller makes sure that no other operation runs on the logs.
         """
         found: list[TopicPartition] = []
         for execution in self._executions.values():

@@ -36,7 +36,7 @@ from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartitio
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
-"""Is told of a log how many bytes of how many were read."""
+"""Callback for progress: a log, its bytes read so far, and all bytes to read."""
 
 
 class RewriteAborted(TidelogError):
@@ -81,7 +81,6 @@ class Workers:
             process = await trio.to_thread.run_sync(WorkerProcess)
             self._busy.append(process)
         try:
-            await self._share()
             yield Worker(process, self._config, self.bytes_per_second)
         finally:
             with trio.CancelScope(shield=True):
@@ -89,17 +88,10 @@ class Workers:
                 async with self._free:
                     self._busy.remove(process)
                     self._free.notify_all()
-                await self._share()
 
     def bytes_per_second(self) -> float:
         """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
         return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)
-
-    async def _share(self) -> None:
-        rate = Rate(self.bytes_per_second())
-        for process in tuple(self._busy):
-            with contextlib.suppress(TidelogError):
-                await process.send(rate)
 
 
 class Worker:
@@ -118,17 +110,18 @@ class Worker:
         now_ms: int,
         observe: Observe | None = None,
     ) -> Rewritten:
-        """Rewrite a log, as far as the filter gets; `observe` is told of progress.
+        """Rewrite a log, as far as the filter gets; `observe` receives the progress.
 
         Raises:
             RewriteAborted: the log changed meanwhile, and the worker is of no use any more.
             RewriteFailed: the log cannot be rewritten.
-            WorkerDied: the process ended.
+            WorkerDied: the process has ended.
             OSError: the disk refused.
         """
         began = time.monotonic()
+        rate = self._rate()
         job = await trio.to_thread.run_sync(
-            partial(_job, partition, rewrite, config, self._config, now_ms, self._rate())
+            partial(_job, partition, rewrite, config, self._config, now_ms, rate)
         )
         if not job.sources:
             raise RewriteAborted("its segments were deleted")
@@ -140,9 +133,13 @@ class Worker:
         async with _Groups(partition) as groups:
             while True:
                 message = await self._process.receive()
-                if isinstance(message, Progress) and observe is not None:
+                if isinstance(message, Progress):
                     read += message.read_bytes
-                    observe(partition.topic_partition, min(read, total), total)
+                    if observe is not None:
+                        observe(partition.topic_partition, min(read, total), total)
+                    if self._rate() != rate:
+                        rate = self._rate()
+                        await self._process.send(Rate(rate))
                 if isinstance(message, JobDone):
                     return Rewritten(message, time.monotonic() - began)
                 if isinstance(message, JobFailed):

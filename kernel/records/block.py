@@ -93,7 +93,7 @@ class RecordBlock:
 
     @property
     def delete_horizon(self) -> Column:
-        """From when on each record may go if it is a tombstone, in milliseconds; `NEVER` until that is known.
+        """The time from which each record may be dropped if it is a tombstone, in milliseconds, or `NEVER`.
 
         A rewrite notes it in the header of a batch when it first keeps a tombstone of that.
         """

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tidelog.kernel.records.block import Mask, RecordBlock
-from tidelog.plugins.cleaner.hashing import hash_keys
-from tidelog.plugins.cleaner.offset_map import OffsetMap
+from tidelog.plugins.cleaner.offset_map import OffsetMap, hash_keys
 
 MOST_BUFFER_BYTES = 2**31 - 1
 """More is not used for one log, as in Apache Kafka."""

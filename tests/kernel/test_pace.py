@@ -89,5 +89,13 @@ def test_byte_rate_spreads_bytes_over_time() -> None:
     # What was not used is not saved up.
     now[0] += 60
     assert rate.spend(1000) == 1
+
+
+def test_byte_rate_that_changes_counts_for_what_is_still_waited_for() -> None:
+    now = [100.0]
+    rate = ByteRate(1000, lambda: now[0])
+    assert rate.spend(1000) == 1
     rate.bytes_per_second = 4000
-    assert rate.spend(4000) == 2
+    assert rate.spend(0) == 0.25
+    now[0] += 0.125
+    assert rate.spend(4000) == 1.125

@@ -26,6 +26,8 @@ from tidelog.kernel.cleanup.worker.rewriter import Rewriter
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.pace import ByteRate
 
+REPORT_INTERVAL_S = 0.5
+"""How often a worker that waits reports: the rate may have changed, or the log may be gone."""
 NICENESS = 5
 """The broker comes first where there are not enough processors."""
 
@@ -49,10 +51,18 @@ class BrokerConnection:
 
     def spent(self, read_bytes: int, written_bytes: int) -> None:
         """Report progress, and wait as long as the limit of bytes per second demands."""
-        self._connection.send(Progress(read_bytes, written_bytes))
+        self._report(Progress(read_bytes, written_bytes))
+        left_s = self._rate.spend(read_bytes + written_bytes)
+        while left_s > 0:
+            time.sleep(min(left_s, REPORT_INTERVAL_S))
+            if left_s > REPORT_INTERVAL_S:
+                self._report(Progress(0, 0))
+            left_s = self._rate.spend(0)
+
+    def _report(self, progress: Progress) -> None:
+        self._connection.send(progress)
         while self._connection.poll():
             self._take_rate(cast("Rate", self._connection.recv()))
-        time.sleep(self._rate.spend(read_bytes + written_bytes))
 
     def _answer(self) -> object:
         while isinstance(message := self._connection.recv(), Rate):

@@ -38,7 +38,7 @@ class KeptBatch(NamedTuple):
 
 
 def without_records(header: BatchHeader) -> KeptBatch:
-    """Return a batch as it is without records: it tells of its producer and of its last offset."""
+    """Return a batch without its records: it keeps the producer's last sequence and the last offset."""
     empty = header._replace(
         attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
     )

@@ -2,7 +2,7 @@
 
     broker                          worker
     RewriteJob
-                                    Progress, as often as anything was read
+                                    Progress, as often as anything was read, and while it waits
                                     GroupBegun      for each group of segments that become one
     GroupDraft
                                     Progress ...
@@ -10,7 +10,7 @@
     GroupReplaced
                                     JobDone or JobFailed
 
-`Rate` may come at any time.
+`Rate` may come after any `Progress`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _MODULE = "tidelog.kernel.cleanup.worker"
 
 
 class WorkerDied(TidelogError):
-    """The worker process ended in the middle of its work; the message says how."""
+    """The worker process has ended in the middle of its work; the message says how."""
 
 
 class WorkerProcess:
@@ -66,7 +66,7 @@ class WorkerProcess:
         """Wait for a message of the worker.
 
         Raises:
-            WorkerDied: it ended.
+            WorkerDied: it has ended.
         """
         try:
             # After a cancellation the thread ends with the process, which `kill` ends.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ import trio.testing
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
 from tidelog.kernel.cleanup import LogCleanup
-from tidelog.kernel.cleanup.rewriting import Workers
+from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker, Workers
+from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
-from tidelog.kernel.seams.storage import region_bytes
+from tidelog.kernel.seams.storage import SegmentDraft, region_bytes
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
@@ -44,6 +46,7 @@ class Rewriting:
 
     make: Callable[[], RecordFilter]
     urgency: Callable[[LogView], float] = lambda _: 0.5
+    surveys: bool = True
     name: str = "delete"
 
     def interval_ms(self, config: Config) -> int:
@@ -57,8 +60,9 @@ class Rewriting:
         since = log.rewritten_until or 0
         if log.active.base_offset <= since:
             return NOTHING
-        urgency = self.urgency(log)
-        return Plan(rewrite=Rewrite(log.active.base_offset, urgency, since, lambda _: self.make()))
+        until = log.active.base_offset
+        survey_from = since if self.surveys else until
+        return Plan(rewrite=Rewrite(until, self.urgency(log), survey_from, lambda _: self.make()))
 
 
 class Cleanup:
@@ -78,7 +82,7 @@ class Cleanup:
 async def running(tmp_path: Path, storage: str, **more: object) -> AsyncGenerator[Broker]:
     settings: dict[str, object] = {"storage": storage, **more}
     if storage == "file":
-        settings["log.dirs"] = str(tmp_path)
+        settings.setdefault("log.dirs", str(tmp_path))
     async with running_broker(settings) as broker:
         yield broker
 
@@ -152,20 +156,10 @@ async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_
         assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
 
 
-@attrs.define
-class Unsurveyed(Rewriting):
-    """Rewrites all inactive segments, and has its filter survey none."""
-
-    def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
-        del now_ms, config
-        until = log.active.base_offset
-        return Plan(rewrite=Rewrite(until, 0.5, until, lambda _: self.make()))
-
-
 async def test_rewrite_needs_no_survey(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
-        statistics = await Cleanup(broker, Unsurveyed(EvenOffsets)).run()
+        statistics = await Cleanup(broker, Rewriting(EvenOffsets, surveys=False)).run()
         assert offsets(partition) == [0, 2, 4, 6, 8, 10, 12, 13, 14, 15, 16, 17]
         assert statistics.counts["surveyed"] == 0
 
@@ -248,16 +242,121 @@ async def test_rewrite_survives_workers_that_die(tmp_path: Path, caplog: pytest.
         assert offsets(partition) == [*range(18)]
 
 
-async def test_rewrite_ends_when_the_topic_is_deleted(tmp_path: Path) -> None:
-    async with running(tmp_path, "file", **{"log.cleaner.io.max.bytes.per.second": 100.0}) as broker:
+# --- what comes in between
+
+THROTTLED = {"log.cleaner.io.max.bytes.per.second": 1.0}
+NO_THROTTLE = {"log.cleaner.io.max.bytes.per.second": "1e9"}
+
+
+async def rewrite_meanwhile(
+    broker: Broker, act: Callable[[], Awaitable[object]], *, surveys: bool
+) -> Rewritten | None:
+    """What a rewrite has done of which the worker has reported a first progress when `act` is called.
+
+    The worker waits then for its share of the throttle: in the survey if it `surveys`, with a draft if not.
+
+    Raises:
+        TidelogError: as the rewrite ended.
+    """
+    topic = broker.topics.get(TOPIC)
+    planned = Rewrite(12, 0.5, 0 if surveys else 12, lambda _: EvenOffsets())
+    begun = trio.Event()
+
+    async def act_when_begun() -> None:
+        await begun.wait()
+        await act()
+
+    async def rewrite(worker: Worker) -> Rewritten:
+        def observe(*_: object) -> None:
+            begun.set()
+
+        return await worker.rewrite(topic.partitions[0], planned, topic.config, broker.clock(), observe)
+
+    with trio.fail_after(DEADLINE_S):
+        async with Workers(broker.config).worker() as worker, trio.open_nursery() as nursery:
+            nursery.start_soon(act_when_begun)
+            try:
+                return await rewrite(worker)
+            except TidelogError as error:
+                failure = error
+    raise failure
+
+
+@pytest.mark.parametrize("surveys", [True, False])
+async def test_rewrite_ends_when_the_topic_is_deleted(surveys: bool, tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **THROTTLED) as broker:
         await filled(broker)
+        with pytest.raises(BrokerError, match="deleted"):
+            await rewrite_meanwhile(broker, lambda: broker.topics.delete(TOPIC), surveys=surveys)
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+async def test_rewrite_is_given_up_at_once_when_the_log_is_truncated(storage: str, tmp_path: Path) -> None:
+    async with running(tmp_path, storage, **THROTTLED) as broker:
+        partition = await filled(broker)
+        truncate = partial(trio.to_thread.run_sync, partition.truncate_to, 9)
+        with pytest.raises(RewriteAborted, match="truncated"):
+            await rewrite_meanwhile(broker, truncate, surveys=False)
+        assert offsets(partition) == [*range(9)]
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+@pytest.mark.parametrize("offset", [0, 3, 9, 14])
+async def test_rewrite_of_a_log_that_is_truncated_in_the_survey_is_given_up(
+    offset: int, storage: str, tmp_path: Path
+) -> None:
+    """It is not taken for damaged, and what is left of it is rewritten the next time."""
+    async with running(tmp_path, storage, **THROTTLED) as broker:
+        partition = await filled(broker)
+
+        async def truncate() -> None:
+            await trio.to_thread.run_sync(partition.truncate_to, offset)
+            broker.config.set_dynamic(NO_THROTTLE, {})
+
+        with pytest.raises(RewriteAborted):
+            await rewrite_meanwhile(broker, truncate, surveys=True)
+        assert offsets(partition) == [*range(min(offset, 12))]
+
+
+async def test_rewrite_is_given_up_at_once_when_a_move_begins(tmp_path: Path) -> None:
+    directories = [tmp_path / "one", tmp_path / "two"]
+    log_dirs = ",".join(map(str, directories))
+    async with running(tmp_path, "file", **{"log.dirs": log_dirs}, **THROTTLED) as broker:
+        partition = await filled(broker)
+        here = next(each for each in directories if (each / f"{TOPIC}-0").exists())
+        (there,) = {*directories} - {here}
+        move = partial(broker.storage.move, partition.topic_partition, str(there))
+        with pytest.raises(RewriteAborted, match="move"):
+            await rewrite_meanwhile(broker, move, surveys=False)
+        assert offsets(partition) == [*range(18)]
+
+
+async def test_rewrite_goes_by_a_throttle_that_is_raised_meanwhile(tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **THROTTLED) as broker:
+        partition = await filled(broker)
+
+        async def raise_throttle() -> None:
+            broker.config.set_dynamic(NO_THROTTLE, {})
+
+        assert await rewrite_meanwhile(broker, raise_throttle, surveys=True)
+        assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+async def test_rewrite_counts_no_further_than_a_log_that_was_truncated_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        replace = partition.replace_segments
+
+        async def replace_and_truncate(drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> None:
+            await replace(drafts, replaced)
+            await trio.to_thread.run_sync(partition.truncate_to, 4)
+
+        monkeypatch.setattr(partition, "replace_segments", replace_and_truncate)
         cleanup = Cleanup(broker, Rewriting(EvenOffsets))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cleanup.run)
-            await trio.sleep(0.5)
-            await broker.topics.delete(TOPIC)
-        statistics = await cleanup.run()
-        assert (statistics.rewrites, statistics.failures) == (0, 0)
+        assert (await cleanup.run()).rewrites == 1
+        assert partition.store.rewritten_until("delete") == partition.log_end_offset <= 4
 
 
 async def test_rewrite_is_cancelled_when_the_broker_stops(tmp_path: Path) -> None:

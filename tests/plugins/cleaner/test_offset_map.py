@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.records.block import PlacedBatch, RecordBlock
 from tidelog.kernel.testing import make_batch
-from tidelog.plugins.cleaner.hashing import hash_keys
 from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
-from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
+from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap, hash_keys
 
 FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
 

@@ -672,6 +672,20 @@ def test_survey_begins_at_its_offset_in_the_middle_of_a_batch(survey_from: int) 
     assert [record.offset for record in records_of(history)] == kept
 
 
+def test_survey_sees_a_producer_whose_aborted_transaction_ended_before_it() -> None:
+    """The marker of that transaction is not read; what the producer commits later replaces older records."""
+    history = History()
+    history.write([(b"a", b"1")])
+    history.write([(b"a", b"aborted")], 1, transactional=True)
+    history.end(1, commit=False)
+    history.store.roll()
+    history.rewritten_until = history.store.log_end_offset
+    history.write([(b"a", b"2")], 1, transactional=True)
+    history.end(1, commit=True)
+    history.rewrite(rolled(history).job())
+    assert history.left() == [(b"a", b"2")]
+
+
 class OddFilter:
     """`RecordFilter` with answers of any length."""
 
