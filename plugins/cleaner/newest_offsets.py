@@ -11,11 +11,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tidelog.kernel.records.block import Mask, RecordBlock
+from tidelog.kernel.records.block import Column, Mask, RecordBlock
 from tidelog.plugins.cleaner.offset_map import OffsetMap, hash_keys
 
 MOST_BUFFER_BYTES = 2**31 - 1
 """More is not used for one log, as in Apache Kafka."""
+MARKED_OFFSETS = 2**24
+"""How many offsets, from the first surveyed one on, are remembered as the newest of their keys or not."""
+_SURVEYED, _NEWEST = 1, 2
 
 
 class NewestOffsets:
@@ -25,6 +28,7 @@ class NewestOffsets:
         """`buffer_bytes` is the memory for keys and offsets, `load_factor` the share of it that is filled."""
         self._now_ms = now_ms
         self._map = OffsetMap(min(buffer_bytes, MOST_BUFFER_BYTES), load_factor)
+        self._marks = _Marks()
         self._keyless = 0
 
     def survey(self, block: RecordBlock) -> int | None:
@@ -32,17 +36,58 @@ class NewestOffsets:
         keyed = block.key_size >= 0
         offsets = block.offset[keyed]
         taken = self._map.put(hash_keys(block, keyed), offsets)
+        self._marks.survey(offsets[:taken])
         return None if taken == len(offsets) else int(offsets[taken])
 
     def keep(self, block: RecordBlock) -> Mask:
         """Return for each record whether it stays."""
         keyed = block.key_size >= 0
-        newest = np.full(len(block), np.iinfo(np.int64).max)
-        newest[keyed] = self._map.get(hash_keys(block, keyed))
         self._keyless += len(block) - int(keyed.sum())
-        expired = block.is_tombstone & (block.delete_horizon <= self._now_ms)
-        return (block.offset >= newest) & ~expired
+        self._marks.mark_newest(self._map)
+        # Hashing takes most of the time, and what was surveyed was hashed before.
+        stays, known = self._marks.look_up(block.offset)
+        asked = keyed & ~known
+        stays[asked] = block.offset[asked] >= self._map.get(hash_keys(block, asked))
+        if block.is_tombstone.any():
+            stays &= ~(block.is_tombstone & (block.delete_horizon <= self._now_ms))
+        return stays
 
     def counts(self) -> Mapping[str, float]:
         """Return what is worth a look: records that no log with compaction should have, and room."""
         return {"records without a key": self._keyless, "share of the buffer filled": self._map.filled}
+
+
+class _Marks:
+    """Which offsets were surveyed, and which of them are the newest of their keys: a byte for each offset."""
+
+    def __init__(self) -> None:
+        self._marks = np.zeros(MARKED_OFFSETS, np.uint8)
+        self._first: int | None = None
+        self._complete = False
+
+    def survey(self, offsets: Column) -> None:
+        """Note that these were surveyed; they grow from one call to the next."""
+        if self._first is None and len(offsets):
+            self._first = int(offsets[0])
+        self._set(offsets, _SURVEYED)
+
+    def mark_newest(self, newest: OffsetMap) -> None:
+        """Note the newest offsets, once all of them are known."""
+        if not self._complete:
+            self._set(newest.offsets(), _NEWEST)
+            self._complete = True
+
+    def look_up(self, offsets: Column) -> tuple[Mask, Mask]:
+        """Return which offsets are marked as the newest ones, and which were surveyed."""
+        marks = np.zeros(len(offsets), np.uint8)
+        places = self._places(offsets)
+        inside = (places >= 0) & (places < MARKED_OFFSETS)
+        marks[inside] = self._marks[places[inside]]
+        return marks == _NEWEST, marks > 0
+
+    def _set(self, offsets: Column, mark: int) -> None:
+        places = self._places(offsets)
+        self._marks[places[places < MARKED_OFFSETS]] = mark
+
+    def _places(self, offsets: Column) -> Column:
+        return offsets - (self._first or 0)

@@ -46,6 +46,10 @@ class OffsetMap:
         """The share of slots that are used."""
         return self.size / self.slots
 
+    def offsets(self) -> Column:
+        """Return the newest offsets of all keys, in no order."""
+        return self._offsets[(self._front | self._back) != 0]
+
     def put(self, hashes: npt.NDArray[np.uint8], offsets: Column) -> int:
         """Note offsets, which grow, as the newest of their keys; return how many of the first ones fitted."""
         count = len(offsets)

@@ -11,10 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
-from tidelog.kernel.testing import make_batch
-from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
+from tests.plugins.cleaner.blocks import block_of
 from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap, hash_keys
 
 FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
@@ -143,40 +140,8 @@ def test_offset_map_of_many_keys_finds_all_of_them() -> None:
     assert found.get(keys).tolist() == list(range(9000))
 
 
-def block_of(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None] | None = None, base_offset: int = 0
-) -> RecordBlock:
-    """A block of one batch."""
-    batch = bytes(make_batch(values or [b""] * len(keys), base_offset, keys=keys))
-    return RecordBlock(batch, [PlacedBatch(parse_header(batch), 0)])
-
-
 @given(st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=10))
 def test_hash_keys_is_md5(keys: list[bytes | None]) -> None:
     block = block_of(keys)
     digests = [md5(key, usedforsecurity=False).digest() for key in keys if key is not None]
     assert [row.tobytes() for row in hash_keys(block, block.key_size >= 0)] == digests
-
-
-def test_survey_tells_the_first_offset_without_room() -> None:
-    newest = NewestOffsets(0, 2 * SLOT_BYTES, 1)
-    assert newest.survey(block_of([b"a", None, b"b", b"a"], base_offset=10)) is None
-    assert newest.survey(block_of([None, b"b", None, b"c", b"a"], base_offset=20)) == 23
-    assert newest.keep(block_of([b"a", b"b"], base_offset=20)).tolist() == [True, True]
-    assert newest.keep(block_of([b"a", b"b"], base_offset=19)).tolist() == [True, False]
-
-
-def test_keep_counts_records_without_a_key_and_drops_them() -> None:
-    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
-    block = block_of([None, b"", None])
-    assert newest.survey(block) is None
-    assert newest.keep(block).tolist() == [False, True, False]
-    assert newest.counts() == {"records without a key": 2, "share of the buffer filled": 0.1}
-
-
-def test_keep_keeps_tombstones_and_keys_that_were_not_surveyed() -> None:
-    newest = NewestOffsets(2**62, 10 * SLOT_BYTES, 1)
-    assert newest.survey(block_of([b"a", b"b"], [None, b"x"], base_offset=5)) is None
-    old = block_of([b"a", b"b", b"c", b"d"], [b"1", b"1", b"1", None])
-    assert newest.keep(old).tolist() == [False, False, True, True]
-    assert newest.keep(block_of([b"a", b"b"], [None, b"x"], base_offset=5)).tolist() == [True, True]

@@ -1,0 +1,87 @@
+"""Of each key the newest record stays, of those that were surveyed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.plugins.cleaner.blocks import block_of
+from tidelog.plugins.cleaner import newest_offsets
+from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
+from tidelog.plugins.cleaner.offset_map import SLOT_BYTES
+
+
+def test_survey_tells_the_first_offset_without_room() -> None:
+    newest = NewestOffsets(0, 2 * SLOT_BYTES, 1)
+    assert newest.survey(block_of([b"a", None, b"b", b"a"], base_offset=10)) is None
+    assert newest.survey(block_of([None, b"b", None, b"c", b"a"], base_offset=20)) == 23
+    assert newest.keep(block_of([b"a", b"b"], base_offset=20)).tolist() == [True, True]
+    assert newest.keep(block_of([b"a", b"b"], base_offset=19)).tolist() == [True, False]
+
+
+def test_keep_counts_records_without_a_key_and_drops_them() -> None:
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    block = block_of([None, b"", None])
+    assert newest.survey(block) is None
+    assert newest.keep(block).tolist() == [False, True, False]
+    assert newest.counts() == {"records without a key": 2, "share of the buffer filled": 0.1}
+
+
+def test_keep_keeps_tombstones_and_keys_that_were_not_surveyed() -> None:
+    newest = NewestOffsets(2**62, 10 * SLOT_BYTES, 1)
+    assert newest.survey(block_of([b"a", b"b"], [None, b"x"], base_offset=5)) is None
+    old = block_of([b"a", b"b", b"c", b"d"], [b"1", b"1", b"1", None])
+    assert newest.keep(old).tolist() == [False, False, True, True]
+    assert newest.keep(block_of([b"a", b"b"], [None, b"x"], base_offset=5)).tolist() == [True, True]
+
+
+keys = st.lists(st.none() | st.sampled_from([b"a", b"b", b"c", b"d", b"e"]), min_size=1, max_size=6)
+gaps = st.integers(0, 5)
+
+
+@given(
+    surveyed=st.lists(st.tuples(gaps, keys), max_size=6),
+    older=keys,
+    marked=st.sampled_from([0, 1, 4, 9, 100]),
+    room=st.sampled_from([1, 3, 100]),
+)
+def test_keep_goes_by_the_newest_offset_of_each_key_however_much_is_remembered(
+    surveyed: Sequence[tuple[int, list[bytes | None]]],
+    older: list[bytes | None],
+    marked: int,
+    room: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newest_offsets, "MARKED_OFFSETS", marked)
+        newest = NewestOffsets(0, room * SLOT_BYTES, 1)
+        blocks = [(block_of(older), older)]
+        known: dict[bytes, int] = {}
+        offset = 1000
+        until = None
+        for gap, chosen in surveyed:
+            offset += gap
+            blocks.append((block_of(chosen, base_offset=offset), chosen))
+            if until is None:
+                until = newest.survey(blocks[-1][0])
+                end = offset + len(chosen) if until is None else until
+                places = zip(range(offset, end), chosen, strict=False)
+                known.update({key: at for at, key in places if key is not None})
+            offset += len(chosen)
+        for block, chosen in blocks:
+            offsets = block.offset.tolist()
+            expected = [
+                key is not None and at >= known.get(key, 0) for at, key in zip(offsets, chosen, strict=True)
+            ]
+            assert newest.keep(block).tolist() == expected
+
+
+def test_keep_keeps_what_the_survey_left_out() -> None:
+    """Nothing goes because of an offset that is among those that were surveyed."""
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    for base in (5, 7):
+        assert newest.survey(block_of([b"a"], base_offset=base)) is None
+    assert newest.keep(block_of([b"left out"], base_offset=6)).tolist() == [True]
+    assert newest.keep(block_of([b"a"], base_offset=6)).tolist() == [False]
