@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -19,13 +21,14 @@ from tests.peers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 TIDELOG, KAFKA = "tidelog", "kafka"
 BASELINE = "baseline"
 """A second tidelog: other settings, or the code of another checkout."""
 # Runs delete what they wrote; a minute's wait, the default, would pile up gigabytes in memory.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 class BrokerServer(Protocol):
@@ -60,7 +63,7 @@ class BrokerKind(Protocol):
         """Name and version."""
         ...
 
-    def server(self, work_dir: Path) -> BrokerServer:
+    def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> BrokerServer:
         """A broker that was not started yet, with everything it writes in `work_dir`."""
         ...
 
@@ -73,16 +76,18 @@ class BrokerKind(Protocol):
 class TidelogKind:
     """The tidelog of this checkout, in this interpreter."""
 
-    launcher: Sequence[str] = (sys.executable, "-m", "tidelog.kernel")
+    launcher: Sequence[str] = (sys.executable, "-P", "-m", "tidelog.kernel")
     key: str = attrs.field(default=TIDELOG, init=False)
 
     @property
     def title(self) -> str:
         return f"tidelog {version('tidelog')}"
 
-    def server(self, work_dir: Path) -> TidelogServer:
+    def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> TidelogServer:
         # Its port is known beforehand, so that the probe for its first answer can knock from the start on.
-        return TidelogServer(work_dir, _SETTINGS, requested_port=free_port(), launcher=self.launcher)
+        return TidelogServer(
+            work_dir, {**_SETTINGS, **settings}, requested_port=free_port(), launcher=self.launcher
+        )
 
     def describe(self) -> dict[str, object]:
         return {"title": self.title, "launcher": list(self.launcher), "settings": _SETTINGS}
@@ -107,10 +112,10 @@ class BaselineKind:
     def _launcher(self) -> Sequence[str]:
         if self.checkout is None:
             return TidelogKind().launcher
-        return (str(python_of(self.checkout)), "-m", "tidelog.kernel")
+        return (str(python_of(self.checkout)), "-P", "-m", "tidelog.kernel")
 
-    def server(self, work_dir: Path) -> TidelogServer:
-        settings = {**_SETTINGS, **self.settings}
+    def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> TidelogServer:
+        settings = {**_SETTINGS, **settings, **self.settings}
         return TidelogServer(work_dir, settings, requested_port=free_port(), launcher=self._launcher)
 
     def describe(self) -> dict[str, object]:
@@ -134,8 +139,8 @@ class KafkaKind:
     def title(self) -> str:
         return f"Apache Kafka {self.distribution.version}"
 
-    def server(self, work_dir: Path) -> KafkaServer:
-        return KafkaServer(self.distribution, work_dir, _SETTINGS, SHIPPED_JVM_OPTIONS)
+    def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> KafkaServer:
+        return KafkaServer(self.distribution, work_dir, {**_SETTINGS, **settings}, SHIPPED_JVM_OPTIONS)
 
     def describe(self) -> dict[str, object]:
         java = self.distribution.java

@@ -34,6 +34,8 @@ class Effort:
     """That are committed when a broker starts."""
     segments: int
     """Of the log that is opened after a clean stop."""
+    compacted_bytes: int
+    """Of record values in the log that is compacted."""
 
 
 WHOLE = Effort(
@@ -50,6 +52,7 @@ WHOLE = Effort(
     groups=1_000,
     offsets=1_000_000,
     segments=2_000,
+    compacted_bytes=300_000_000,
 )
 SMOKE = Effort(
     repeats=1,
@@ -65,4 +68,5 @@ SMOKE = Effort(
     groups=5,
     offsets=1_000,
     segments=50,
+    compacted_bytes=1_000_000,
 )

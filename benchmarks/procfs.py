@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,12 @@ _BUSY_COLUMNS = (0, 1, 2, 5, 6, 7)
 
 
 def process_tree(pid: int) -> list[int]:
-    """`pid` and all that it started and that still run."""
+    """`pid` and all that it started and that still run, whichever thread started them."""
     found = [pid]
     for each in found:
-        try:
-            children = (_PROC / str(each) / "task" / str(each) / "children").read_text()
-        except OSError:
-            continue
-        found += map(int, children.split())
+        for children in (_PROC / str(each) / "task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, children.read_text().split())
     return found
 
 

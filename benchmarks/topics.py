@@ -24,7 +24,9 @@ def admin_client(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 2, "log.connection.close": False})
 
 
-def create_topics(admin: AdminClient, partitions: Mapping[str, int]) -> None:
+def create_topics(
+    admin: AdminClient, partitions: Mapping[str, int], config: Mapping[str, str] | None = None
+) -> None:
     """Create topics, by name their number of partitions, and return when all are there.
 
     A node that has just started may know no broker that can hold a partition: that passes, and is waited for.
@@ -33,7 +35,9 @@ def create_topics(admin: AdminClient, partitions: Mapping[str, int]) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     wanted = dict(partitions)
     while wanted:
-        futures = admin.create_topics([NewTopic(name, number, 1) for name, number in wanted.items()])
+        futures = admin.create_topics(
+            [NewTopic(name, number, 1, config=dict(config or {})) for name, number in wanted.items()]
+        )
         for name, future in futures.items():
             try:
                 future.result()

@@ -1,6 +1,7 @@
 """What is measured: each scenario fills the rows that it declares."""
 
 from .comfort import Comfort
+from .compaction import compactions
 from .context import Bench, BrokerScenario, LaunchScenario, MachineScenario, RunningBroker, Scenario
 from .groups import CommitLatency, Heartbeats, LoadedOffsets
 from .imports import ImportTime
@@ -36,6 +37,7 @@ __all__ = [
     "Shape",
     "Throughput",
     "TimeToReady",
+    "compactions",
     "idle_memory",
     "latencies",
     "machine_limits",

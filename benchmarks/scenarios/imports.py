@@ -50,7 +50,9 @@ class ImportTime:
         return kind.key == TIDELOG
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        server = TidelogKind((sys.executable, "-X", "importtime", "-m", "tidelog.kernel")).server(work_dir)
+        server = TidelogKind((sys.executable, "-P", "-X", "importtime", "-m", "tidelog.kernel")).server(
+            work_dir
+        )
         try:
             timed_start(server)
             output = server.process.log_path.read_text(encoding="utf-8", errors="replace")

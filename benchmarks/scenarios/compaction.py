@@ -1,0 +1,216 @@
+"""Compaction of a log with keys, and producers beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+
+from benchmarks.brokers import TIDELOG
+from benchmarks.load.acknowledge import LatencySpec
+from benchmarks.load.loads import ACKNOWLEDGE, PRODUCE
+from benchmarks.load.process import run_load
+from benchmarks.load.produce import ProduceSpec
+from benchmarks.procfs import peak_resident_bytes, process_tree
+from benchmarks.rows import Better, Row, Sample, ratio_at_least, value_at_most
+from benchmarks.summaries import percentile
+from benchmarks.topics import create_topics
+
+from .context import Bench, RunningBroker
+from .latency import VALUE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from benchmarks.brokers import BrokerKind, BrokerServer
+
+_BUFFER_MB = 134.2
+"""`log.cleaner.dedupe.buffer.size` by default: 128 MiB."""
+MEMORY = Row(
+    "compaction-memory",
+    "compaction: resident memory of its process at most",
+    "MB",
+    Better.LOWER,
+    (value_at_most(_BUFFER_MB + 64),),
+)
+BESIDE = Row(
+    "compaction-beside",
+    "acknowledge p99 at a fixed rate beside a compaction, in p99 without",
+    "×",
+    Better.LOWER,
+    (value_at_most(1.5),),
+)
+
+_SETTINGS = {"log.cleaner.backoff.ms": "100"}
+_CHECKPOINT = "cleaner-offset-checkpoint"
+_SEGMENTS = 8
+_LEAST_SEGMENT_BYTES = 1_048_576
+_BATCH_BYTES = 16_384
+_RECORDS_PER_KEY = 10
+_POLL_S = 0.01
+_TIMEOUT_S = 300.0
+# A log that is all dirty is not compacted yet.
+_TOPIC = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"}
+
+
+@attrs.frozen
+class Compaction:
+    """How fast a log is compacted, that has ten records of each key and was never compacted before."""
+
+    value_bytes: int
+    target_ratio: float
+
+    @property
+    def name(self) -> str:
+        return f"compaction-{_size(self.value_bytes)}"
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        title = f"compaction of a log with values of {_size(self.value_bytes)}"
+        speed = Row(self.name, title, "MB/s", Better.HIGHER, (ratio_at_least(self.target_ratio),))
+        return [speed, MEMORY] if self.value_bytes == VALUE_BYTES else [speed]
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return True
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        server = kind.server(work_dir, _SETTINGS)
+        try:
+            server.start()
+            broker = RunningBroker.of(kind, server)
+            size = bench.effort.compacted_bytes
+            # What is compiled at run time is compiled then.
+            _KeyedLog.fill(bench, broker, "warm-up", self.value_bytes, size // 4).compact()
+            log = _KeyedLog.fill(bench, broker, "compacted", self.value_bytes, size)
+            seconds = log.compact()
+        finally:
+            server.stop()
+        details: dict[str, object] = {"bytes": log.dirty_bytes, "seconds": seconds}
+        speed = Sample(self.name, log.dirty_bytes / 1e6 / seconds, details)
+        if kind.key != TIDELOG or self.value_bytes != VALUE_BYTES:
+            return [speed]
+        return [speed, Sample(MEMORY.name, log.worker_bytes / 1e6)]
+
+
+@attrs.frozen
+class BesideCompaction:
+    """How long a producer waits while a log is compacted, compared with before."""
+
+    name: str = attrs.field(default=BESIDE.name, init=False)
+    rows: Sequence[Row] = attrs.field(default=(BESIDE,), init=False)
+
+    def applies_to(self, kind: BrokerKind) -> bool:
+        return True
+
+    def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
+        server = kind.server(work_dir, _SETTINGS)
+        try:
+            server.start()
+            broker = RunningBroker.of(kind, server)
+            # Small records take longest, and the compaction must not be over before the producer is.
+            log = _KeyedLog.fill(bench, broker, "compacted", 100, 2 * bench.effort.compacted_bytes)
+            create_topics(broker.admin, {"beside": 1})
+            _acknowledge_p99(bench, server)
+            before = _acknowledge_p99(bench, server)
+            log.begin_compaction()
+            beside = _acknowledge_p99(bench, server)
+            lasts = not log.is_compacted()
+        finally:
+            server.stop()
+        details: dict[str, object] = {
+            "before_us": before,
+            "beside_us": beside,
+            "compaction_lasted_longer": lasts,
+        }
+        return [Sample(BESIDE.name, beside / before, details)]
+
+
+def compactions() -> list[Compaction | BesideCompaction]:
+    """With large and with small values, and beside a producer."""
+    return [Compaction(VALUE_BYTES, 1.0), Compaction(100, 0.5), BesideCompaction()]
+
+
+class _KeyedLog:
+    """The only partition of a topic that is to be compacted, and all dirty."""
+
+    def __init__(self, broker: RunningBroker, topic: str) -> None:
+        self._broker = broker
+        self._topic = topic
+        directory = broker.server.data_dir / f"{topic}-0"
+        *inactive, active = sorted(directory.glob("*.log"))
+        self._until = int(active.stem)
+        self.dirty_bytes = sum(file.stat().st_size for file in inactive)
+        self.worker_bytes = 0
+        """The most that a process which the broker started had resident."""
+
+    @classmethod
+    def fill(
+        cls, bench: Bench, broker: RunningBroker, topic: str, value_bytes: int, value_bytes_in_all: int
+    ) -> _KeyedLog:
+        """Create a topic, and produce records to it, ten of each key on average."""
+        segment_bytes = max(value_bytes_in_all // _SEGMENTS, _LEAST_SEGMENT_BYTES)
+        create_topics(broker.admin, {topic: 1}, {**_TOPIC, "segment.bytes": str(segment_bytes)})
+        # The last segment stays active.
+        values = value_bytes_in_all + segment_bytes
+        spec = ProduceSpec(
+            bootstrap=broker.server.bootstrap,
+            broker_pid=broker.server.pid,
+            topic=topic,
+            partitions=1,
+            value_bytes=value_bytes,
+            batch_bytes=_BATCH_BYTES,
+            compression="none",
+            seconds=_TIMEOUT_S,
+            most_bytes=values,
+            keys=max(values // value_bytes // _RECORDS_PER_KEY, 1),
+        )
+        run_load(PRODUCE, spec, bench.load_timeout_s + _TIMEOUT_S)
+        return cls(broker, topic)
+
+    def compact(self) -> float:
+        """Have the log compacted; return the seconds until the broker has noted it.
+
+        Raises TimeoutError when that takes longer than five minutes.
+        """
+        began = time.monotonic()
+        self.begin_compaction()
+        pid = self._broker.server.pid
+        while not self.is_compacted():
+            if time.monotonic() - began > _TIMEOUT_S:
+                raise TimeoutError(f"{self._topic} was not compacted within {_TIMEOUT_S:g} s")
+            started = process_tree(pid)[1:]
+            self.worker_bytes = max([self.worker_bytes, *map(peak_resident_bytes, started)])
+            time.sleep(_POLL_S)
+        return time.monotonic() - began
+
+    def begin_compaction(self) -> None:
+        """Let the broker compact the log; it looks every tenth of a second."""
+        entry = ConfigEntry("min.cleanable.dirty.ratio", "0", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self._topic, incremental_configs=[entry])
+        self._broker.admin.incremental_alter_configs([resource])[resource].result()
+
+    def is_compacted(self) -> bool:
+        """Whether the broker has noted that all inactive segments are compacted."""
+        try:
+            lines = (self._broker.server.data_dir / _CHECKPOINT).read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        # The first two are the version and the number of the others: topic, partition, offset.
+        noted = {topic: int(offset) for topic, _, offset in map(str.split, lines[2:])}
+        return noted.get(self._topic, -1) >= self._until
+
+
+def _acknowledge_p99(bench: Bench, server: BrokerServer) -> float:
+    effort = bench.effort
+    spec = LatencySpec(
+        server.bootstrap, server.pid, "beside", VALUE_BYTES, effort.rate_records, effort.rate_per_s
+    )
+    return percentile(run_load(ACKNOWLEDGE, spec, bench.load_timeout_s).latencies_us, 99.0)
+
+
+def _size(value_bytes: int) -> str:
+    return "1KB" if value_bytes == VALUE_BYTES else f"{value_bytes}B"
