@@ -130,7 +130,7 @@ class Worker:
         except (AttributeError, TypeError, ValueError, PickleError) as error:
             raise RewriteFailed(f"the filter cannot be sent to another process: {error}") from None
         read, total = 0, _bytes_to_read(job)
-        async with _Groups(partition) as groups:
+        async with _Groups(partition, job) as groups:
             while True:
                 message = await self._process.receive()
                 if isinstance(message, Progress):
@@ -143,6 +143,8 @@ class Worker:
                 if isinstance(message, JobDone):
                     return Rewritten(message, time.monotonic() - began)
                 if isinstance(message, JobFailed):
+                    # What was cut off while it was read looks damaged.
+                    await trio.to_thread.run_sync(groups.check_sources)
                     raise (RewriteAborted if message.gone else RewriteFailed)(message.reason)
                 answer = await groups.take(message)
                 if answer is not None:
@@ -152,8 +154,11 @@ class Worker:
 class _Groups:
     """The drafts of one rewrite, of which one at most is begun at a time."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, job: RewriteJob) -> None:
         self._partition = partition
+        self._until = job.until
+        self._sources = {source.base_offset: source.size_bytes for source in job.sources}
+        """Base offset → size of the segments that were not replaced yet."""
         self._draft: SegmentDraft | None = None
         self._base_offsets: Sequence[int] = ()
 
@@ -179,6 +184,8 @@ class _Groups:
                         self._draft.check()
                     if self._partition.offline is not None:
                         raise self._partition.offline
+                    if self._partition.log_end_offset < self._until:
+                        raise RewriteAborted("the log was truncated")
                     return None
                 case GroupBegun():
                     return await self._begin(message)
@@ -191,9 +198,22 @@ class _Groups:
 
     async def _begin(self, begun: GroupBegun) -> GroupDraft:
         self._base_offsets = begun.base_offsets
-        store = self._partition.store
-        self._draft = await trio.to_thread.run_sync(store.draft_segment, begun.base_offsets[0])
-        return GroupDraft(self._draft.writer(), self._partition.last_batches())
+
+        draft = await trio.to_thread.run_sync(self._partition.store.draft_segment, begun.base_offsets[0])
+        self._draft = draft
+        # From now on a truncation makes the draft stale.
+        await trio.to_thread.run_sync(self.check_sources)
+        return GroupDraft(draft.writer(), self._partition.last_batches())
+
+    def check_sources(self) -> None:
+        """Blocking: check that what is still to be rewritten is as it was when the rewrite began.
+
+        Raises:
+            RewriteAborted: segments were deleted, or the log was truncated.
+        """
+        sizes = {each.base_offset: each.size_bytes for each in self._partition.store.segments()[:-1]}
+        if not self._sources.items() <= sizes.items():
+            raise RewriteAborted("segments were deleted, or the log was truncated")
 
     async def _replace(self, written: GroupWritten) -> GroupReplaced:
         draft, base_offsets = self._draft, self._base_offsets
@@ -206,8 +226,15 @@ class _Groups:
                 draft.add_aborted(aborted)
 
         await trio.to_thread.run_sync(fill)
-        await self._partition.replace_segments([draft], base_offsets)
+        try:
+            await self._partition.replace_segments([draft], base_offsets)
+        except ValueError:
+            # The draft does not become stale when a segment is deleted.
+            await trio.to_thread.run_sync(self.check_sources)
+            raise
         self._draft = None
+        for base_offset in base_offsets:
+            del self._sources[base_offset]
         return GroupReplaced()
 
 

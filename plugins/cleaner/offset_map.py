@@ -48,7 +48,8 @@ class OffsetMap:
 
     def offsets(self) -> Column:
         """Return the newest offsets of all keys, in no order."""
-        return self._offsets[(self._front | self._back) != 0]
+        used: Mask = (self._front | self._back) != 0
+        return self._offsets[used]
 
     def put(self, hashes: npt.NDArray[np.uint8], offsets: Column) -> int:
         """Note offsets, which grow, as the newest of their keys; return how many of the first ones fitted."""
