@@ -156,7 +156,6 @@ class _Groups:
 
     def __init__(self, partition: Partition, job: RewriteJob) -> None:
         self._partition = partition
-        self._until = job.until
         self._sources = {source.base_offset: source.size_bytes for source in job.sources}
         """Base offset → size of the segments that were not replaced yet."""
         self._draft: SegmentDraft | None = None
@@ -184,8 +183,6 @@ class _Groups:
                         self._draft.check()
                     if self._partition.offline is not None:
                         raise self._partition.offline
-                    if self._partition.log_end_offset < self._until:
-                        raise RewriteAborted("the log was truncated")
                     return None
                 case GroupBegun():
                     return await self._begin(message)

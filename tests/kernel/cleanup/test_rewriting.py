@@ -65,6 +65,10 @@ class Rewriting:
         return Plan(rewrite=Rewrite(until, self.urgency(log), survey_from, lambda _: self.make()))
 
 
+def _even_offsets(_: Config) -> EvenOffsets:
+    return EvenOffsets()
+
+
 class Cleanup:
     """Looks at every log once, for one policy."""
 
@@ -156,6 +160,15 @@ async def test_rewrite_goes_on_until_a_filter_with_little_room_has_seen_all(tmp_
         assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
 
 
+async def test_rewrite_of_segments_that_do_not_fit_into_one(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        config = broker.topics.get(TOPIC).config | {"segment.bytes": 1}
+        async with Workers(broker.config).worker() as worker:
+            await worker.rewrite(partition, Rewrite(12, 0.5, 0, _even_offsets), config, broker.clock())
+        assert (offsets(partition)[:6], bases(partition)) == ([0, 2, 4, 6, 8, 10], [0, 6, 12])
+
+
 async def test_rewrite_needs_no_survey(tmp_path: Path) -> None:
     async with running(tmp_path, "file") as broker:
         partition = await filled(broker)
@@ -171,7 +184,7 @@ async def test_rewrite_that_waits_for_a_process_begins_where_threads_were_set_to
 
         async def rewrite() -> None:
             async with workers.worker() as worker:
-                planned = Rewrite(12, 0.5, 0, lambda _: EvenOffsets())
+                planned = Rewrite(12, 0.5, 0, _even_offsets)
                 config = broker.topics.get(TOPIC).config
                 await worker.rewrite(partition, planned, config, broker.clock())
 
@@ -249,7 +262,7 @@ NO_THROTTLE = {"log.cleaner.io.max.bytes.per.second": "1e9"}
 
 
 async def rewrite_meanwhile(
-    broker: Broker, act: Callable[[], Awaitable[object]], *, surveys: bool
+    broker: Broker, act: Callable[[], Awaitable[object]], *, surveys: bool, until: int = 12
 ) -> Rewritten | None:
     """What a rewrite has done of which the worker has reported a first progress when `act` is called.
 
@@ -259,7 +272,7 @@ async def rewrite_meanwhile(
         TidelogError: as the rewrite ended.
     """
     topic = broker.topics.get(TOPIC)
-    planned = Rewrite(12, 0.5, 0 if surveys else 12, lambda _: EvenOffsets())
+    planned = Rewrite(until, 0.5, 0 if surveys else until, _even_offsets)
     begun = trio.Event()
 
     async def act_when_begun() -> None:
@@ -316,6 +329,22 @@ async def test_rewrite_of_a_log_that_is_truncated_in_the_survey_is_given_up(
         with pytest.raises(RewriteAborted):
             await rewrite_meanwhile(broker, truncate, surveys=True)
         assert offsets(partition) == [*range(left)]
+
+
+async def test_rewrite_of_a_log_that_has_grown_again_after_a_truncation_is_given_up(tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **THROTTLED) as broker:
+        partition = await filled(broker)
+
+        async def truncate_and_append() -> None:
+            await trio.to_thread.run_sync(partition.truncate_to, 3)
+            for _ in range(4):
+                partition.append_nowait(make_batch([b"d", b"e", b"f"]))
+            await partition.roll()
+            broker.config.set_dynamic(NO_THROTTLE, {})
+
+        with pytest.raises(RewriteAborted, match="truncated"):
+            await rewrite_meanwhile(broker, truncate_and_append, surveys=True, until=6)
+        assert (offsets(partition), bases(partition)) == ([*range(15)], [0, 15])
 
 
 async def test_rewrite_goes_on_when_only_the_active_segment_is_truncated(tmp_path: Path) -> None:
