@@ -9,7 +9,7 @@ import attrs
 import pytest
 from rich.console import Console
 
-from benchmarks.brokers import BASELINE, KAFKA, TIDELOG, BaselineKind
+from benchmarks.brokers import BASELINE, KAFKA, NO_SETTINGS, TIDELOG, BaselineKind
 from benchmarks.effort import SMOKE
 from benchmarks.plan import Plan
 from benchmarks.progress import Progress
@@ -20,7 +20,7 @@ from benchmarks.scenarios import Bench, RunningBroker
 from tests.peers import ServerFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.peers import ServerProcess
 
@@ -76,7 +76,7 @@ class FakeKind:
     def title(self) -> str:
         return self.key
 
-    def server(self, work_dir: Path) -> FakeServer:
+    def server(self, work_dir: Path, settings: Mapping[str, str] = NO_SETTINGS) -> FakeServer:
         return FakeServer(self.key, self.events, self.fails_to_start)
 
     def describe(self) -> dict[str, object]:
