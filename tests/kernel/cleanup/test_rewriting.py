@@ -307,7 +307,10 @@ async def test_rewrite_ends_when_the_topic_is_deleted(surveys: bool, tmp_path: P
 async def test_rewrite_is_given_up_at_once_when_the_log_is_truncated(storage: str, tmp_path: Path) -> None:
     async with running(tmp_path, storage, **THROTTLED) as broker:
         partition = await filled(broker)
-        truncate = partial(trio.to_thread.run_sync, partition.truncate_to, 9)
+
+        async def truncate() -> None:
+            await trio.to_thread.run_sync(partition.truncate_to, 9)
+
         with pytest.raises(RewriteAborted, match="truncate"):
             await rewrite_meanwhile(broker, truncate, surveys=False)
         assert offsets(partition) == [*range(9)]
