@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.record import MAX_RECORDS_BYTES, Record, decode_record
+from tidelog.kernel.records.columns import Column, Mask, Varints, record_starts
+from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
 from tidelog.kernel.records.unpacking import unpack
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
-
-Column: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
 
 NEVER = 2**63 - 1
 _COLUMNS = ("batch", "start", "end", "offset", "timestamp", "key_start", "key_size", "value_size")
@@ -67,21 +63,11 @@ class RecordBlock:
         """
         self.data, areas = _uncompressed(content, batches, most_bytes)
         self.headers: list[BatchHeader] = [batch.header for batch in batches[: len(areas)]]
-        starts: list[int] = []
-        ends: list[int] = []
-        for header, (start, end) in zip(self.headers, areas, strict=True):
-            found = _starts(self.data, start, end, header.record_count)
-            starts += found
-            ends += found[1:]
-            if found:
-                ends.append(end)
-        self.start: Column = np.array(starts, np.int64)
-        self.end: Column = np.array(ends, np.int64)
-        # Not before the records were found: a wrong count would demand any amount of memory.
         counts = np.array([header.record_count for header in self.headers], np.int64)
-        self.first: Column = np.concatenate(([0], np.cumsum(counts)))
-        self.batch: Column = np.repeat(np.arange(len(areas)), counts)
-        self._decode()
+        try:
+            self._decode(np.array(areas, np.int64).reshape(-1, 2), counts)
+        except IndexError:
+            raise CorruptBatch("a record reaches beyond its batch") from None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -108,22 +94,21 @@ class RecordBlock:
         chosen.first = np.concatenate(([0], np.cumsum(mask)))[self.first]
         return chosen
 
-    def _decode(self) -> None:
-        content = np.frombuffer(self.data, np.uint8)
-        try:
-            self._decode_columns(content)
-        except IndexError:
-            raise CorruptBatch("a record reaches beyond its batch") from None
-
-    def _decode_columns(self, content: npt.NDArray[np.uint8]) -> None:
-        length, position = _read_varints(content, self.start, MAX_VARINT_BYTES)
-        self._check(position + length == self.end)
-        timestamp_delta, position = _read_varints(content, position + 1, MAX_VARLONG_BYTES)
-        offset_delta, position = _read_varints(content, position, MAX_VARINT_BYTES)
-        self.key_size, self.key_start = _read_varints(content, position, MAX_VARINT_BYTES)
+    def _decode(self, areas: Column, counts: Column) -> None:
+        varints = Varints(self.data)
+        self.start: Column = record_starts(self.data, varints, areas[:, 0], areas[:, 1], counts)
+        self.first: Column = np.concatenate(([0], np.cumsum(counts)))
+        self.end: Column = np.empty_like(self.start)
+        self.end[:-1] = self.start[1:]
+        self.end[self.first[1:][counts > 0] - 1] = areas[:, 1][counts > 0]
+        self.batch: Column = np.repeat(np.arange(len(areas)), counts)
+        _, position = varints.read(self.start, MAX_VARINT_BYTES)
+        timestamp_delta, position = varints.read(position + ATTRIBUTES_BYTES, MAX_VARLONG_BYTES)
+        offset_delta, position = varints.read(position, MAX_VARINT_BYTES)
+        self.key_size, self.key_start = varints.read(position, MAX_VARINT_BYTES)
         position = self.key_start + np.maximum(self.key_size, 0)
         self._check(position < self.end)
-        self.value_size, position = _read_varints(content, position, MAX_VARINT_BYTES)
+        self.value_size, position = varints.read(position, MAX_VARINT_BYTES)
         self._check(position + np.maximum(self.value_size, 0) < self.end)
         self._check((offset_delta >= 0) & (offset_delta <= self._of_batches("last_offset_delta")))
         self.offset = self._of_batches("base_offset") + offset_delta
@@ -178,80 +163,3 @@ def _uncompressed(
         if most_bytes is not None and position >= most_bytes:
             break
     return b"".join(pieces), areas
-
-
-def _starts(data: bytes, start: int, end: int, count: int) -> Sequence[int]:
-    """Return where the records of a batch begin.
-
-    Raises:
-        CorruptBatch: they do not end where the batch does.
-    """
-    if count < 0:
-        raise CorruptBatch(f"a batch cannot have {count} records")
-    if count > 1:
-        evenly = _even_starts(data, start, end, count)
-        if evenly is not None:
-            return evenly
-    starts: list[int] = []
-    add = starts.append
-    position = start
-    try:
-        for _ in range(count):
-            add(position)
-            byte = data[position]
-            if byte < 0x80 and not byte & 1:
-                position += 1 + (byte >> 1)
-            elif (following := data[position + 1]) < 0x80 and byte >= 0x80 and not byte & 1:
-                position += 2 + (((following << 7) | (byte & 0x7F)) >> 1)
-            else:
-                length, position = read_varint(data, position)
-                if length < 0:
-                    raise CorruptBatch(f"a record cannot have {length} bytes")
-                position += length
-    except IndexError:
-        position = -1
-    if position != end:
-        raise CorruptBatch(f"{count} records do not have the {end - start} bytes of their batch")
-    return starts
-
-
-def _even_starts(data: bytes, start: int, end: int, count: int) -> Sequence[int] | None:
-    """Return where the records begin if all have the same size, as their lengths say; None if not."""
-    size, rest = divmod(end - start, count)
-    if rest or size < 2:
-        return None
-    length, position = read_varint(data, start)
-    varint_size = position - start
-    if length + varint_size != size:
-        return None
-    for index in range(start, position):
-        if data[index:end:size] != data[index : index + 1] * count:
-            return None
-    return range(start, end, size)
-
-
-def _read_varints(
-    content: npt.NDArray[np.uint8], positions: Column, most_bytes: int
-) -> tuple[Column, Column]:
-    """Return the values of varints at `positions`, and the positions after them.
-
-    Raises:
-        CorruptBatch: one of them is longer than `most_bytes`.
-        IndexError: one of them ends beyond `content`.
-    """
-    byte = content[positions]
-    folded = (byte & 0x7F).astype(np.uint64)
-    after = positions + 1
-    pending = np.flatnonzero(byte & 0x80)
-    for shift in range(7, 7 * most_bytes, 7):
-        if not pending.size:
-            break
-        byte = content[after[pending]]
-        folded[pending] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        after[pending] += 1
-        pending = pending[(byte & 0x80) != 0]
-    if pending.size:
-        raise CorruptBatch(f"a varint of a record has more than {most_bytes} bytes")
-    if most_bytes == MAX_VARINT_BYTES:
-        folded &= np.uint64(0xFFFFFFFF)
-    return (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64), after

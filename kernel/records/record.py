@@ -34,6 +34,8 @@ ATTRIBUTES_BYTES = 1
 OFFSET_AND_TIMESTAMP_BYTES = ATTRIBUTES_BYTES + MAX_VARLONG_BYTES + MAX_VARINT_BYTES
 """Bytes of a record, at most, up to the end of its timestamp and offset."""
 MIN_TIMESTAMP = -(2**63)
+MIN_RECORD_BYTES = 7
+"""Of a record without key, value and headers: each of its fields has one byte."""
 
 
 @attrs.frozen

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tidelog.kernel.records.block import Column, Mask, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.columns import Column, Mask
 from tidelog.plugins.cleaner.offset_map import OffsetMap, hash_keys
 
 MOST_BUFFER_BYTES = 2**31 - 1

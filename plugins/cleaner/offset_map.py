@@ -14,7 +14,8 @@ from hashlib import md5
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel.records.block import Column, Mask, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.columns import Column, Mask
 
 SLOT_BYTES = 24
 HASH_BYTES = 16

@@ -22,7 +22,8 @@ from tidelog.kernel.records.batch import (
     pack_batch,
     verify_crc,
 )
-from tidelog.kernel.records.block import Mask, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.columns import Mask
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MIN_TIMESTAMP
 from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
@@ -45,56 +46,69 @@ def without_records(header: BatchHeader) -> KeptBatch:
     return KeptBatch(pack_batch(empty, b""), header.max_timestamp)
 
 
-def with_records(
-    batch: Buffer, block: RecordBlock, index: int, keep: Mask, horizon_ms: int | None
-) -> KeptBatch:
-    """Return batch `index` of a block with those records of it that are in `keep`, at least one.
+class KeptRecords:
+    """The records of a block that stay; `counts` and `tombstones` are how many of each of its batches.
 
-    `horizon_ms` is the delete horizon that it gets, None to leave that as it is.
-
-    Raises:
-        CorruptBatch: the batch has a wrong checksum; it would get a right one.
+    What is cut out of all batches is computed at once: there are many, with few records each.
     """
-    header = block.headers[index]
-    if not verify_crc(batch, header):
-        raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
-    first, after = int(block.first[index]), int(block.first[index + 1])
-    chosen = np.flatnonzero(keep[first:after]) + first
-    kept = header._replace(record_count=len(chosen))
-    if not header.is_append_time:
-        kept = kept._replace(max_timestamp=int(block.timestamp[chosen].max()))
-    if horizon_ms is None:
-        records = _as_they_are(block, chosen)
-    else:
-        records = _with_horizon(block, chosen, horizon_ms)
-        kept = kept._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms)
-    packed = compress(header.codec, records) if header.codec else records
-    return KeptBatch(pack_batch(kept, packed), kept.max_timestamp)
 
+    def __init__(self, block: RecordBlock, keep: Mask) -> None:
+        chosen = np.flatnonzero(keep)
+        self._block = kept = block if len(chosen) == len(block) else block.select(keep)
+        self._first: list[int] = kept.first.tolist()
+        self.counts: list[int] = np.diff(kept.first).tolist()
+        self.tombstones: list[int] = np.bincount(
+            kept.batch[kept.is_tombstone], minlength=len(kept.headers)
+        ).tolist()
+        # Records that follow each other are copied in one run; none has those of two batches.
+        run_begins = np.ones(len(chosen), np.bool_)
+        run_begins[1:] = (np.diff(chosen) != 1) | (np.diff(kept.batch) != 0)
+        runs = np.flatnonzero(run_begins)
+        self._run_starts: list[int] = kept.start[runs].tolist()
+        self._run_ends: list[int] = kept.end[np.append(runs[1:], len(chosen))[: len(runs)] - 1].tolist()
+        self._first_run: list[int] = np.searchsorted(runs, kept.first).tolist()
 
-def _as_they_are(block: RecordBlock, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
-    """Return the bytes of records, which are copied in runs."""
-    breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
-    starts = block.start[chosen[np.concatenate(([0], breaks))]].tolist()
-    ends = block.end[chosen[np.concatenate((breaks - 1, [-1]))]].tolist()
-    data = block.data
-    return b"".join([data[start:end] for start, end in zip(starts, ends, strict=True)])
+    def batch(self, content: Buffer, index: int, horizon_ms: int | None) -> KeptBatch:
+        """Return batch `index` with the records of it that stay, at least one.
 
+        `content` is the batch. `horizon_ms` is the delete horizon that it gets, None to leave that as it is.
 
-def _with_horizon(
-    block: RecordBlock, chosen: np.ndarray[tuple[int], np.dtype[np.int64]], horizon_ms: int
-) -> bytes:
-    """Return the bytes of records with timestamps that are relative to the delete horizon."""
-    records = bytearray()
-    data = block.data
-    for index in chosen.tolist():
-        _, body_at = read_varint(data, int(block.start[index]))
-        _, rest_at = read_varlong(data, body_at + ATTRIBUTES_BYTES)
-        body = bytearray(data[body_at : body_at + ATTRIBUTES_BYTES])
-        # Readers add in 64 bits, as Java does.
-        delta = int(block.timestamp[index]) - horizon_ms
-        write_varlong(body, (delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP)
-        body += data[rest_at : int(block.end[index])]
-        write_varlong(records, len(body))
-        records += body
-    return bytes(records)
+        Raises:
+            CorruptBatch: the batch has a wrong checksum; it would get a right one.
+        """
+        header = self._block.headers[index]
+        if not verify_crc(content, header):
+            raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
+        kept = header._replace(record_count=self.counts[index])
+        if not header.is_append_time:
+            first, after = self._first[index : index + 2]
+            kept = kept._replace(max_timestamp=int(self._block.timestamp[first:after].max()))
+        if horizon_ms is None:
+            records = self._as_they_are(index)
+        else:
+            records = self._with_horizon(index, horizon_ms)
+            kept = kept._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms)
+        packed = compress(header.codec, records) if header.codec else records
+        return KeptBatch(pack_batch(kept, packed), kept.max_timestamp)
+
+    def _as_they_are(self, index: int) -> bytes:
+        data = self._block.data
+        first, after = self._first_run[index : index + 2]
+        runs = zip(self._run_starts[first:after], self._run_ends[first:after], strict=True)
+        return b"".join([data[start:end] for start, end in runs])
+
+    def _with_horizon(self, index: int, horizon_ms: int) -> bytes:
+        """Return the bytes of the records with timestamps that are relative to the delete horizon."""
+        records = bytearray()
+        block, data = self._block, self._block.data
+        for each in range(*self._first[index : index + 2]):
+            _, body_at = read_varint(data, int(block.start[each]))
+            _, rest_at = read_varlong(data, body_at + ATTRIBUTES_BYTES)
+            body = bytearray(data[body_at : body_at + ATTRIBUTES_BYTES])
+            # Readers add in 64 bits, as Java does.
+            delta = int(block.timestamp[each]) - horizon_ms
+            write_varlong(body, (delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP)
+            body += data[rest_at : int(block.end[each])]
+            write_varlong(records, len(body))
+            records += body
+        return bytes(records)

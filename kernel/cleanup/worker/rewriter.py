@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from itertools import repeat
+from typing import Protocol
 
 import numpy as np
 
-from tidelog.kernel.cleanup.worker.batches import KeptBatch, with_records, without_records
+from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
 from tidelog.kernel.cleanup.worker.segments import Chunk, chunks, groups
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
-from tidelog.kernel.records.block import Mask, PlacedBatch, RecordBlock
+from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.columns import Mask
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 
@@ -187,7 +189,7 @@ class _Copier:
         if not spent or horizon_ms is not None:
             return KeptBatch(content, header.max_timestamp)
         block = RecordBlock(chunk.content, [placed])
-        return with_records(content, block, 0, np.ones(len(block), np.bool_), self._job.horizon_ms)
+        return KeptRecords(block, np.ones(len(block), np.bool_)).batch(content, 0, self._job.horizon_ms)
 
     def _stays_empty(self, header: BatchHeader) -> bool:
         """Return whether a batch stays without records.
@@ -219,7 +221,7 @@ class _Chosen:
         self._until = until
         self._blocks = _blocks(chunk, batches)
         self._waiting = deque(placed.position for placed in batches)
-        self._verdicts: deque[_Verdict] = deque()
+        self._verdicts: deque[tuple[KeptRecords, int]] = deque()
         self.count = 0
 
     def pop(self, placed: PlacedBatch) -> KeptBatch | None:
@@ -229,35 +231,23 @@ class _Chosen:
         self._waiting.popleft()
         if not self._verdicts:
             self._verdicts.extend(self._judge(next(self._blocks)))
-        block, keep, number, kept, tombstones = self._verdicts.popleft()
-        if not kept:
+        kept, index = self._verdicts.popleft()
+        if not kept.counts[index]:
             return None
         header, content = placed.header, _content(self._chunk, placed)
-        set_horizon = tombstones > 0 and header.delete_horizon_ms is None
-        if kept == header.record_count and not set_horizon:
+        set_horizon = kept.tombstones[index] > 0 and header.delete_horizon_ms is None
+        if kept.counts[index] == header.record_count and not set_horizon:
             return KeptBatch(content, header.max_timestamp)
-        return with_records(content, block, number, keep, self._job.horizon_ms if set_horizon else None)
+        return kept.batch(content, index, self._job.horizon_ms if set_horizon else None)
 
-    def _judge(self, block: RecordBlock) -> Iterator[_Verdict]:
-        """Ask the filter about the records of some batches; iterate over what follows for each batch."""
+    def _judge(self, block: RecordBlock) -> Iterator[tuple[KeptRecords, int]]:
+        """Ask the filter about the records of some batches; iterate over what it keeps, and each batch."""
         keep: Mask = np.asarray(self._job.filter.keep(block), np.bool_)
         if keep.shape != block.offset.shape:
             raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
-        keep = keep | (block.offset >= self._until)
-        self.count += int(keep.sum())
-        counts = zip(_counts(keep, block), _counts(keep & block.is_tombstone, block), strict=True)
-        for index, (kept, tombstones) in enumerate(counts):
-            yield _Verdict(block, keep, index, kept, tombstones)
-
-
-class _Verdict(NamedTuple):
-    """What stays of the batch `number` of a block: so many records, and so many tombstones among them."""
-
-    block: RecordBlock
-    keep: Mask
-    number: int
-    kept: int
-    tombstones: int
+        kept = KeptRecords(block, keep | (block.offset >= self._until))
+        self.count += sum(kept.counts)
+        return zip(repeat(kept), range(len(block.headers)), strict=False)
 
 
 def _blocks(chunk: Chunk, batches: Sequence[PlacedBatch]) -> Iterator[RecordBlock]:
@@ -267,13 +257,6 @@ def _blocks(chunk: Chunk, batches: Sequence[PlacedBatch]) -> Iterator[RecordBloc
         block = RecordBlock(chunk.content, batches[done:], _MOST_UNPACKED_BYTES)
         yield block
         done += len(block.headers)
-
-
-def _counts(mask: Mask, block: RecordBlock) -> list[int]:
-    """Return for each batch how many of its records are in `mask`."""
-    sums = np.concatenate(([0], np.cumsum(mask)))[block.first]
-    counts: list[int] = np.diff(sums).tolist()
-    return counts
 
 
 def _of_applications(chunk: Chunk, transactions: SeenTransactions) -> Iterator[PlacedBatch]:
