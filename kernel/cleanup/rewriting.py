@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pickle import PickleError
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import trio
@@ -34,6 +34,9 @@ from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
+
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""As many records as arrays are worth: a step in all of their batches takes as long as a step in one."""
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
 """Callback for progress: a log, its bytes read so far, and all bytes to read."""
@@ -266,6 +269,7 @@ def _job(
         aborted=tuple(store.aborted_transactions(start, rewrite.until, wait=True)),
         segment_bytes=topic[SEGMENT_BYTES],
         index_bytes=topic[SEGMENT_INDEX_BYTES],
+        chunk_bytes=_CHUNK_BYTES,
         read_bytes=config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // max(config[keys.LOG_CLEANER_THREADS], 1),
         bytes_per_second=bytes_per_second,
     )

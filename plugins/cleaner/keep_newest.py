@@ -14,8 +14,15 @@ if TYPE_CHECKING:
 class KeepNewest:
     """`RecordFilter` that keeps the newest record of each key. It is empty until it is used."""
 
-    def __init__(self, now_ms: int, buffer_bytes: int, load_factor: float) -> None:
-        """`buffer_bytes` is the memory for keys and offsets, `load_factor` the share of it that is filled."""
+    def __init__(
+        self, now_ms: int, buffer_bytes: int, load_factor: float, most_keys: int | None = None
+    ) -> None:
+        """For no more than `most_keys` different keys.
+
+        `buffer_bytes` is the memory for keys and offsets, at most, `load_factor` the share of it that is
+        filled.
+        """
+        self._most_keys = most_keys
         self._now_ms = now_ms
         self._buffer_bytes = buffer_bytes
         self._load_factor = load_factor
@@ -25,7 +32,7 @@ class KeepNewest:
         # Not at the top: it needs a library that the broker's own process never loads.
         from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
 
-        return NewestOffsets(self._now_ms, self._buffer_bytes, self._load_factor)
+        return NewestOffsets(self._now_ms, self._buffer_bytes, self._load_factor, self._most_keys)
 
     def survey(self, block: RecordBlock) -> int | None:
         """Note the newest offset of each key; return the first offset for which there is no room."""

@@ -25,10 +25,12 @@ _SURVEYED, _NEWEST = 1, 2
 class NewestOffsets:
     """The newest offset of each key in the part of a log that is dirty; see `RecordFilter`."""
 
-    def __init__(self, now_ms: int, buffer_bytes: int, load_factor: float) -> None:
-        """`buffer_bytes` is the memory for keys and offsets, `load_factor` the share of it that is filled."""
+    def __init__(
+        self, now_ms: int, buffer_bytes: int, load_factor: float, most_keys: int | None = None
+    ) -> None:
+        """See `KeepNewest`."""
         self._now_ms = now_ms
-        self._map = OffsetMap(min(buffer_bytes, MOST_BUFFER_BYTES), load_factor)
+        self._map = OffsetMap(min(buffer_bytes, MOST_BUFFER_BYTES), load_factor, most_keys)
         self._marks = _Marks()
         self._keyless = 0
 

@@ -50,7 +50,7 @@ class CompactionPolicy:
             dirt.until,
             urgency=dirt.ratio,
             survey_from=dirt.first_offset,
-            make_filter=partial(_keep_newest, now_ms),
+            make_filter=partial(_keep_newest, now_ms, dirt.until - dirt.first_offset),
             delete_retention_ms=config[keys.DELETE_RETENTION_MS],
         )
         return Plan(roll=roll, rewrite=rewrite)
@@ -117,10 +117,11 @@ class Dirt:
         return active.size_bytes > 0 and 0 < self._log.first_timestamp(active) < since_ms
 
 
-def _keep_newest(now_ms: int, config: Config) -> RecordFilter:
+def _keep_newest(now_ms: int, most_keys: int, config: Config) -> RecordFilter:
     threads = max(config[kernel_keys.LOG_CLEANER_THREADS], 1)
     return KeepNewest(
         now_ms,
         config[keys.LOG_CLEANER_DEDUPE_BUFFER_SIZE] // threads,
         config[keys.LOG_CLEANER_IO_BUFFER_LOAD_FACTOR],
+        most_keys,
     )

@@ -22,28 +22,37 @@ class Chunk(NamedTuple):
     size: int
 
 
-def chunks(source: SegmentSource, read_bytes: int) -> Iterator[Chunk]:
-    """Iterate over the batches of a segment; more than `read_bytes` are read only for a larger batch.
+def chunks(source: SegmentSource, chunk_bytes: int, read_bytes: int) -> Iterator[Chunk]:
+    """Iterate over the batches of a segment; a chunk has more than `chunk_bytes` only for a larger batch.
+
+    `read_bytes` are read at once.
 
     Raises:
         CorruptBatch: what is there is no batch.
         UnsupportedMessageFormat: a batch has an older format.
         OSError: the disk refused, or the segment was removed.
     """
-    read_bytes = max(read_bytes, HEADER_BYTES)
-    position, wanted = 0, read_bytes
+    chunk_bytes = max(chunk_bytes, HEADER_BYTES)
+    position, wanted = 0, chunk_bytes
     try:
         while position < source.size_bytes:
-            content = source.read(position, wanted)
+            content = _read(source, position, wanted, read_bytes)
             chunk = _whole_batches(content)
             if not chunk.size:
                 wanted = _size_of_first(content, source, position)
                 continue
             yield chunk
             position += chunk.size
-            wanted = read_bytes
+            wanted = chunk_bytes
     finally:
         source.close()
+
+
+def _read(source: SegmentSource, position: int, size: int, read_bytes: int) -> bytes:
+    size = min(size, source.size_bytes - position)
+    read_bytes = max(read_bytes, HEADER_BYTES)
+    pieces = [source.read(position + at, min(read_bytes, size - at)) for at in range(0, size, read_bytes)]
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _whole_batches(content: bytes) -> Chunk:

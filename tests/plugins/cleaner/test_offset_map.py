@@ -132,6 +132,18 @@ def test_offset_map_takes_24_bytes_for_a_slot(memory_bytes: int, load_factor: fl
     assert found.get(keys).tolist() == [*range(room), *[NOT_FOUND] * (200 - room)]
 
 
+@given(st.integers(0, 50), st.integers(0, 60))
+def test_offset_map_takes_no_more_memory_than_so_many_keys_need(most_keys: int, keys: int) -> None:
+    found = OffsetMap(100 * SLOT_BYTES, 0.9, most_keys)
+    assert found.slots == max(2 * most_keys, 1)
+    hashes = rows([md5(bytes([index]), usedforsecurity=False).digest() for index in range(keys)])
+    taken = found.put(hashes, np.arange(keys))
+    assert taken >= min(keys, most_keys)
+    assert found.get(hashes).tolist() == [*range(taken), *[NOT_FOUND] * (keys - taken)]
+    assert found.filled == taken / 100
+    assert sorted(found.offsets().tolist()) == [*range(taken)]
+
+
 def test_offset_map_of_many_keys_finds_all_of_them() -> None:
     keys = rows([md5(index.to_bytes(4), usedforsecurity=False).digest() for index in range(9000)])
     found = OffsetMap(10_000 * SLOT_BYTES, 0.9)

@@ -205,7 +205,8 @@ class History:
             aborted=tuple(self.store.aborted_transactions(bases[0], until)),
             segment_bytes=segment_bytes,
             index_bytes=2**30,
-            read_bytes=read_bytes,
+            chunk_bytes=read_bytes,
+            read_bytes=max(read_bytes // 2, 1),
             bytes_per_second=1e9,
         )
 
