@@ -35,8 +35,8 @@ from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""As many records as arrays are worth: a step in all of their batches takes as long as a step in one."""
+_LEAST_CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""So many records are worth arrays: a step in all of their batches takes hardly longer than a step in one."""
 
 Observe: TypeAlias = Callable[[TopicPartition, int, int], None]
 """Callback for progress: a log, its bytes read so far, and all bytes to read."""
@@ -258,6 +258,7 @@ def _job(
     store = partition.store
     sources = store.segment_sources(rewrite.until)
     start = sources[0].base_offset if sources else rewrite.until
+    buffer_bytes = config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // max(config[keys.LOG_CLEANER_THREADS], 1)
     return RewriteJob(
         label=str(partition.topic_partition),
         sources=sources,
@@ -269,7 +270,6 @@ def _job(
         aborted=tuple(store.aborted_transactions(start, rewrite.until, wait=True)),
         segment_bytes=topic[SEGMENT_BYTES],
         index_bytes=topic[SEGMENT_INDEX_BYTES],
-        chunk_bytes=_CHUNK_BYTES,
-        read_bytes=config[keys.LOG_CLEANER_IO_BUFFER_SIZE] // max(config[keys.LOG_CLEANER_THREADS], 1),
+        chunk_bytes=max(buffer_bytes, _LEAST_CHUNK_BYTES),
         bytes_per_second=bytes_per_second,
     )

@@ -312,8 +312,8 @@ LOG_CLEANER_IO_BUFFER_SIZE = ConfigKey(
     type=integer(0),
     default=524288,
     dynamic=True,
-    documentation="How many bytes of a log the processes that rewrite logs read at once together, at least "
-    "one batch.",
+    documentation="How many bytes of a log the processes that rewrite logs read at once together; each of "
+    "them reads 4 MB at least.",
 )
 LOG_MESSAGE_TIMESTAMP_TYPE = ConfigKey(
     name="log.message.timestamp.type",

@@ -1,6 +1,5 @@
 """The newest offset of each key, in memory of a fixed size: hashes of 16 bytes and offsets of 8.
 
-As long as two keys do not have the same MD5, none is taken for the other.
 Open addressing. A hash is looked for where its bytes 0 to 3 say, then bytes 1 to 4 and so on, and in the
 following slots when these are used up. Many hashes are put and looked up at once: each round does one step
 for all of those that have not come to their end. Nothing can be removed.
@@ -9,26 +8,16 @@ Source: seed 001, "The dedupe hash table, SkimpyOffsetMap".
 
 from __future__ import annotations
 
-from hashlib import md5
-
 import numpy as np
 import numpy.typing as npt
 
-from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
 
 SLOT_BYTES = 24
-HASH_BYTES = 16
 NOT_FOUND = -1
 _SLOTS_PER_KEY = 2
 _PROBES = 13
 """Numbers of four bytes in a hash."""
-
-
-def hash_keys(block: RecordBlock, keyed: Mask) -> npt.NDArray[np.uint8]:
-    """Return the hashes of the keys of the records in `keyed`, a row of 16 bytes for each."""
-    hashes = b"".join([md5(key, usedforsecurity=False).digest() for key in block.keys(keyed)])
-    return np.frombuffer(hashes, np.uint8).reshape(-1, HASH_BYTES)
 
 
 class OffsetMap:

@@ -32,8 +32,8 @@ class RewriteJob:
 
     `sources` are its inactive segments from the first on, `aborted` the aborted transactions with records or
     markers there, in the order of their markers. A group of segments becomes one of at most `segment_bytes`,
-    with indexes of at most `index_bytes` each. `chunk_bytes` are worked on together,
-    `read_bytes` read at once.
+    with indexes of at most `index_bytes` each. `chunk_bytes` are read and worked
+    on together.
     """
 
     label: str
@@ -47,7 +47,6 @@ class RewriteJob:
     segment_bytes: int
     index_bytes: int
     chunk_bytes: int
-    read_bytes: int
     bytes_per_second: float
 
     @property

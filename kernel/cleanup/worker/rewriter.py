@@ -84,7 +84,7 @@ class Rewriter:
         begin = surveyed[0][0].base_offset
         transactions = SeenTransactions([each for each in job.aborted if each.last_offset >= begin])
         for source, end in surveyed:
-            for chunk in chunks(source, job.chunk_bytes, job.read_bytes):
+            for chunk in chunks(source, job.chunk_bytes):
                 self._broker.spent(chunk.size, 0)
                 full_at = self._survey_chunk(chunk, transactions)
                 if full_at is not None:
@@ -120,7 +120,7 @@ class Rewriter:
         draft = self._broker.begin([source.base_offset for source in group])
         copier = _Copier(self._job, until, draft.last_batches, transactions)
         for source in group:
-            for chunk in chunks(source, self._job.chunk_bytes, self._job.read_bytes):
+            for chunk in chunks(source, self._job.chunk_bytes):
                 content, batches = copier.copy(chunk)
                 if batches:
                     draft.writer.append(content, batches)

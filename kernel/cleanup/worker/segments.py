@@ -22,10 +22,8 @@ class Chunk(NamedTuple):
     size: int
 
 
-def chunks(source: SegmentSource, chunk_bytes: int, read_bytes: int) -> Iterator[Chunk]:
+def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
     """Iterate over the batches of a segment; a chunk has more than `chunk_bytes` only for a larger batch.
-
-    `read_bytes` are read at once.
 
     Raises:
         CorruptBatch: what is there is no batch.
@@ -36,7 +34,7 @@ def chunks(source: SegmentSource, chunk_bytes: int, read_bytes: int) -> Iterator
     position, wanted = 0, chunk_bytes
     try:
         while position < source.size_bytes:
-            content = _read(source, position, wanted, read_bytes)
+            content = source.read(position, wanted)
             chunk = _whole_batches(content)
             if not chunk.size:
                 wanted = _size_of_first(content, source, position)
@@ -46,13 +44,6 @@ def chunks(source: SegmentSource, chunk_bytes: int, read_bytes: int) -> Iterator
             wanted = chunk_bytes
     finally:
         source.close()
-
-
-def _read(source: SegmentSource, position: int, size: int, read_bytes: int) -> bytes:
-    size = min(size, source.size_bytes - position)
-    read_bytes = max(read_bytes, HEADER_BYTES)
-    pieces = [source.read(position + at, min(read_bytes, size - at)) for at in range(0, size, read_bytes)]
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _whole_batches(content: bytes) -> Chunk:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.plugins.cleaner.blocks import block_of
-from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap, hash_keys
+from tidelog.plugins.cleaner.offset_map import NOT_FOUND, SLOT_BYTES, OffsetMap
 
 FIRST_WORDS = [b"\x00\x00\x00", b"\xff\xff\xff", b"\x80\x00\x00", b"\x7f\xff\xff"]
 
@@ -150,10 +149,3 @@ def test_offset_map_of_many_keys_finds_all_of_them() -> None:
     for start in range(0, 9000, 1000):
         assert found.put(keys[start : start + 1000], np.arange(start, start + 1000)) == 1000
     assert found.get(keys).tolist() == list(range(9000))
-
-
-@given(st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=10))
-def test_hash_keys_is_md5(keys: list[bytes | None]) -> None:
-    block = block_of(keys)
-    digests = [md5(key, usedforsecurity=False).digest() for key in keys if key is not None]
-    assert [row.tobytes() for row in hash_keys(block, block.key_size >= 0)] == digests

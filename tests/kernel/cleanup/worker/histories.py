@@ -187,7 +187,7 @@ class History:
         delete_retention_ms: int = 1000,
         room: int = 1000,
         segment_bytes: int = 2**30,
-        read_bytes: int = 2**20,
+        chunk_bytes: int = 2**20,
         record_filter: RecordFilter | None = None,
     ) -> RewriteJob:
         """The job of rewriting all that can be, or up to `until`; `room` is for so many keys."""
@@ -205,8 +205,7 @@ class History:
             aborted=tuple(self.store.aborted_transactions(bases[0], until)),
             segment_bytes=segment_bytes,
             index_bytes=2**30,
-            chunk_bytes=read_bytes,
-            read_bytes=max(read_bytes // 2, 1),
+            chunk_bytes=chunk_bytes,
             bytes_per_second=1e9,
         )
 

@@ -77,7 +77,7 @@ class Clean:
     after_ms: int
     room: int
     segment_bytes: int
-    read_bytes: int
+    chunk_bytes: int
     all_of_it: bool
 
 
@@ -168,7 +168,7 @@ class Checked:
             delete_retention_ms=RETENTION_MS,
             room=step.room,
             segment_bytes=step.segment_bytes,
-            read_bytes=step.read_bytes,
+            chunk_bytes=step.chunk_bytes,
         )
         if not step.all_of_it and len(job.sources) > 1:
             job = history.job(
@@ -176,7 +176,7 @@ class Checked:
                 delete_retention_ms=RETENTION_MS,
                 room=step.room,
                 segment_bytes=step.segment_bytes,
-                read_bytes=step.read_bytes,
+                chunk_bytes=step.chunk_bytes,
             )
         if job.survey_from >= job.until:
             return

@@ -52,12 +52,12 @@ def some_batches(sizes: Sequence[int]) -> list[bytearray]:
     return [make_batch([bytes(size)], index) for index, size in enumerate(sizes)]
 
 
-@given(st.lists(st.integers(0, 300), max_size=8), st.integers(0, 900), st.integers(0, 900))
-def test_chunks_have_all_batches_in_their_order(sizes: list[int], chunk_bytes: int, read_bytes: int) -> None:
+@given(st.lists(st.integers(0, 300), max_size=8), st.integers(0, 900))
+def test_chunks_have_all_batches_in_their_order(sizes: list[int], chunk_bytes: int) -> None:
     batches = some_batches(sizes)
     source = source_of(batches)
     found: list[bytes] = []
-    for chunk in chunks(source, chunk_bytes, read_bytes):
+    for chunk in chunks(source, chunk_bytes):
         assert chunk.batches
         assert chunk.size == sum(each.header.size for each in chunk.batches)
         assert chunk.size <= max(chunk_bytes, HEADER_BYTES) or len(chunk.batches) == 1
@@ -66,33 +66,33 @@ def test_chunks_have_all_batches_in_their_order(sizes: list[int], chunk_bytes: i
             assert parse_header(found[-1]) == header
     assert found == batches
     assert source.closed
-    assert max(source.reads, default=0) <= max(read_bytes, HEADER_BYTES)
+    assert max(source.reads, default=0) <= max(chunk_bytes, HEADER_BYTES, *map(len, batches), 0)
 
 
 def test_chunks_take_as_much_as_fits() -> None:
     batches = some_batches([10] * 7)
     size = len(batches[0])
     for chunk_bytes, counts in [(size * 3, [3, 3, 1]), (size * 4 - 1, [3, 3, 1]), (size * 9, [7])]:
-        assert [len(chunk.batches) for chunk in chunks(source_of(batches), chunk_bytes, 1000)] == counts
+        assert [len(chunk.batches) for chunk in chunks(source_of(batches), chunk_bytes)] == counts
 
 
 def test_chunks_close_the_source_when_nobody_reads_on() -> None:
     source = source_of(some_batches([10, 10]))
-    iterator = chunks(source, 1, 1)
+    iterator = chunks(source, 1)
     next(iterator)
     assert not source.closed
     del iterator
     assert source.closed
 
 
-@pytest.mark.parametrize("read_bytes", [1, 100, 10_000])
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 10_000])
 @pytest.mark.parametrize("missing", [1, 20, 60, 61])
-def test_chunks_refuse_a_segment_that_ends_in_a_batch(missing: int, read_bytes: int) -> None:
+def test_chunks_refuse_a_segment_that_ends_in_a_batch(missing: int, chunk_bytes: int) -> None:
     batches = some_batches([10, 20])
     content = b"".join(batches)[:-missing]
     source = Source(base_offset=7, size_bytes=len(content), content=content)
     with pytest.raises(CorruptBatch, match=f"the segment at 7 ends in a batch, at byte {len(batches[0])}"):
-        list(chunks(source, read_bytes, read_bytes))
+        list(chunks(source, chunk_bytes))
     assert source.closed
 
 
@@ -100,9 +100,9 @@ def test_chunks_refuse_a_segment_that_ends_in_a_batch(missing: int, read_bytes: 
 def test_chunks_refuse_a_length_that_no_batch_has(length: int) -> None:
     batch = make_batch()
     batch[8:12] = length.to_bytes(4, signed=True)
-    for read_bytes in (1, 10_000):
+    for chunk_bytes in (1, 10_000):
         with pytest.raises(CorruptBatch, match="the batch at offset 0 cannot have"):
-            list(chunks(source_of([batch]), read_bytes, read_bytes))
+            list(chunks(source_of([batch]), chunk_bytes))
 
 
 def test_chunks_refuse_a_length_beyond_the_segment_without_reading_so_much() -> None:
@@ -110,7 +110,7 @@ def test_chunks_refuse_a_length_beyond_the_segment_without_reading_so_much() -> 
     batch[8:12] = (2**31 - 1).to_bytes(4)
     source = source_of([batch], bytes(100))
     with pytest.raises(CorruptBatch, match="ends in a batch"):
-        list(chunks(source, 100, 100))
+        list(chunks(source, 100))
     assert max(source.reads) == 100
 
 
@@ -128,7 +128,7 @@ def test_chunks_refuse_other_message_formats(magic: int, error: type[Exception],
     older[MAGIC_AT] = magic
     source = source_of([make_batch(), older])
     with pytest.raises(error, match=message):
-        list(chunks(source, 1000, 1000))
+        list(chunks(source, 1000))
     assert source.closed
 
 
