@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster, advertised_addresses
 from tidelog.kernel.collector import frozen_survivors, thaw_task

@@ -3,11 +3,6 @@
 Each policy has a background task of its own (`policy_execution`). A partition is in the hands of one policy
 at a time; another one passes over it, and comes back with its next run. Segments are deleted and rolled in
 place, and rewritten by a process of its own (`rewriting`, `worker`).
+
+Nothing is imported here: the process that rewrites must not load the event loop.
 """
-
-from tidelog.kernel.cleanup.log_cleanup import LogCleanup
-from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
-from tidelog.kernel.cleanup.policy_execution import PolicyExecution
-from tidelog.kernel.cleanup.statistics import CleanupStatistics
-
-__all__ = ["BadPlan", "CleanupStatistics", "LogCleanup", "PolicyExecution", "check_plan"]

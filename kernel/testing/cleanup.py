@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from tidelog.kernel.cleanup import check_plan
+from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import Config, TopicConfig, topic_config
 from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.block import PlacedBatch, RecordBlock

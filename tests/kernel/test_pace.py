@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from tidelog.kernel import pace
-from tidelog.kernel.pace import ByteRate, Pace, ThreadPace, run_in_steps
+from tidelog.kernel.pace import Pace, ThreadPace, run_in_steps
 
 
 async def turns_of_others(steps: int) -> int:
@@ -77,25 +77,3 @@ def test_thread_pace_releases_the_interpreter_when_it_held_it_for_long(
 
 def test_thread_pace_does_small_pieces_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     assert releases(monkeypatch, turns=100, seconds_each=pace.HOLD_SECONDS / 10) in (9, 10)
-
-
-def test_byte_rate_spreads_bytes_over_time() -> None:
-    now = [100.0]
-    rate = ByteRate(1000, lambda: now[0])
-    assert rate.spend(500) == 0.5
-    assert rate.spend(250) == 0.75
-    now[0] += 0.75
-    assert rate.spend(100) == pytest.approx(0.1)
-    # What was not used is not saved up.
-    now[0] += 60
-    assert rate.spend(1000) == 1
-
-
-def test_byte_rate_that_changes_counts_for_what_is_still_waited_for() -> None:
-    now = [100.0]
-    rate = ByteRate(1000, lambda: now[0])
-    assert rate.spend(1000) == 1
-    rate.bytes_per_second = 4000
-    assert rate.spend(0) == 0.25
-    now[0] += 0.125
-    assert rate.spend(4000) == 1.125

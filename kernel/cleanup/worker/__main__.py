@@ -23,8 +23,8 @@ from tidelog.kernel.cleanup.worker.messages import (
     RewriteJob,
 )
 from tidelog.kernel.cleanup.worker.rewriter import Rewriter
+from tidelog.kernel.cleanup.worker.throttle import ByteRate
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.pace import ByteRate
 
 REPORT_INTERVAL_S = 0.5
 """How often a worker that waits reports: the rate may have changed, or the log may be gone."""

@@ -15,7 +15,7 @@ import trio
 
 from tests.kernel.cleanup.filters import DropNewest, Filter, ForgetTombstones, TooShort
 from tidelog.kernel.broker import Broker
-from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.errors import InvalidTopicConfig
 from tidelog.kernel.partition import Partition

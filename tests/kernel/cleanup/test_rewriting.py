@@ -17,7 +17,7 @@ import trio.testing
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
-from tidelog.kernel.cleanup import LogCleanup
+from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker, Workers
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.partition import Partition
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.broker import Broker
-    from tidelog.kernel.cleanup import CleanupStatistics
+    from tidelog.kernel.cleanup.statistics import CleanupStatistics
     from tidelog.kernel.config import Config, TopicConfig
     from tidelog.kernel.seams.cleanup import RecordFilter
 

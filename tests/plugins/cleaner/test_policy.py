@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.config.bundle import bundle_config
-from tidelog.kernel.cleanup import check_plan
+from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
