@@ -14,7 +14,7 @@ import attrs
 
 from tests.peers import TidelogServer, free_port
 
-from .journal import JOURNAL_VARIABLE, tear
+from .journal import JOURNAL_VARIABLE, start_over, tear
 
 if TYPE_CHECKING:
     import random
@@ -70,19 +70,8 @@ class SoakBroker:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        self._journal.unlink(missing_ok=True)
-        self._sync_directories()
         self._server.start()
         self.lives += 1
-
-    def _sync_directories(self) -> None:
-        """Let everything that an earlier life left count as durable: it was read back from the device."""
-        lines = [
-            f"synced\t{log}\t{log.stat().st_size}\n"
-            for directory in self.directories
-            for log in directory.rglob("*.log")
-        ]
-        self._journal.write_text("".join(lines), encoding="utf-8")
 
     def stop(self) -> None:
         """Stop cleanly, within 20 seconds.
@@ -101,6 +90,7 @@ class SoakBroker:
         """`kill -9`, and some of what was not synced is lost or zeros."""
         self.kill()
         self.torn_bytes += tear(self.directories, self._journal, choose)
+        start_over(self.directories, self._journal)
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after that time."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.soak.journal import SyncJournal, durable_sizes, tear
+from tests.soak.journal import SyncJournal, durable_sizes, start_over, tear
 from tests.soak.run import Soak
 from tidelog.kernel import disk
 
@@ -65,19 +65,88 @@ def test_tear_takes_all_of_a_file_that_was_never_synced(directory: Path, journal
     assert tear([directory], journal, random.Random(0)) == 100
 
 
+def durable(path: Path, journal: Path) -> int:
+    """Return how many bytes of a file are durable."""
+    return durable_sizes(journal).get(path.stat().st_ino, 0)
+
+
 def test_sizes_follow_folders_that_are_renamed_while_a_file_is_open(directory: Path, journal: Path) -> None:
     future, current = directory / "t-0.x-future", directory / "t-0"
     future.mkdir()
     fd = written(future / "0.log", 10, 5)
     disk.rename(future, current)
-    assert durable_sizes(journal) == {str(current / "0.log"): 10}
+    assert durable(current / "0.log", journal) == 10
     disk.sync_data(fd)
-    assert durable_sizes(journal) == {str(current / "0.log"): 15}
+    assert durable(current / "0.log", journal) == 15
     disk.ftruncate(fd, 4)
-    assert durable_sizes(journal) == {str(current / "0.log"): 4}
+    assert durable(current / "0.log", journal) == 4
     disk.close(fd)
-    disk.unlink(current / "0.log")
-    assert durable_sizes(journal) == {}
+
+
+def test_sizes_follow_a_segment_that_replaces_another_one(directory: Path, journal: Path) -> None:
+    """What another process wrote is durable when the broker has flushed it; the old size no longer counts."""
+    old, new = directory / "0.log", directory / "0.log.cleaned"
+    disk.close(written(old, 5000, 0))
+    fd = disk.open_file(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    new.write_bytes(b"n" * 1000)
+    assert durable(new, journal) == 0
+    disk.ftruncate(fd, 1000)
+    disk.fsync(fd)
+    disk.close(fd)
+    swap = directory / "0.log.swap"
+    disk.rename(new, swap)
+    assert tear([directory], journal, random.Random(0)) == 0
+    disk.rename(old, directory / "0.log.deleted")
+    disk.rename(swap, old)
+    assert durable(old, journal) == 1000
+    assert tear([directory], journal, random.Random(0)) == 0
+
+
+def test_tear_takes_a_swap_segment_that_was_never_synced(directory: Path, journal: Path) -> None:
+    """A start takes it for complete."""
+    (directory / "0.log.cleaned").write_bytes(b"n" * 1000)
+    disk.rename(directory / "0.log.cleaned", directory / "0.log.swap")
+    journal.touch()
+    assert tear([directory], journal, random.Random(0)) > 0
+
+
+@pytest.mark.parametrize("way", ["unlink", "remove_tree", "rename", "open_file"])
+def test_files_that_are_gone_leave_no_size_for_a_new_one_with_their_inode(
+    directory: Path, journal: Path, way: str
+) -> None:
+    folder = directory / "t-0"
+    folder.mkdir()
+    log, other = folder / "0.log", folder / "other"
+    disk.close(written(log, 10, 0))
+    inode = log.stat().st_ino
+    match way:
+        case "unlink":
+            disk.unlink(log)
+        case "remove_tree":
+            disk.remove_tree(folder)
+        case "rename":
+            other.touch()
+            disk.rename(other, log)
+        case _:
+            disk.close(disk.open_file(log, os.O_RDWR | os.O_TRUNC))
+    assert durable_sizes(journal)[inode] == 0
+
+
+def test_a_file_that_is_synced_after_its_removal_leaves_no_size(directory: Path, journal: Path) -> None:
+    log = directory / "0.log"
+    fd = written(log, 10, 5)
+    inode = log.stat().st_ino
+    disk.unlink(log)
+    disk.sync_data(fd)
+    disk.close(fd)
+    assert durable_sizes(journal)[inode] == 0
+
+
+def test_start_over_takes_all_that_is_left_for_durable(directory: Path, journal: Path) -> None:
+    for name in ("0.log", "9.log.swap"):
+        (directory / name).write_bytes(b"u" * 700)
+    start_over([directory], journal)
+    assert tear([directory], journal, random.Random(0)) == 0
 
 
 def test_short_soak_finds_nothing(tmp_path: Path) -> None:
