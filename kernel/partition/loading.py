@@ -52,4 +52,5 @@ def _read_log(partition: Partition, *, epochs_lost: bool) -> None:
     newest = min(high_watermark, store.aborted_known_until)
     partition.replay_log(newest_snapshot=newest, whole_log=epochs_lost)
     producers.remove_stray_snapshots()
+    producers.write_missing_snapshot()
     partition.watermarks.reset(start, high_watermark, end)

@@ -458,6 +458,7 @@ class Partition:
 
     def _replace_segments(self, drafts: Sequence[SegmentDraft], replaced: Sequence[int]) -> bool:
         self.store.replace_segments(drafts, replaced)
+        self.producers.remove_stray_snapshots()
         return True
 
     def last_batches(self) -> Mapping[int, LastBatch]:

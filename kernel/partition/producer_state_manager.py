@@ -91,15 +91,20 @@ class ProducerStateManager(ProducerStates):
     def remove_stray_snapshots(self) -> None:
         """Blocking: remove snapshots at which no segment begins, except the newest one.
 
-        Clean stops leave them; each later one makes those before it useless. A log of several segments
-        without any snapshot gets one at its end, so that it is not read a second time.
+        Clean stops leave them, each later one makes those before it useless; and replacements, by which
+        several segments become one.
         """
         store = self._store
         *older, _ = snapshot_offsets(store.side_files()) or [NO_OFFSET]
+        # After the list of snapshots: segments that begin meanwhile do not matter.
         bases = {segment.base_offset for segment in store.segments()} if older else set[int]()
         for offset in older:
             if offset not in bases:
                 store.delete_side_file(snapshot_name(offset))
+
+    def write_missing_snapshot(self) -> None:
+        """Blocking: write one at the log end if a log of several segments has none, and was read for that."""
+        store = self._store
         end = store.log_end_offset
         if end and not snapshot_offsets(store.side_files()) and len(store.segments()) > 1:
             self.write_snapshot(end)

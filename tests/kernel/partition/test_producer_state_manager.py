@@ -13,6 +13,7 @@ from tidelog.kernel.seams.storage import LogSlice
 from .parts import (
     all_batches,
     batch_of,
+    content,
     lost_background,
     new_store,
     newest_batches,
@@ -113,8 +114,26 @@ def test_remove_stray_snapshots_keeps_those_of_segments_and_of_the_last_clean_st
     assert snapshot_offsets(store.side_files()) == [*bases[1:], 12]
 
 
+async def test_replace_segments_removes_the_snapshots_of_segments_that_are_gone() -> None:
+    """Otherwise each roll of a compacted log would leave a file until the next start."""
+    store = new_store(SMALL_SEGMENTS)
+    partition = used_partition(store, SMALL_SEGMENTS)
+    first, *gone, newest, _ = bases = [view.base_offset for view in store.segments()]
+    assert gone
+    assert snapshot_offsets(store.side_files()) == bases[1:]
+    draft = store.draft_segment(first)
+    for header in store.headers(first):
+        if header.base_offset < newest:
+            batch = content(store.read(header.base_offset, header.size, header.next_offset))
+            draft.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+    await partition.replace_segments([draft], [first, *gone])
+    assert snapshot_offsets(store.side_files()) == bases[-2:]
+    after = open_partition(store, SMALL_SEGMENTS, clean_start=False)
+    assert newest_batches(after.producers.entries) == newest_batches(partition.producers.entries)
+
+
 @pytest.mark.parametrize("segments", [1, 2, 3])
-def test_remove_stray_snapshots_writes_one_for_several_segments_without_any(segments: int) -> None:
+def test_write_missing_snapshot_writes_one_for_several_segments_without_any(segments: int) -> None:
     store = new_store(SMALL_SEGMENTS)
     partition = open_partition(store, SMALL_SEGMENTS, in_thread=lost_background)
     sequence = 0

@@ -76,6 +76,13 @@ _PRODUCERS: Final = (
     Removal(
         _WHEN,
         f"{_PARTITION}/partition.py",
+        "self.producers.remove_stray_snapshots()",
+        "pass",
+        f"{_PARTITION}/test_producer_state_manager.py::test_replace_segments_removes_the_snapshots_of_segments_that_are_gone",
+    ),
+    Removal(
+        _WHEN,
+        f"{_PARTITION}/partition.py",
         "if header.base_offset >= snapshot_offset and header.producer_id > NO_PRODUCER_ID:",
         "if header.base_offset < 0:",
         f"{_PARTITION}/test_loading.py::test_load_partition_after_a_kill_restores_all_producer_batches_of_the_log",
