@@ -36,7 +36,8 @@ def main(minutes: float, seed: int | None, folder: Path | None, java: bool | Non
     """Let real clients work while the broker is killed, cut off its power, paused and changed; then check.
 
     The exit status is 0 when everything that was acknowledged was read back, exactly once and in order,
-    every group read every record, and the broker's log, memory and open files show no trouble.
+    every group read every record, compaction and retention removed what they should and nothing else, and
+    the broker's log, memory and open files show no trouble.
     """
     seed = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     place = folder or Path(mkdtemp(prefix="tidelog-soak-"))

@@ -24,6 +24,12 @@ SETTINGS: Final = {
     "log.flush.interval.messages": "1",
     "log.segment.bytes": str(1 << 20),
     "log.segment.delete.delay.ms": "500",
+    # Retention and compaction at full speed, in lives of a second or two.
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "300",
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.threads": "2",
+    "log.cleaner.dedupe.buffer.size": str(4 << 20),
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "group.initial.rebalance.delay.ms": "0",
@@ -112,5 +118,8 @@ class SoakBroker:
 
     def bad_lines(self) -> list[str]:
         """Return the lines of the broker's log that tell of an error."""
-        text = (self.folder / "tidelog.log").read_text(encoding="utf-8", errors="replace")
-        return [line for line in text.splitlines() if _BAD_LINE.search(line)]
+        return [line for line in self.log_lines() if _BAD_LINE.search(line)]
+
+    def log_lines(self) -> list[str]:
+        """Return the lines of the broker's log, of all its lives."""
+        return (self.folder / "tidelog.log").read_text(encoding="utf-8", errors="replace").splitlines()

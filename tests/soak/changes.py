@@ -46,10 +46,20 @@ _SETTINGS: Final = ClientSettings(
 class Changes:
     """Changes to make, each named after what it does; all end within ten seconds or with a ClientError."""
 
-    def __init__(self, broker: SoakBroker, topics: Sequence[tuple[str, int]], choose: random.Random) -> None:
-        """`topics`: name and number of partitions of those whose records must survive."""
+    def __init__(
+        self,
+        broker: SoakBroker,
+        topics: Sequence[tuple[str, int]],
+        cleaned: Sequence[tuple[str, int]],
+        choose: random.Random,
+    ) -> None:
+        """`topics`: name and number of partitions of those whose records must all survive.
+
+        `cleaned`: of those that are compacted or trimmed, which keep their configuration.
+        """
         self._broker = broker
         self._topics = topics
+        self._cleaned = cleaned
         self._choose = choose
 
     def churn_topic(self) -> str:
@@ -75,7 +85,14 @@ class Changes:
 
     def move(self) -> str:
         """Move a partition that is written to into another directory."""
-        name, partitions = self._choose.choice(self._topics)
+        return self._move(self._choose.choice(self._topics))
+
+    def move_cleaned(self) -> str:
+        """Move a partition that is compacted or trimmed, perhaps at this moment."""
+        return self._move(self._choose.choice(self._cleaned))
+
+    def _move(self, topic: tuple[str, int]) -> str:
+        name, partitions = topic
         partition = self._choose.randrange(partitions)
         directory = str(self._choose.choice(self._broker.directories))
         with self._client() as client:

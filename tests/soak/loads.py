@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +12,7 @@ from tests.clients.groups.member import Member
 from tests.deadlines import DEADLINE_S
 from tidelog.plugins.client import BlockingClient, NewTopic, TopicPartition, or_raise
 
+from .programs import Program
 from .writers.numbers import number_of
 
 if TYPE_CHECKING:
@@ -60,35 +58,22 @@ class Writer:
     kind: str
     bootstrap: str
     folder: Path
+    topic: str = ""
     acknowledged: int = 0
-    _process: subprocess.Popen[str] = attrs.field(init=False)
-    _reader: threading.Thread = attrs.field(init=False)
+    _program: Program = attrs.field(init=False)
     _numbers: set[int] = attrs.field(factory=set[int])
 
-    @property
-    def topic(self) -> str:
-        """Where it writes."""
-        return f"written-by-{self.kind}"
+    def __attrs_post_init__(self) -> None:
+        self.topic = self.topic or f"written-by-{self.kind}"
+        self._program = Program(self.kind, self.folder, self._count)
 
     def start(self) -> None:
         """Start the program."""
-        command = [sys.executable, "-m", f"tests.soak.writers.{self.kind}"]
-        with (self.folder / f"writer-{self.kind}.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, self.bootstrap, self.topic, str(PARTITIONS)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self._reader = threading.Thread(target=self._count)
-        self._reader.start()
+        self._program.start(self.bootstrap, self.topic, str(PARTITIONS))
 
-    def _count(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._numbers.add(int(line.split()[1]))
-            self.acknowledged = len(self._numbers)
+    def _count(self, line: str) -> None:
+        self._numbers.add(int(line.split()[1]))
+        self.acknowledged = len(self._numbers)
 
     def finish(self) -> None:
         """Have the program send what it has, and end.
@@ -96,20 +81,20 @@ class Writer:
         Raises:
             AssertionError: it ended with an error: a record could not be written.
         """
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        status = self._process.wait(DEADLINE_S)
-        self._reader.join()
+        status = self._program.finish()
         assert status == 0, f"the writer with {self.kind} ended with {status}: see {self.folder}"
 
     def kill(self) -> None:
         """End the program at once."""
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        self._program.kill()
+
+    @property
+    def last_acknowledged(self) -> dict[int, int]:
+        """Partition → the largest number that was acknowledged there."""
+        return {
+            partition: max(number for number in self._numbers if number % PARTITIONS == partition)
+            for partition in range(PARTITIONS)
+        }
 
     def check(self, client: BlockingClient) -> int:
         """Return how many records there are: each number once, in the order of its partition.

@@ -18,6 +18,8 @@ from tidelog.plugins.client.errors import ClientError
 
 from .broker import SoakBroker
 from .changes import Changes
+from .cleaned import TOPICS as CLEANED_TOPICS
+from .cleaned import Cleaned
 from .loads import PARTITIONS, Readers, Writer, start_writers, wait_for_writers, wait_until
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ PAUSE_S: Final = (0.2, 2.0)
 CALM_S: Final = 8.0
 """Now and then nothing happens, so that clients make progress."""
 LONGEST_STOP_S: Final = 3.0
+REPLACEMENT_S: Final = 3.0
+_MARKS: Final = (".log.cleaned", ".swap", ".log.deleted")
 MOST_OPEN_FILES: Final = 400
 MOST_RESIDENT_MB: Final = 300.0
 _CLASSIC: Final = {
@@ -49,6 +53,7 @@ class Soak:
     report: Callable[[str], None]
     events: dict[str, int] = attrs.field(factory=dict[str, int])
     refused: int = 0
+    cleaned: Cleaned = attrs.field(init=False)
     _choose: random.Random = attrs.field(init=False)
     _broker: SoakBroker = attrs.field(init=False)
     _writers: list[Writer] = attrs.field(factory=list[Writer])
@@ -59,6 +64,7 @@ class Soak:
     def __attrs_post_init__(self) -> None:
         self._choose = random.Random(self.seed)
         self._broker = SoakBroker(self.folder / "broker")
+        self.cleaned = Cleaned(self._broker, self.folder, self.report)
 
     def run(self, seconds: float) -> None:
         """Start everything, let events happen for so long, and check.
@@ -78,7 +84,9 @@ class Soak:
         self._writers = start_writers(self._broker, self.folder)
         for writer in self._writers:
             running.callback(writer.kill)
+        self.cleaned.start(running)
         wait_for_writers(self._writers)
+        self.cleaned.wait_until_begun()
         for readers in self._groups():
             readers.start()
             running.callback(readers.kill)
@@ -93,7 +101,8 @@ class Soak:
             for pipeline in self._pipelines
             for topic in (pipeline.name, pipeline.output_topic)
         ]
-        self._changes = Changes(self._broker, [*written, *piped], self._choose)
+        cleaned = [(topic, PARTITIONS) for topic in CLEANED_TOPICS]
+        self._changes = Changes(self._broker, [*written, *piped], cleaned, self._choose)
 
     def _groups(self) -> list[Readers]:
         """Groups of both protocols, of new and old clients, spread over the topics of the writers."""
@@ -118,6 +127,7 @@ class Soak:
                 readers.replace_ended()
             for pipeline in self._pipelines:
                 pipeline.replace_ended()
+            self.cleaned.look()
             time.sleep(self._choose.uniform(*PAUSE_S))
 
     def _perform(self, event: Callable[[], str], left_s: float) -> None:
@@ -136,6 +146,7 @@ class Soak:
             (self._kill_broker, 3),
             (self._restart_broker, 2),
             (self._cut_power, 3),
+            (self._end_in_replacement, 4),
             (self._pause_broker, 1),
             (self._produce_inputs, 6),
             (self._kill_worker, 3),
@@ -143,7 +154,9 @@ class Soak:
             (self._stay_calm, 3),
             (self._changes.churn_topic, 5),
             (self._changes.configure_topic, 2),
-            (self._changes.move, 4),
+            (self._changes.move, 3),
+            (self._changes.move_cleaned, 4),
+            (self._kill_keyed_writer, 2),
         ]
 
     def _kill_broker(self) -> str:
@@ -162,6 +175,13 @@ class Soak:
         self._broker.start()
         return f"cut the broker's power: {self._broker.torn_bytes - before} bytes torn"
 
+    def _end_in_replacement(self) -> str:
+        """Kill the broker, or cut its power, while segments are written or replaced."""
+        mark = self._choose.choice(_MARKS)
+        found = self.cleaned.wait_for_replacement(mark, REPLACEMENT_S)
+        end = self._choose.choice((self._kill_broker, self._cut_power))
+        return f"{end()}, {'at' if found else 'no'} *{mark}"
+
     def _pause_broker(self) -> str:
         seconds = self._choose.uniform(0, LONGEST_STOP_S)
         self._broker.pause(seconds)
@@ -177,6 +197,9 @@ class Soak:
         pipeline.kill_worker(number)
         return f"kill worker {number} of {pipeline.name}"
 
+    def _kill_keyed_writer(self) -> str:
+        return self.cleaned.kill_writer(self._choose)
+
     def _change_member(self) -> str:
         return self._choose.choice(self._readers).change_member(self._choose)
 
@@ -189,6 +212,7 @@ class Soak:
         self.report("waiting for the clients to finish")
         for writer in self._writers:
             writer.finish()
+        self.cleaned.finish()
         for pipeline in self._pipelines:
             pipeline.finish()
 
@@ -215,6 +239,7 @@ class Soak:
             output = sorted(pipeline.output())
             assert output == sorted(pipeline.produced), f"{pipeline.name}: not every input came out once"
             self.report(f"{pipeline.name}: {len(output)} inputs came out once, {pipeline.kills} kills")
+        self.cleaned.check(client)
 
     def _check_broker(self) -> None:
         # Deleted files are closed within a second or two.

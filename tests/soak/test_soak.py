@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.soak.cleaned import BOTH, COMPACTED, TRIMMED
 from tests.soak.journal import SyncJournal, durable_sizes, start_over, tear
 from tests.soak.run import Soak
 from tidelog.kernel import disk
@@ -150,6 +151,11 @@ def test_start_over_takes_all_that_is_left_for_durable(directory: Path, journal:
 
 
 def test_short_soak_finds_nothing(tmp_path: Path) -> None:
+    """The seed: a compacted partition moves, a writer is killed, the power is cut in a replacement."""
     lines: list[str] = []
-    Soak(tmp_path, 4, with_java=False, report=lines.append).run(SECONDS)
+    soak = Soak(tmp_path, 3394, with_java=False, report=lines.append)
+    soak.run(SECONDS)
     assert any("no error in its log" in line for line in lines)
+    done = soak.cleaned.cleanups()
+    assert done.rewrites.keys() >= {COMPACTED, BOTH}
+    assert done.deleted_segments.keys() >= {TRIMMED, BOTH}
