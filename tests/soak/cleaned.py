@@ -10,7 +10,7 @@ import attrs
 from tidelog.plugins.client import BlockingClient, FetchLimits, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.protocol_kafka.messages.list_offsets import EARLIEST_TIMESTAMP
 
-from .cleanups import Cleanups, log_bytes, occupied_bytes, wait_for_file
+from .cleanups import Cleanups, count_files, log_bytes, occupied_bytes, wait_for_file
 from .followers import Follower, start_followers
 from .history import History, Reading
 from .keyed import KeyedWriter
@@ -147,6 +147,7 @@ class Cleaned:
         self._check_keyed(client, BOTH, ("keyed",))
         self._check_trimmed(client)
         self._check_compacted_size(reading)
+        self._check_snapshots()
         for follower in self._followers:
             self._check_follower(follower, reading)
         groups, aborted = (
@@ -160,7 +161,7 @@ class Cleaned:
         )
 
     def cleanups(self) -> Cleanups:
-        """Return what the broker's log says about cleanups."""
+        """Return the cleanups in the broker's log."""
         return Cleanups.of(self.broker.log_lines())
 
     def _check_cleaned(self) -> None:
@@ -239,6 +240,25 @@ class Cleaned:
             lambda: self._largest(COMPACTED) <= bound,
             lambda: f"a partition of {COMPACTED} has {self._largest(COMPACTED)} bytes, more than {bound}",
         )
+
+    def _check_snapshots(self) -> None:
+        """Check that segments that are gone have left no producer snapshots, except the newest."""
+        wait_until(
+            lambda: not self._stray_snapshots(),
+            lambda: f"producer snapshots of segments that are gone: {self._stray_snapshots()}",
+        )
+
+    def _stray_snapshots(self) -> dict[str, int]:
+        """Return how many snapshots of a partition there are beyond one for each segment and the newest."""
+        directories = self.broker.directories
+        snapshots = {topic: count_files(directories, topic, ".snapshot") for topic in TOPICS}
+        segments = {topic: count_files(directories, topic, ".log") for topic in TOPICS}
+        return {
+            f"{topic}-{partition}": stray
+            for topic, counts in snapshots.items()
+            for partition, count in counts.items()
+            if (stray := count - segments[topic][partition] - 1) > 0
+        }
 
     def _check_follower(self, follower: Follower, reading: Reading) -> None:
         if follower.is_endless:

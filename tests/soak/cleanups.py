@@ -26,7 +26,7 @@ _LOOK_S: Final = 0.0005
 
 @attrs.define
 class Cleanups:
-    """What the lines of a broker's log say, by topic; a start finds `interrupted` replacements."""
+    """Counts of the lines of a broker's log, by topic; a start finds `interrupted` replacements."""
 
     rewrites: Counter[str] = attrs.field(factory=Counter[str])
     given_up: Counter[str] = attrs.field(factory=Counter[str])
@@ -36,14 +36,14 @@ class Cleanups:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> Cleanups:
-        """Count what the lines say."""
+        """Count the lines of a log."""
         found = cls()
         for line in lines:
             found.take(line)
         return found
 
     def take(self, line: str) -> None:
-        """Count what a line says."""
+        """Count a line, if it is about a cleanup."""
         if match := _REWRITTEN.search(line):
             self.rewrites[match["topic"]] += 1
             self.removed_records[match["topic"]] += int(match["records"]) - int(match["kept"])
@@ -86,6 +86,15 @@ def log_bytes(directories: Iterable[Path], topic: str) -> dict[int, int]:
         if file.partition is not None and file.name.endswith(".log"):
             sizes[file.partition] += file.size
     return sizes
+
+
+def count_files(directories: Iterable[Path], topic: str, suffix: str) -> dict[int, int]:
+    """Return how many files with such names each partition has."""
+    return Counter(
+        file.partition
+        for file in _files(directories, topic)
+        if file.partition is not None and file.name.endswith(suffix)
+    )
 
 
 @attrs.frozen

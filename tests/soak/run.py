@@ -32,7 +32,7 @@ CALM_S: Final = 8.0
 """Now and then nothing happens, so that clients make progress."""
 LONGEST_STOP_S: Final = 3.0
 REPLACEMENT_S: Final = 3.0
-_MARKS: Final = (".log.cleaned", ".swap", ".log.deleted")
+_MARKS: Final = (".log.cleaned", ".swap", ".swap")
 MOST_OPEN_FILES: Final = 400
 MOST_RESIDENT_MB: Final = 300.0
 _CLASSIC: Final = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.soak.cleanups import Cleanups, log_bytes, occupied_bytes, wait_for_file
+from tests.soak.cleanups import Cleanups, count_files, log_bytes, occupied_bytes, wait_for_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,5 +59,6 @@ def test_log_bytes_are_those_of_segments_and_occupied_bytes_those_of_all_files(t
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * size)
     assert log_bytes(directories, "t") == {0: 5000, 1: 7100}
+    assert count_files(directories, "t", ".log") == {0: 1, 1: 2}
     occupied = occupied_bytes(directories, "t")
     assert 35_100 <= occupied <= 35_100 + 6 * 4096
