@@ -18,8 +18,8 @@ from tidelog.plugins.client.errors import ClientError
 
 from .broker import SoakBroker
 from .changes import Changes
+from .cleaned import COMPACTED, Cleaned
 from .cleaned import TOPICS as CLEANED_TOPICS
-from .cleaned import Cleaned
 from .loads import PARTITIONS, Readers, Writer, start_writers, wait_for_writers, wait_until
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Soak:
         self._changes = Changes(self._broker, [*written, *piped], cleaned, self._choose)
 
     def _groups(self) -> list[Readers]:
-        """Groups of both protocols, of new and old clients, spread over the topics of the writers."""
+        """Groups of both protocols, of new and old clients, spread over the topics that start at 0."""
         first, second, third = (writer.topic for writer in self._writers)
         at = self._broker.bootstrap
         confluent = PythonKind("confluent_kafka")
@@ -115,7 +115,8 @@ class Soak:
             Readers(confluent, _CLASSIC, at, third),
         ]
         if self.with_java:
-            groups.append(Readers(JavaKind(_OLD_RELEASE), _CLASSIC, at, first))
+            # A client from before the times of tombstones in batches of compacted segments.
+            groups.append(Readers(JavaKind(_OLD_RELEASE), _CLASSIC, at, COMPACTED, is_compacted=True))
         return groups
 
     def _suffer(self, deadline: float) -> None:
