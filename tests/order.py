@@ -24,6 +24,7 @@ LONGEST = (
     "tests/soak/test_soak.py",
     "tests/bad_input/test_edges.py",
     "tests/scale/test_scale.py",
+    "tests/crash/test_compaction.py",
     "tests/crash/test_power_cut.py",
     "tests/bad_input/test_unpacking_memory.py",
     "tests/clients/test_transactions.py",

@@ -44,9 +44,9 @@ def moments(recording: Recording) -> Iterator[Moment]:
         yield Moment(done, last, recording.history.phase_at(done), device, expected)
 
 
-def replays(moment: Moment) -> bool:
+def replays(last: Operation | None) -> bool:
     """Whether the last operation changed what the machine has; a sync only changes what the device has."""
-    return not isinstance(moment.last, SyncFile | SyncDirectory)
+    return not isinstance(last, SyncFile | SyncDirectory)
 
 
 async def check_crash(

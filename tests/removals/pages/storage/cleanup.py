@@ -7,6 +7,7 @@ from typing import Final
 from tests.removals.removal import Removal
 
 _CLEANUP = "kernel/cleanup/policy_execution.py"
+_CRASH_TEST = "crash/test_compaction.py"
 _POLICY = "plugins/retention/policy.py"
 _POLICIES = "`cleanup.policy`: `delete` deletes, other policies come from plugins"
 _RULES = "`retention.ms`, `retention.bytes`, and the log start, in Kafka's order"
@@ -78,6 +79,21 @@ REMOVALS: Final = (
         "return marks == _NEWEST, marks > 0",
         "return marks > 0, marks > 0",
         f"{_COMPACTION_TEST}_keeps_the_newest_record_of_each_key_and_goes_on_after_a_restart",
+    ),
+    Removal(
+        "A crash at any step of a compaction",
+        "plugins/storage_file/segments/swap_files.py",
+        "        _remove(directory, names, _replaced(directory, names))\n",
+        "",
+        f"{_CRASH_TEST}::test_the_process_may_end_anywhere_in_a_compaction",
+    ),
+    Removal(
+        "A crash at any step of a compaction",
+        _CLEANUP,
+        "                rewritten = await worker.rewrite(",
+        "                partition.store.set_rewritten_until(self.policy.name, rewrite.until)\n"
+        "                rewritten = await worker.rewrite(",
+        f"{_CRASH_TEST}::test_the_process_may_end_anywhere_in_a_compaction",
     ),
     Removal(
         "How far a policy has rewritten a log is kept",

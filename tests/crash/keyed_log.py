@@ -1,0 +1,135 @@
+"""A log with keys and transactions: how it is written, and what consumers of committed records have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from tests.crash.checks import is_abort
+from tests.crash.compacting import CompactingCore
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, parse_header
+from tidelog.kernel.records.record import Record, iter_records
+from tidelog.kernel.seams.partition import Isolation
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.testing.batches import NO_PRODUCER_EPOCH
+from tidelog.kernel.testing.storage.scene import headers_of, slice_bytes
+
+VALUE_BYTES = 120
+
+FETCH_BYTES = 900
+
+
+@attrs.define
+class Producer:
+    """An idempotent producer of the log; `last` is its newest batch as it was sent, and its first offset."""
+
+    producer_id: int
+    epoch: int = 0
+    next_sequence: int = 0
+    last: tuple[bytes, int] | None = None
+
+
+@attrs.define
+class Writer:
+    """Writes segments from words. Each batch is a second younger than the one before.
+
+    `key=value` is a record, `key` a tombstone. A batch `name: ...` is in a transaction of that producer,
+    `name commit` and `name abort` end it, and `name, ...` is a batch of an idempotent producer.
+    """
+
+    core: CompactingCore
+    producers: dict[str, Producer] = attrs.field(factory=dict[str, Producer])
+
+    async def segments(self, *segments: Sequence[str]) -> None:
+        """Write batches, each sequence to a segment of its own; the active segment is empty afterwards."""
+        for batches in segments:
+            for batch in batches:
+                await self.batch(batch)
+            await self.core.partition.roll()
+            self.core.tasks.run_jobs()
+
+    async def batch(self, text: str) -> None:
+        """Write one batch, or end a transaction."""
+        self.core.clock.advance(1000)
+        name, _, end = text.partition(" ")
+        if end in ("commit", "abort"):
+            producer_id = (await self._producer(name)).producer_id
+            self.core.partition.append_marker(producer_id, 0, 0, commit=end == "commit")
+            return
+        head, colon, words = text.partition(": ")
+        if colon:
+            self._append(words, await self._producer(head), in_transaction=True)
+            return
+        head, comma, words = text.partition(", ")
+        if comma:
+            self._append(words, await self._producer(head))
+        else:
+            self._append(text, Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE))
+
+    async def _producer(self, name: str) -> Producer:
+        if name not in self.producers:
+            (producer_id,) = await self.core.metadata.allocate_producer_ids(1)
+            self.producers[name] = Producer(producer_id)
+        return self.producers[name]
+
+    def _append(self, words: str, producer: Producer, *, in_transaction: bool = False) -> None:
+        pairs = [word.partition("=") for word in words.split()]
+        batch = make_batch(
+            [value.encode().ljust(VALUE_BYTES, b".") if sign else None for _, sign, value in pairs],
+            keys=[key.encode() for key, _, _ in pairs],
+            timestamps=self.core.clock(),
+            transactional=in_transaction,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=producer.next_sequence,
+        )
+        sent = bytes(batch)
+        result = self.core.partition.append_nowait(batch, in_transaction=in_transaction)
+        producer.next_sequence += len(pairs)
+        producer.last = sent, result.base_offset
+
+
+def committed_records(partition: Partition, offset: int) -> list[Record]:
+    """What a consumer of committed records reads from `offset` on, in fetches of `FETCH_BYTES`."""
+    records: list[Record] = []
+    while offset < partition.last_stable_offset:
+        found = partition.read(offset, FETCH_BYTES, Isolation.READ_COMMITTED, wait=True)
+        if not found.size:
+            break
+        waiting = sorted(
+            partition.aborted_transactions(offset, found, wait=True), key=lambda each: each.first_offset
+        )
+        aborted: set[int] = set()
+        begin = offset
+        for batch in whole_batches(slice_bytes(found)):
+            header = parse_header(batch)
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborted.add(waiting.pop(0).producer_id)
+            if header.is_control:
+                aborted -= {header.producer_id} if is_abort(batch, header) else set()
+            elif not (header.is_transactional and header.producer_id in aborted):
+                records += [each for each in iter_records(batch, header) if each.offset >= begin]
+            offset = header.next_offset
+    return records
+
+
+def whole_batches(content: bytes) -> list[bytes]:
+    """The batches of a slice; the last one may be cut."""
+    batches: list[bytes] = []
+    for header in headers_of(content):
+        batches.append(content[: header.size])
+        content = content[header.size :]
+    return batches
+
+
+def final_values(partition: Partition, offset: int) -> dict[bytes | None, bytes]:
+    """The table that a consumer of committed records has, who begins at `offset`."""
+    table: dict[bytes | None, bytes] = {}
+    for record in committed_records(partition, offset):
+        if record.value is None:
+            table.pop(record.key, None)
+        else:
+            table[record.key] = record.value
+    return table

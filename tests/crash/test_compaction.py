@@ -1,0 +1,247 @@
+"""A crash comes after any file operation of a compaction, from the first draft to the end of the old files.
+
+Each group of segments is as before or as after, no reader finds another value, and the checkpoint never
+claims more than was rewritten. What is left is compacted to the same offsets as without the crash. A sample
+of the operations is tried; `TIDELOG_COMPACTION_STRIDE=1` tries them all.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.crash.compacting import POLICY, TOPIC, CompactingCore
+from tests.crash.compaction_recording import (
+    CASES,
+    UNDECIDED,
+    Case,
+    Moment,
+    Pass,
+    Recording,
+    bounds_of,
+    moments,
+    record,
+    tables_of,
+)
+from tests.crash.interposers import Unsynced
+from tests.crash.keyed_log import Writer, final_values
+from tests.crash.logs import batches_of
+from tests.crash.replaying import replays
+from tidelog.kernel.partition import Partition
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.testing import FakeClock
+from tidelog.plugins.cleaner.policy import CompactionPolicy
+from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, rewrite_checkpoint
+from tidelog.plugins.storage_file.testing import (
+    PROCESS_ENDS,
+    DataFate,
+    NameFate,
+    PowerCut,
+    Recorder,
+)
+
+STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "7"))
+MARKS = (".cleaned", ".swap", ".deleted")
+CUTS = [
+    PowerCut(data, names, seed)
+    for seed, (data, names) in enumerate(itertools.product(DataFate, NameFate))
+    if (data, names) != (PROCESS_ENDS.data, PROCESS_ENDS.names)
+]
+random.Random(0).shuffle(CUTS)
+LAST = (("a=6 f=2", "e=5"), ("b k=3", "n"))
+"""What is written after the crash."""
+
+
+@attrs.frozen
+class Outcome:
+    """What is left when the log is compacted once more: offsets of records, and the table of its readers."""
+
+    offsets: Sequence[int]
+    table: dict[bytes | None, bytes]
+
+
+def rewritten(found: Sequence[bytes], before: Sequence[bytes], under_way: Pass) -> list[bool]:
+    """Return for each group of which the pass changes anything whether it is rewritten."""
+    groups: list[bool] = []
+    for start, end in zip(under_way.groups, [*under_way.groups[1:], None], strict=True):
+        there, old, new = (between(each, start, end) for each in (found, before, under_way.batches))
+        assert there in (old, new), f"the group from {start} to {end} is neither as before nor as after"
+        if old != new:
+            groups.append(there == new)
+    return groups
+
+
+def between(batches: Sequence[bytes], start: int, end: int | None) -> list[bytes]:
+    """The batches from an offset on, up to another one if there is one."""
+    return [
+        batch
+        for batch in batches
+        if start <= parse_header(batch).base_offset and (end is None or parse_header(batch).base_offset < end)
+    ]
+
+
+def check_log(core: CompactingCore, recording: Recording, operations: int) -> None:
+    """The log after a crash that came after so many operations, and its checkpoint."""
+    partition = core.partition
+    before, compacted_until, under_way = recording.at(operations)
+    found = batches_of(partition.store)
+    assert [header.base_offset for header in partition.store.headers(0)] == [
+        parse_header(batch).base_offset for batch in found
+    ]
+    allowed = {compacted_until}
+    if under_way is None:
+        assert found == before
+    else:
+        groups = rewritten(found, before, under_way)
+        assert groups == sorted(groups, reverse=True), "a later group is rewritten and an earlier one is not"
+        if all(groups):
+            allowed.add(under_way.until)
+    assert (partition.store.rewritten_until(POLICY) or 0) in allowed
+    assert checkpointed(core) in allowed
+    assert bounds_of(partition) == recording.bounds
+    assert tables_of(partition) == recording.tables
+
+
+def checkpointed(core: CompactingCore) -> int:
+    """How far the log is compacted, as the file has it."""
+    path = core.data / rewrite_checkpoint(POLICY)
+    offsets = read_checkpoint(path) if path.exists() else {}
+    return {key.topic: offset for key, offset in offsets.items()}.get(TOPIC, 0)
+
+
+def check_leftovers(core: CompactingCore) -> None:
+    """Nothing is left of a replacement that was interrupted, nor of the old files."""
+    assert [path.name for path in core.data.rglob("*") if path.name.endswith(MARKS)] == []
+
+
+def check_retries(partition: Partition, writer: Writer) -> None:
+    """A producer that sends its last batch again is answered as before."""
+    end = partition.log_end_offset
+    for name, producer in writer.producers.items():
+        if producer.last is not None:
+            sent, base_offset = producer.last
+            result = partition.append_nowait(bytearray(sent), in_transaction=True)
+            assert result.base_offset == base_offset, name
+    assert partition.log_end_offset == end
+
+
+def record_offsets(batches: Sequence[bytes]) -> list[int]:
+    """The offsets of all records, those of markers too."""
+    return [record.offset for batch in batches for record in iter_records(batch, parse_header(batch))]
+
+
+async def outcome_of(core: CompactingCore, recording: Recording) -> Outcome:
+    """Write and compact more; return what is left."""
+    writer = Writer(core, copy.deepcopy(recording.writer.producers))
+    await writer.batch(f"{UNDECIDED} commit")
+    await writer.segments(*LAST)
+    await core.compact(CompactionPolicy())
+    partition = core.partition
+    assert checkpointed(core) == partition.log_end_offset
+    return Outcome(record_offsets(batches_of(partition.store)), final_values(partition, 0))
+
+
+async def check_crash(
+    recording: Recording, moment: Moment, cut: PowerCut, place: Path, expected: Outcome | None, note: str = ""
+) -> None:
+    """Let the process end or the power fail at a moment, and start again in the directory `place`.
+
+    With `expected` the log is compacted once more, after another start.
+    """
+    try:
+        cut.leave(moment.device, place / "data")
+        core = CompactingCore(place, FakeClock(recording.now_ms))
+        with Unsynced().installed():
+            await core.open()
+            check_leftovers(core)
+            check_log(core, recording, moment.operations)
+            if expected is not None:
+                check_retries(core.partition, recording.writer)
+                await core.close()
+                await core.open()
+                check_log(core, recording, moment.operations)
+                assert await outcome_of(core, recording) == expected
+            core.abandon()
+    except BaseException as error:
+        error.add_note(
+            f"{moment.operations} operations, the last one {moment.last!r:.200}; {note} {cut}; {place}"
+        )
+        raise
+    shutil.rmtree(place)
+
+
+async def expected_outcome(recording: Recording, place: Path) -> Outcome:
+    """What is left when the log is compacted once more after no crash at all."""
+    *_, end = moments(recording.start, recording.operations)
+    PROCESS_ENDS.leave(end.device, place / "data")
+    core = CompactingCore(place, FakeClock(recording.now_ms))
+    with Unsynced().installed():
+        await core.open()
+        expected = await outcome_of(core, recording)
+        core.abandon()
+    return expected
+
+
+def name_of(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+async def test_the_process_may_end_anywhere_in_a_compaction(place: Path, case: Case) -> None:
+    recording = await record(place / "recorded", case)
+    expected = await expected_outcome(recording, place / "expected")
+    tried = 0
+    for moment in moments(recording.start, recording.operations):
+        if replays(moment.last) and moment.operations % STRIDE == 0:
+            tried += 1
+            crashed = place / str(moment.operations)
+            await check_crash(recording, moment, PROCESS_ENDS, crashed, expected)
+    groups = [len(each.groups) for each in recording.passes]
+    print(f"{case.name}: {tried} of {len(recording.operations)} operations, {groups} groups in each pass")
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+async def test_the_power_may_fail_anywhere_in_a_compaction(place: Path, case: Case) -> None:
+    recording = await record(place / "recorded", case)
+    expected = await expected_outcome(recording, place / "expected")
+    tried = 0
+    for moment in moments(recording.start, recording.operations):
+        if moment.operations % STRIDE:
+            continue
+        # With a stride of 1 each pair of fates that may lose something is tried.
+        for cut in CUTS if STRIDE == 1 else [CUTS[moment.operations // STRIDE % len(CUTS)]]:
+            tried += 1
+            crashed = place / str(moment.operations)
+            await check_crash(recording, moment, cut, crashed, expected)
+    print(f"{case.name}: {tried} power cuts after {len(recording.operations)} operations")
+
+
+async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place: Path) -> None:
+    recording = await record(place / "recorded", CASES[0])
+    for first in moments(recording.start, recording.operations):
+        if first.operations % (STRIDE * 5):
+            continue
+        life = place / str(first.operations)
+        cut = CUTS[first.operations // STRIDE % len(CUTS)]
+        cut.leave(first.device, life / "data")
+        core = CompactingCore(life, FakeClock(recording.now_ms))
+        recorder = Recorder(core.data)
+        with Unsynced().installed(), recorder.installed():
+            await core.open()
+            recorder.catch_up()
+            core.abandon()
+        for second in moments(recorder.start, recorder.operations):
+            if second.operations % STRIDE == 0:
+                again = attrs.evolve(second, operations=first.operations)
+                note = f"{second.operations} operations after {cut}"
+                crashed = place / f"{first.operations}.{second.operations}"
+                await check_crash(recording, again, CUTS[second.operations % len(CUTS)], crashed, None, note)
