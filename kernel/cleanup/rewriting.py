@@ -119,9 +119,12 @@ class Worker:
             RewriteAborted: the log changed meanwhile, and the worker is of no use any more.
             RewriteFailed: the log cannot be rewritten.
             WorkerDied: the process has ended.
-            OSError: the disk refused.
+            StorageError, OSError: the disk refused.
         """
         began = time.monotonic()
+        # An older record, which may be durable, goes because of a newer one, or of the marker of a newer
+        # transaction. With a loss of power both would be gone.
+        await partition.flush()
         rate = self._rate()
         job = await trio.to_thread.run_sync(
             partial(_job, partition, rewrite, config, self._config, now_ms, rate)

@@ -14,6 +14,8 @@ from tests.crash.interposers import Unsynced
 from tests.crash.keyed_log import Writer, final_values
 from tests.crash.logs import batches_of
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore
 from tidelog.plugins.cleaner.policy import CompactionPolicy
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
 from tidelog.plugins.storage_file.testing import (
@@ -50,15 +52,43 @@ SECOND = (
 
 
 @attrs.frozen
+class Content:
+    """The batches of a log, and the aborted transactions in its transaction indexes, unless it is recovered.
+
+    Then they are built again, without the transactions of which nothing but the marker is left.
+    """
+
+    batches: Sequence[bytes]
+    aborted: Sequence[AbortedTransaction]
+
+    @classmethod
+    def of(cls, store: PartitionStore, case: Case) -> Content:
+        """Return the content of a log."""
+        aborted = () if case.recovered else store.aborted_transactions(0, store.log_end_offset, wait=True)
+        return cls(batches_of(store), list(aborted))
+
+    def between(self, start: int, end: int | None) -> Content:
+        """Return what begins at `start` or above, and below `end` if that is given."""
+
+        def is_there(offset: int) -> bool:
+            return start <= offset and (end is None or offset < end)
+
+        return Content(
+            [batch for batch in self.batches if is_there(parse_header(batch).base_offset)],
+            [each for each in self.aborted if is_there(each.last_offset)],
+        )
+
+
+@attrs.frozen
 class Pass:
     """One pass of a compaction, whose checkpoint is durable after `operations` operations.
 
-    `groups` begin at these base offsets; `batches` are those of the log afterwards.
+    `groups` begin at these base offsets; `content` is that of the log afterwards.
     """
 
     operations: int
     groups: Sequence[int]
-    batches: Sequence[bytes]
+    content: Content
     until: int
 
 
@@ -66,9 +96,10 @@ class Pass:
 class Recording:
     """The operations of a compaction, and the log that they begin with, all of which is durable."""
 
+    case: Case
     start: Device
     operations: list[Operation]
-    batches: Sequence[bytes]
+    content: Content
     until: int
     passes: list[Pass]
     writer: Writer
@@ -76,14 +107,14 @@ class Recording:
     bounds: tuple[int, ...]
     now_ms: int
 
-    def at(self, operations: int) -> tuple[Sequence[bytes], int, Pass | None]:
+    def at(self, operations: int) -> tuple[Content, int, Pass | None]:
         """Return the log before the pass that is under way, how far it is compacted then, and the pass."""
-        batches, until = self.batches, self.until
+        content, until = self.content, self.until
         for each in self.passes:
             if operations < each.operations:
-                return batches, until, each
-            batches, until = each.batches, each.until
-        return batches, until, None
+                return content, until, each
+            content, until = each.content, each.until
+        return content, until, None
 
 
 @attrs.frozen
@@ -113,9 +144,10 @@ async def record(place: Path, case: Case) -> Recording:
         recorder.catch_up()
         partition, begins = core.partition, len(recorder.operations)
         recording = Recording(
+            case=case,
             start=durable(recorder.start, recorder.operations),
             operations=[],
-            batches=batches_of(partition.store),
+            content=Content.of(partition.store, case),
             until=partition.store.rewritten_until(POLICY) or 0,
             passes=[],
             writer=writer,
@@ -131,7 +163,7 @@ async def record(place: Path, case: Case) -> Recording:
             begun.clear()
             checkpoint(store, policy, offset)
             done = len(recorder.operations) - begins
-            recording.passes.append(Pass(done, groups, batches_of(store), offset))
+            recording.passes.append(Pass(done, groups, Content.of(store, case), offset))
 
         with mock.patch.object(FilePartitionStore, "set_rewritten_until", note):
             await core.compact(case.policy, begun)

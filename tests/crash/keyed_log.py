@@ -133,3 +133,9 @@ def final_values(partition: Partition, offset: int) -> dict[bytes | None, bytes]
         else:
             table[record.key] = record.value
     return table
+
+
+def newest_offsets(partition: Partition, end: int | None) -> dict[bytes | None, int]:
+    """Key → the offset of its newest record, of those below `end` if that is given."""
+    records = committed_records(partition, partition.log_start_offset)
+    return {each.key: each.offset for each in records if end is None or each.offset < end}

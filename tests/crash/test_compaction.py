@@ -23,6 +23,7 @@ from tests.crash.compaction_recording import (
     CASES,
     UNDECIDED,
     Case,
+    Content,
     Moment,
     Pass,
     Recording,
@@ -32,7 +33,7 @@ from tests.crash.compaction_recording import (
     tables_of,
 )
 from tests.crash.interposers import Unsynced
-from tests.crash.keyed_log import Writer, final_values
+from tests.crash.keyed_log import Writer, final_values, newest_offsets
 from tests.crash.logs import batches_of
 from tests.crash.replaying import replays
 from tidelog.kernel.partition import Partition
@@ -57,8 +58,14 @@ CUTS = [
     if (data, names) != (PROCESS_ENDS.data, PROCESS_ENDS.names)
 ]
 random.Random(0).shuffle(CUTS)
+LOSSES = [
+    PowerCut(DataFate.LOST, NameFate.LOST),
+    PowerCut(DataFate.LOST, NameFate.KEPT),
+    PowerCut(DataFate.SCATTERED, NameFate.SOME, seed=1),
+]
 LAST = (("a=6 f=2", "e=5"), ("b k=3", "n"))
 """What is written after the crash."""
+FILLING = " ".join(f"x={number}" for number in range(16))
 
 
 @attrs.frozen
@@ -69,33 +76,24 @@ class Outcome:
     table: dict[bytes | None, bytes]
 
 
-def rewritten(found: Sequence[bytes], before: Sequence[bytes], under_way: Pass) -> list[bool]:
+def rewritten(found: Content, before: Content, under_way: Pass) -> list[bool]:
     """Return for each group of which the pass changes anything whether it is rewritten."""
     groups: list[bool] = []
     for start, end in zip(under_way.groups, [*under_way.groups[1:], None], strict=True):
-        there, old, new = (between(each, start, end) for each in (found, before, under_way.batches))
+        there, old, new = (each.between(start, end) for each in (found, before, under_way.content))
         assert there in (old, new), f"the group from {start} to {end} is neither as before nor as after"
         if old != new:
             groups.append(there == new)
     return groups
 
 
-def between(batches: Sequence[bytes], start: int, end: int | None) -> list[bytes]:
-    """The batches from an offset on, up to another one if there is one."""
-    return [
-        batch
-        for batch in batches
-        if start <= parse_header(batch).base_offset and (end is None or parse_header(batch).base_offset < end)
-    ]
-
-
 def check_log(core: CompactingCore, recording: Recording, operations: int) -> None:
     """The log after a crash that came after so many operations, and its checkpoint."""
     partition = core.partition
     before, compacted_until, under_way = recording.at(operations)
-    found = batches_of(partition.store)
+    found = Content.of(partition.store, recording.case)
     assert [header.base_offset for header in partition.store.headers(0)] == [
-        parse_header(batch).base_offset for batch in found
+        parse_header(batch).base_offset for batch in found.batches
     ]
     allowed = {compacted_until}
     if under_way is None:
@@ -245,3 +243,45 @@ async def test_the_power_may_fail_again_while_a_compacted_log_is_recovered(place
                 note = f"{second.operations} operations after {cut}"
                 crashed = place / f"{first.operations}.{second.operations}"
                 await check_crash(recording, again, CUTS[second.operations % len(CUTS)], crashed, None, note)
+
+
+@pytest.mark.parametrize("cut", LOSSES, ids=lambda cut: f"{cut.data.name}-{cut.names.name}")
+async def test_compaction_removes_nothing_for_the_sake_of_what_the_power_may_take(
+    place: Path, cut: PowerCut
+) -> None:
+    """What is durable of a key stays until something newer of it is durable, too."""
+    core = CompactingCore(place / "recorded")
+    core.data.mkdir(parents=True)
+    recorder = Recorder(core.data)
+    with Unsynced().installed(), recorder.installed():
+        await core.open()
+        await core.create(TOPIC, 1, cleanup_policy="compact")
+        writer = Writer(core)
+        # So large that nothing fits into one segment with them.
+        await writer.segments(("a=1 b=1 c=1", "d=1 e=1", FILLING), ("f=1 a=2", "g=1 b=2", FILLING))
+        await core.partition.flush()
+        durable_end = core.partition.log_end_offset
+        for batch in ("a=3 c=3", "b", "d=3 e=3", "one: f", "g=3"):
+            await writer.batch(batch)
+            await core.partition.roll()
+        await writer.batch("one commit")
+        core.abandon()
+        await core.open()
+        before = newest_offsets(core.partition, durable_end)
+        begins = len(recorder.operations)
+        await core.compact(CompactionPolicy())
+        assert before.items() > newest_offsets(core.partition, durable_end).items()
+        recorder.catch_up()
+        core.abandon()
+    for moment in moments(recorder.start, recorder.operations):
+        if moment.operations < begins:
+            continue
+        cut.leave(moment.device, place / "crashed" / "data")
+        again = CompactingCore(place / "crashed")
+        with Unsynced().installed():
+            await again.open()
+            found = newest_offsets(again.partition, None)
+            again.abandon()
+        lost = {key for key, offset in before.items() if found.get(key, -1) < offset}
+        assert not lost, f"after {moment.operations}: {moment.last!r:.200}"
+        shutil.rmtree(place / "crashed")

@@ -96,6 +96,13 @@ REMOVALS: Final = (
         f"{_CRASH_TEST}::test_the_process_may_end_anywhere_in_a_compaction",
     ),
     Removal(
+        "A log is flushed before it is rewritten",
+        "kernel/cleanup/rewriting.py",
+        "        await partition.flush()\n",
+        "",
+        f"{_CRASH_TEST}::test_compaction_removes_nothing_for_the_sake_of_what_the_power_may_take",
+    ),
+    Removal(
         "How far a policy has rewritten a log is kept",
         "plugins/storage_file/directories/checkpoints.py",
         '_COMPACTION_CHECKPOINT = "cleaner-offset-checkpoint"',
