@@ -207,6 +207,13 @@ async def test_the_process_may_end_anywhere_in_a_compaction(place: Path, case: C
     print(f"{case.name}: {tried} of {len(recording.operations)} operations, {groups} groups in each pass")
 
 
+async def test_a_first_pass_keeps_the_aborted_transactions_of_the_indexes(place: Path) -> None:
+    recording = await record(place / "recorded", CASES[0])
+    (only,) = recording.passes
+    # Their records go in this pass, and readers that have begun to read these need the entries.
+    assert only.content.aborted == recording.content.aborted != []
+
+
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 async def test_the_power_may_fail_anywhere_in_a_compaction(place: Path, case: Case) -> None:
     recording = await record(place / "recorded", case)
