@@ -21,6 +21,7 @@ COMMON = {
     # Until then a kill brings records back that were deleted, with either broker.
     "log.flush.start.offset.checkpoint.interval.ms": "200",
     "log.initial.task.delay.ms": "200",
+    "log.cleaner.backoff.ms": "200",
 }
 KAFKA = {
     # After a kill Kafka waits that long before the same broker may come back; on a busy machine, less than
@@ -28,6 +29,8 @@ KAFKA = {
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
 }
+KAFKAS_LOGGERS = {"org.apache.kafka.storage.internals.log": "info"}
+"""What reports compactions."""
 START_TIMEOUT_S = 240.0
 
 
@@ -73,6 +76,7 @@ class HandedDirectory:
             {**KAFKA, **settings},
             data_dir=self.log_dirs[0],
             dynamic_quorum=layout.dynamic_quorum,
+            loggers=KAFKAS_LOGGERS,
         )
         self.tidelog = TidelogServer(
             place / "tidelog", settings, requested_port=self.kafka.port, data_dir=self.log_dirs[0]

@@ -77,6 +77,11 @@ class View:
             },
         )
 
+    def without_records(self, topic: str) -> View:
+        """Leave out the records of a topic, which compaction removes at any time."""
+        kept = {place: found for place, found in self.partitions.items() if place[0] != topic}
+        return attrs.evolve(self, partitions=kept)
+
     def differences(self, other: View) -> list[str]:
         """Describe what is not the same, a line for each thing."""
         found: list[str] = []

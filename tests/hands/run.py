@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from .directory import LAYOUTS, HandedDirectory, Layout, Server
 from .live import STREAM, STREAM_PARTITIONS, LiveConsumer, LiveProducer, each
 from .look import Looker, View, faults_in_files
 from .names import NAMES
+from .table import CONFIG, TABLE, Table
 from .transactions import PAYMENTS, PAYMENTS_PARTITIONS, LiveTransactions
 from .work import Work
 
@@ -23,7 +24,7 @@ class End(Enum):
     """How a turn ends."""
 
     STOP = "a clean stop"
-    KILL = "a kill at rest"
+    KILL = "a kill at rest, but for a compaction"
     BUSY_KILL = "a kill amid writes and commits"
 
 
@@ -62,6 +63,7 @@ class _Directory:
         bootstrap = self._hands.bootstrap
         self._looker = Looker(bootstrap)
         self._work = Work(bootstrap, chance)
+        self._table = Table(bootstrap, self._hands.log_dirs)
         self._producer = LiveProducer(bootstrap)
         self._consumers = [
             LiveConsumer(bootstrap, f"{name}-{protocol}", protocol)
@@ -104,32 +106,51 @@ class _Directory:
         self._work.turn(turn)
         self._end = self._chance.choice(list(End))
         self._begin_transactions()
+        self._table.check_untouched()
+        self._table.write(turn)
         self._settle()
-        if self._end is End.BUSY_KILL:
-            self._before = self._looker.look().without(
-                (STREAM, PAYMENTS), [*self._live_groups(), *NAMES.values(), *self._paid_groups()]
-            )
-            self._go_busy()
-            time.sleep(self._chance.uniform(0, LONGEST_BEFORE_A_KILL_S))
-            server.kill()
-        else:
-            self._before = self._looker.look()
-            server.stop() if self._end is End.STOP else server.kill()
+        self._table.wait_compacted()
+        self._before = self._look()
+        self._hand_over(server)
+        self._table.check_progress(server)
         faults = faults_in_files(self._hands.logs())
         assert not faults, f"after turn {turn} of {server.name}: {faults[:5]}"
         self._tell(server, turn, started - began, began)
+
+    def _look(self, groups: Collection[str] = ()) -> View:
+        """See what has to stay the same when this turn ends, and check the table, which does not."""
+        view = self._looker.look(groups)
+        self._table.check(view)
+        if self._end is End.BUSY_KILL:
+            view = view.without(
+                (STREAM, PAYMENTS), [*self._live_groups(), *NAMES.values(), *self._paid_groups()]
+            )
+        return view.without_records(TABLE)
+
+    def _hand_over(self, server: Server) -> None:
+        match self._end:
+            case End.STOP:
+                server.stop()
+            case End.KILL:
+                self._table.interrupt(server)
+            case End.BUSY_KILL:
+                self._go_busy()
+                time.sleep(self._chance.uniform(0, LONGEST_BEFORE_A_KILL_S))
+                server.kill()
 
     def _tell(self, server: Server, turn: int, start_s: float, began: float) -> None:
         self._report(
             f"  turn {turn + 1}: {server.name} started in {start_s:.0f} s, and ended by {self._end.value} "
             f"after {time.monotonic() - began:.0f} s; {self._producer.sent} numbers, "
             f"{len(self._work.topics)} topics, "
-            f"{sum(len(each.committed) for each in self._transactions)} transactions committed"
+            f"{sum(len(each.committed) for each in self._transactions)} transactions committed, "
+            f"{self._table.interrupted} compactions interrupted"
         )
 
     def _begin(self) -> None:
         self._work.create(STREAM, STREAM_PARTITIONS)
         self._work.create(PAYMENTS, PAYMENTS_PARTITIONS)
+        self._work.create(TABLE, 1, **{key.replace(".", "_"): value for key, value in CONFIG.items()})
         self._producer.start()
         for consumer in self._consumers:
             consumer.start()
@@ -141,11 +162,7 @@ class _Directory:
         if self._before is None:
             return
         self._producer.hold()
-        after = self._looker.look(self._before.groups.keys())
-        if self._end is End.BUSY_KILL:
-            after = after.without(
-                (STREAM, PAYMENTS), [*self._live_groups(), *NAMES.values(), *self._paid_groups()]
-            )
+        after = self._look(self._before.groups.keys())
         different = self._before.differences(after)
         assert not different, "\n".join([f"after {self._end.value}:", *different])
 

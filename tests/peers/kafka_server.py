@@ -52,6 +52,7 @@ class KafkaServer:
     server.properties that replace or join the ones a single node needs. The controller is found by
     `controller.quorum.voters`, or by `controller.quorum.bootstrap.servers` with `dynamic_quorum`. Without
     `jvm_options` the JVM starts as quickly as it can, with an archive of the newest release's classes.
+    `loggers` have levels of their own; all others log warnings.
     """
 
     distribution: KafkaDistribution
@@ -60,6 +61,7 @@ class KafkaServer:
     jvm_options: tuple[str, ...] | None = None
     data_dir: Path = attrs.field(default=attrs.Factory(_data_in_work_dir, takes_self=True))
     dynamic_quorum: bool = False
+    loggers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     port: int = attrs.field(init=False)
     process: ServerProcess = attrs.field(init=False)
     _controller_port: int = attrs.field(init=False)
@@ -67,9 +69,10 @@ class KafkaServer:
     def __attrs_post_init__(self) -> None:
         self.port, self._controller_port = free_ports(2)
         jvm_options = _quick_options(self.distribution) if self.jvm_options is None else self.jvm_options
+        levels = [f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in self.loggers.items()]
         self.process = ServerProcess(
             self.name,
-            self.distribution.command(_MAIN_CLASS, [str(self._properties_path)], jvm_options),
+            self.distribution.command(_MAIN_CLASS, [str(self._properties_path)], (*jvm_options, *levels)),
             self.work_dir / "kafka.log",
         )
 
