@@ -58,8 +58,10 @@ class Broker:
     `cleanup` carries out the cleanup policies, `load_progress` counts the logs that are still to be opened.
     """
 
-    def __init__(self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms) -> None:
-        """Create the parts; nothing is opened yet.
+    def __init__(
+        self, config: Config, plugins: Plugins, *, clock: Clock = wall_clock_ms, must_exist: bool = False
+    ) -> None:
+        """Create the parts; nothing is opened yet. With `must_exist` only a storage with data can be opened.
 
         Raises:
             PluginError: the configuration names a storage, metadata store or codec that is not installed.
@@ -77,7 +79,7 @@ class Broker:
         self.metadata = plugins.metadata_backend(config[keys.METADATA], storage).create(
             MetadataContext(config, config[keys.NODE_ID], clock)
         )
-        self.storage: Storage = storage.create(self._storage_context())
+        self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
         self._coordinator: Coordinator | None = None
@@ -95,7 +97,7 @@ class Broker:
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)
 
-    def _storage_context(self) -> StorageContext:
+    def _storage_context(self, *, must_exist: bool) -> StorageContext:
         return StorageContext(
             self.config,
             self.config[keys.NODE_ID],
@@ -109,6 +111,7 @@ class Broker:
             halt=self.halt,
             high_watermarks=self._high_watermarks,
             backend=self.plugins.storage_backend,
+            must_exist=must_exist,
         )
 
     @property

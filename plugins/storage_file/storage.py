@@ -26,6 +26,7 @@ from tidelog.plugins.storage_file.closing import close_metadata, close_stores, m
 from tidelog.plugins.storage_file.directories.failed_directories import FailedDirectories
 from tidelog.plugins.storage_file.directories.log_directories import LogDirectories
 from tidelog.plugins.storage_file.directories.log_directory import LogDirectory
+from tidelog.plugins.storage_file.directories.meta_properties import check_used
 from tidelog.plugins.storage_file.directories.offline_store import OfflineStore
 from tidelog.plugins.storage_file.directories.placing import Placement, Placing, configured_paths
 from tidelog.plugins.storage_file.directories.stray_partitions import (
@@ -122,6 +123,8 @@ class FileStorage:
     def _open(self, paths: Sequence[Path]) -> None:
         self._index_formats.check(self._context.config)
         directories = self._directories
+        if self._context.must_exist:
+            check_used(paths)
         directories.open(paths)
         directories.choose_metadata_directory(self._metadata)
         for directory in directories.all():

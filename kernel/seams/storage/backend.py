@@ -50,6 +50,8 @@ class StorageContext:
     failed, with `partition_moved(partition, path)` that one was moved to another log directory, and with
     `halt(reason)` that nothing can be served any more. `high_watermarks()` are those of all partitions, also
     after they were closed. `backend(name)` is another kind of storage, for one that wraps it (`forwarding`).
+    With `must_exist` a durable storage that no broker has used raises `ConfigError` when it is opened, and
+    creates nothing.
     """
 
     config: Config
@@ -64,6 +66,7 @@ class StorageContext:
     halt: Callable[[str], None] = _halt_nothing
     high_watermarks: Callable[[], Mapping[TopicPartition, int]] = _no_high_watermarks
     backend: Callable[[str], StorageBackend] = _no_backend
+    must_exist: bool = False
 
 
 class StorageBackend(Protocol):

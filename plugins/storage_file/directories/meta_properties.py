@@ -14,6 +14,7 @@ Apache Kafka's `LogManager`.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +53,19 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
         return MetaProperties(values.get("cluster.id"), number, values.get("directory.id"))
     except ValueError as error:
         raise ConfigError(f"{path} cannot be used: {error}; restore it from a backup") from None
+
+
+def check_used(directories: Sequence[Path]) -> None:
+    """Blocking: check that a broker has used one of the directories.
+
+    Raises:
+        ConfigError: none of them has the file.
+    """
+    if not any((directory / META_PROPERTIES).exists() for directory in directories):
+        names = ", ".join(map(str, directories))
+        raise ConfigError(
+            f"no broker has used {names}: there is no {META_PROPERTIES}; set log.dirs to those of one"
+        )
 
 
 def write_meta_properties(directory: Path, ids: MetaProperties, now_ms: int) -> None:
