@@ -8,7 +8,7 @@ from functools import partial
 
 import attrs
 
-from tidelog.kernel.cleanup.policy_execution import PolicyExecution
+from tidelog.kernel.cleanup.policy_execution import PolicyExecution, RewriteOutcome
 from tidelog.kernel.cleanup.rewriting import Observe, Workers
 from tidelog.kernel.cleanup.statistics import CleanupStatistics
 from tidelog.kernel.clock import Clock
@@ -52,16 +52,19 @@ class LogCleanup:
             if interval()
         ]
 
-    async def rewrite_now(self, topics: Collection[str], observe: Observe) -> Sequence[TopicPartition]:
-        """Rewrite all logs whose policies do so, however little there is to rewrite; return which were.
+    async def rewrite_now(self, topics: Collection[str], observe: Observe) -> RewriteOutcome:
+        """Rewrite all logs whose policies do so, however little there is to rewrite, and delete nothing.
 
         `topics` are the names of those to look at, none for all. `observe(log, bytes read, all bytes)`
         receives the progress. The caller makes sure that no other operation runs on the logs.
         """
-        found: list[TopicPartition] = []
+        done: list[TopicPartition] = []
+        failed: list[TopicPartition] = []
         for execution in self._executions.values():
-            found += await execution.rewrite_now(topics, _AT_ONCE, observe)
-        return found
+            outcome = await execution.rewrite_now(topics, _AT_ONCE, observe)
+            done += outcome.done
+            failed += outcome.failed
+        return RewriteOutcome(done, failed)
 
     def statistics(self) -> dict[str, CleanupStatistics]:
         """Policy → what it has done since the start."""

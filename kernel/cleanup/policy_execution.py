@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import attrs
 import trio
 
 from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
@@ -47,12 +48,20 @@ class _Promise(NamedTuple):
         return unchanged and now_ms < self.not_before_ms
 
 
+class RewriteOutcome(NamedTuple):
+    """The logs that were rewritten as far as their policy wanted, and those that could not be."""
+
+    done: Sequence[TopicPartition]
+    failed: Sequence[TopicPartition]
+
+
 class _Wanted(NamedTuple):
-    """A rewrite that a policy wants."""
+    """A rewrite that a policy wants; without `deletes` nothing else is done to the log."""
 
     partition: Partition
     config: TopicConfig
     rewrite: Rewrite
+    deletes: bool = True
 
 
 class PolicyExecution:
@@ -106,8 +115,10 @@ class PolicyExecution:
         self.statistics.unrewritable_partitions = len(self._unrewritable)
         return wanted
 
-    async def _clean(self, partition: Partition, config: TopicConfig) -> Rewrite | None:
-        """Carry out the plan for a log but its rewrite; return that."""
+    async def _clean(
+        self, partition: Partition, config: TopicConfig, *, deletes: bool = True
+    ) -> Rewrite | None:
+        """Carry out the plan for a log but its rewrite, return that; without `deletes` nothing is deleted."""
         now_ms = self._clock()
         promise = self._promises.get(partition)
         if promise is not None:
@@ -119,6 +130,8 @@ class PolicyExecution:
         self._in_hands.add(partition)
         try:
             plan = await self._plan(partition, now_ms, config)
+            if plan.delete_before is not None and not deletes:
+                plan = attrs.evolve(plan, delete_before=None, roll=False)
             await self._carry_out(plan, partition)
             if plan.not_before_ms is not None:
                 self._promises[partition] = _Promise(config, partition.log_start_offset, plan.not_before_ms)
@@ -212,21 +225,30 @@ class PolicyExecution:
 
     async def rewrite_now(
         self, topics: Collection[str], overrides: Mapping[str, object], observe: Observe
-    ) -> Sequence[TopicPartition]:
-        """Rewrite logs with other settings than their own; return which were. See `LogCleanup`."""
-        waiting: list[_Wanted] = []
+    ) -> RewriteOutcome:
+        """Rewrite logs with other settings than their own, and delete nothing. See `LogCleanup`."""
+        wanted: list[_Wanted] = []
+        failed: list[TopicPartition] = []
         for topic in tuple(self._topics):
             if self.policy.name in topic.config[keys.CLEANUP_POLICY] and (topic.name in topics or not topics):
                 config = topic.config | overrides
                 for partition in topic.partitions:
+                    failures = self.statistics.failures
                     # Rolling comes first; what is to be rewritten then is seen by the next plan.
-                    await self._clean(partition, config)
-                    rewrite = await self._clean(partition, config)
+                    await self._clean(partition, config, deletes=False)
+                    rewrite = await self._clean(partition, config, deletes=False)
                     if rewrite is not None:
-                        waiting.append(_Wanted(partition, config, rewrite))
-        found = [each.partition.topic_partition for each in waiting]
-        await self._rewrite_all(waiting, observe)
-        return found
+                        wanted.append(_Wanted(partition, config, rewrite, deletes=False))
+                    elif partition.offline is not None or self.statistics.failures > failures:
+                        failed.append(partition.topic_partition)
+        await self._rewrite_all([*wanted], observe)
+        done = [each.partition.topic_partition for each in wanted if self._is_done(each)]
+        failed += [each.partition.topic_partition for each in wanted if not self._is_done(each)]
+        return RewriteOutcome(done, failed)
+
+    def _is_done(self, wanted: _Wanted) -> bool:
+        reached = wanted.partition.store.rewritten_until(self.policy.name)
+        return reached is not None and reached >= wanted.rewrite.until
 
     async def _rewrite_all(self, waiting: list[_Wanted], observe: Observe | None = None) -> None:
         """Do one rewrite after the other, the last first, as long as any wait."""
@@ -242,11 +264,11 @@ class PolicyExecution:
 
     async def _rewrite_next(self, waiting: list[_Wanted], worker: Worker, observe: Observe | None) -> bool:
         """Rewrite a log, and again as long as that gets any further; return whether the worker is of use."""
-        partition, config, _ = waiting.pop()
+        partition, config, _, deletes = waiting.pop()
         reached = -1
         while partition.offline is None:
             # The log has changed since it was looked at.
-            rewrite = await self._clean(partition, config)
+            rewrite = await self._clean(partition, config, deletes=deletes)
             if rewrite is None or partition in self._in_hands:
                 return True
             self._in_hands.add(partition)

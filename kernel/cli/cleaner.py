@@ -11,6 +11,7 @@ import click
 
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.config import keys
+from tidelog.kernel.config.types import nearest_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -47,25 +48,47 @@ def run(config_file: Path | None, settings: tuple[str, ...], topics: tuple[str, 
 
     config, plugins = configure(sources_of(config_file, settings))
     set_up_logging(config[keys.LOG_FORMAT], config[keys.LOG_LEVEL])
-    trio.run(_compact, Broker(config, plugins), topics)
+    trio.run(_compact, Broker(config, plugins, must_exist=True), topics)
 
 
-async def _compact(broker: Broker, topics: tuple[str, ...]) -> None:
+async def _compact(broker: Broker, topics: Sequence[str]) -> None:
+    failed: Sequence[TopicPartition] = ()
     async with broker.opened():
-        missing = [name for name in topics if broker.topics.find(name) is None]
-        found: Sequence[TopicPartition] = ()
-        if not missing:
-            with _Bar() as bar:
-                found = await broker.cleanup.rewrite_now(topics, bar.show)
-        statistics = broker.cleanup.statistics().values()
-    if missing:
-        raise click.ClickException(f"There is no topic {missing[0]!r} in these directories.")
-    failures = sum(each.failures for each in statistics)
+        unknown = _unknown_topic(broker, topics)
+        if not unknown:
+            failed = await _rewrite(broker, topics)
+    if unknown:
+        raise click.ClickException(unknown)
+    if failed:
+        names = ", ".join(map(str, failed))
+        raise click.ClickException(f"Not compacted: {names}; the lines above say why.")
+
+
+def _unknown_topic(broker: Broker, names: Sequence[str]) -> str:
+    """Return what is wrong with the first name that no topic has; empty without one."""
+    for name in names:
+        if broker.topics.find(name) is None:
+            near = nearest_name(name, [topic.name for topic in broker.topics])
+            return f"There is no topic {name!r} in these directories" + (
+                f" (did you mean {near}?)." if near else "."
+            )
+    return ""
+
+
+async def _rewrite(broker: Broker, names: Sequence[str]) -> Sequence[TopicPartition]:
+    """Rewrite logs and print what was done; return those for which that failed."""
+    with _Bar() as bar:
+        done, failed = await broker.cleanup.rewrite_now(names, bar.show)
+    found = {log.topic for log in (*done, *failed)}
+    for name in dict.fromkeys(names):
+        if name not in found:
+            policies = ",".join(broker.topics.get(name).config[keys.CLEANUP_POLICY])
+            click.echo(f"{name} has nothing to compact; its cleanup.policy is {policies or 'empty'}.")
+    statistics = broker.cleanup.statistics().values()
     read = sum(each.rewrite_read_bytes for each in statistics)
     kept = sum(each.rewrite_kept_bytes for each in statistics)
-    print(f"{len(found) - failures} log(s) compacted: {kept} of {read} bytes are left.")
-    if failures:
-        raise click.ClickException(f"{failures} log(s) could not be compacted; the lines above say why.")
+    click.echo(f"{len(done)} log(s) compacted: {kept} of {read} bytes are left.")
+    return failed
 
 
 class _Bar:
