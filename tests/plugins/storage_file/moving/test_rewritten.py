@@ -65,38 +65,26 @@ async def test_remove_source_checkpoints_what_the_swap_overtook(place: TwoDirect
     assert checkpointed(place) == {"a": None, "b": 9}
 
 
-@pytest.mark.parametrize("until", [3, 25])
-async def test_set_rewritten_until_during_a_move_is_checkpointed_in_both_directories(
-    place: TwoDirectories, tmp_path: Path, until: int
+@pytest.mark.parametrize("noted", [None, 3, 25])
+async def test_make_durable_and_set_rewritten_until_checkpoint_in_both_directories(
+    place: TwoDirectories, tmp_path: Path, noted: int | None
 ) -> None:
+    """A crash at any moment of the move finds the offset where it finds the log."""
     append_many(place.store, 30, 100)
     place.store.set_rewritten_until("compact", 20)
     move = place.move()
     join(move)
     move.make_durable()
-    place.store.set_rewritten_until("compact", until)
+    if noted is not None:
+        place.store.set_rewritten_until("compact", noted)
+    until = 20 if noted is None else noted
     assert checkpointed(place) == {"a": until, "b": until}
-    place.decide(move)
-    after = crashed(place, tmp_path / "crashed")
-    assert after.open().directory == f"{after.root}/b/t-0"
-    assert after.store.rewritten_until("compact") == until
-    after.abandon()
-
-
-async def test_make_durable_checkpoints_how_far_the_log_is_rewritten_for_the_next_start(
-    place: TwoDirectories, tmp_path: Path
-) -> None:
-    append_many(place.store, 30, 100)
-    place.store.set_rewritten_until("compact", 20)
-    move = place.move()
-    join(move)
-    move.make_durable()
     place.decide(move)
     after = crashed(place, tmp_path / "crashed")
     store = after.open()
     assert store.directory == f"{after.root}/b/t-0"
-    assert store.rewritten_until("compact") == 20
-    assert checkpointed(after)["a"] is None
+    assert store.rewritten_until("compact") == until
+    assert checkpointed(after) == {"a": None, "b": until}
     after.abandon()
 
 
