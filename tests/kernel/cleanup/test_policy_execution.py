@@ -175,26 +175,12 @@ def keep_all(config: Config) -> RecordFilter:
     return Filter()
 
 
-WRONG_REWRITES = [
-    (rewrite_of(6), "it rewrites up to 6, where no segment begins after the first"),
-    (rewrite_of(0), "it rewrites up to 0, where no segment begins after the first"),
-    (rewrite_of(3), "it rewrites up to 3, where no segment begins after the first"),
-    (rewrite_of(4, survey_from=5), "it surveys from 5 on and rewrites up to 4"),
-    (rewrite_of(4, survey_from=-1), "it surveys from -1 on and rewrites up to 4"),
-    (rewrite_of(4, urgency=float("nan")), "its urgency is nan"),
-    (rewrite_of(4, delete_retention_ms=-1), "it keeps tombstones for -1 ms"),
-]
-
-
-@pytest.mark.parametrize(("wrong", "reason"), WRONG_REWRITES)
-async def test_run_refuses_a_wrong_rewrite(
-    wrong: Callable[[LogView], Plan], reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_run_refuses_a_wrong_rewrite(caplog: pytest.LogCaptureFixture) -> None:
     async with running_broker() as broker:
         partition = await filled(broker)
-        statistics = (await cleanup_of(broker, Policy(wrong))())["delete"]
+        statistics = (await cleanup_of(broker, Policy(rewrite_of(3)))())["delete"]
         assert (statistics.failures, statistics.rewrites, bases(partition)) == (1, 0, [0, 2, 4])
-    assert f"the plan is refused: {reason}" in caplog.text
+    assert "the plan is refused: it rewrites up to 3, where no segment begins after the first" in caplog.text
 
 
 async def test_run_refuses_to_rewrite_an_open_transaction(caplog: pytest.LogCaptureFixture) -> None:
@@ -394,12 +380,15 @@ async def test_run_passes_over_topics_of_other_policies_and_offline_partitions()
     assert [str(log.topic_partition) for log in policy.asked] == ["both-0"]
 
 
-async def test_a_topic_that_is_deleted_under_a_plan_is_no_failure() -> None:
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_topic_that_is_deleted_under_a_plan_is_no_failure(reads: bool) -> None:
     async with running_broker() as broker:
         partition = await filled(broker)
 
         def make(log: LogView) -> Plan:
             trio.from_thread.run(broker.topics.delete, TOPIC)
+            if reads:
+                raise FileNotFoundError(2, "the first batch of a segment is gone")
             return Plan(log.active.base_offset)
 
         statistics = await cleanup_of(broker, Policy(make))()

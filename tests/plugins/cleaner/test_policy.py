@@ -189,6 +189,21 @@ def test_least_lag_does_not_ask_for_the_age_of_clean_segments() -> None:
     assert span(plan(log, {"min.compaction.lag.ms": "5", **DIRTY})) == (20, 30)
 
 
+def test_plan_without_a_least_lag_rewrites_records_from_the_future() -> None:
+    log = log_of(segments_of(1, 1, 1, ages_ms=[-HOUR_MS, 0, 0]))
+    assert span(plan(log)) == (0, 20)
+    assert span(plan(log, {"min.compaction.lag.ms": "1", **DIRTY})) is None
+
+
+def test_plan_without_a_largest_lag_reads_no_timestamps_of_batches() -> None:
+    def read(_: SegmentView) -> int:
+        raise AssertionError("a read for each segment, at every look")
+
+    log = attrs.evolve(log_of(segments_of(1, 1, 1)), first_timestamp=read)
+    assert span(plan(log)) == (0, 20)
+    assert plan(log, {"min.cleanable.dirty.ratio": "1"}) == NOTHING
+
+
 def test_least_lag_counts_from_the_change_of_the_file_without_timestamps() -> None:
     active = SegmentView(10, 20, 1, START_MS, START_MS)
     settings = {"min.compaction.lag.ms": str(HOUR_MS), **DIRTY}

@@ -732,6 +732,21 @@ def test_run_keeps_what_the_filter_had_no_room_for() -> None:
     assert [record.offset for record in records_of(history)] == [3, 4]
 
 
+@pytest.mark.parametrize("full_at", [0, 4])
+def test_run_copies_nothing_when_the_filter_has_no_room_at_all(full_at: int) -> None:
+    """Not even when the filter returns an offset that was surveyed before."""
+    history = History()
+    for _ in range(3):
+        history.write([(b"a", b"1"), (b"a", b"2")])
+        history.store.roll()
+    history.rewritten_until = 4
+    before = history.batches()
+    done = history.rewrite(history.job(record_filter=DropAll(full_at)))
+    assert (done.until, done.records_read, done.bytes_read) == (4, 0, 0)
+    assert history.broker.groups == []
+    assert history.batches() == before
+
+
 def test_run_refuses_a_filter_that_answers_for_fewer_records() -> None:
     history = History()
     history.write([(None, b"1"), (None, b"2")])
