@@ -419,6 +419,35 @@ async def test_a_disk_that_refuses_is_a_failure_and_tried_again(caplog: pytest.L
     assert caplog.text.count("the log cannot be looked at") == 1
 
 
+@pytest.mark.parametrize(
+    ("noted", "found"), [(None, None), (0, 0), (1, 1), (6, 6), (7, 2), (2**63 - 1, 2)], ids=str
+)
+async def test_run_takes_a_log_for_dirty_that_ends_below_where_it_is_said_to_be_rewritten(
+    noted: int | None, found: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is dirty from its start on, is noted as such, and is not warned of again."""
+    async with running_broker() as broker:
+        partition = await filled(broker)
+        partition.raise_log_start(2)
+        if noted is not None:
+            partition.store.set_rewritten_until("delete", noted)
+        policy = Policy(lambda _: NOTHING)
+        run = cleanup_of(broker, policy)
+        for _ in range(2):
+            await run()
+        assert [log.rewritten_until for log in policy.asked] == [found, found]
+        assert partition.store.rewritten_until("delete") == found
+    warnings = [text for text in caplog.messages if "it is rewritten from its start on" in text]
+    assert warnings == (
+        []
+        if noted == found
+        else [
+            f"flights-0: cleanup policy delete is said to have rewritten the log up to {noted}, but it ends at "
+            "6; it is rewritten from its start on"
+        ]
+    )
+
+
 async def test_a_warning_of_a_plan_is_logged_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
     warnings = ["odd", "odd", "", "odd", "even"]
     async with running_broker() as broker:
