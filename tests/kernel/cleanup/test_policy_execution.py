@@ -442,8 +442,8 @@ async def test_run_takes_a_log_for_dirty_that_ends_below_where_it_is_said_to_be_
         []
         if noted == found
         else [
-            f"flights-0: cleanup policy delete is said to have rewritten the log up to {noted}, but it ends at "
-            "6; it is rewritten from its start on"
+            f"flights-0: cleanup policy delete is said to have rewritten the log up to {noted}, but it ends "
+            "at 6; it is rewritten from its start on"
         ]
     )
 

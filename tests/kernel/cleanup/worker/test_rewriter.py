@@ -602,6 +602,17 @@ def test_the_last_batch_before_until_is_kept_without_records() -> None:
     assert len(batch) == 61
 
 
+def test_only_the_last_batch_of_an_active_producer_stays_without_records() -> None:
+    history = History()
+    for number in range(4):
+        history.write([(b"a", b"%d" % number)], producer_id=3 if number < 3 else 4)
+    history.write([(b"a", b"4")])
+    history.last_batches.pop(4)
+    history.rewrite(rolled(history).job())
+    found = [(header.base_offset, header.producer_id, header.record_count) for header, _ in history.batches()]
+    assert found[:2] == [(2, 3, 0), (4, -1, 1)]
+
+
 def test_a_full_map_ends_the_pass_and_the_next_one_goes_on() -> None:
     history = History()
     for round_ in range(3):
