@@ -19,6 +19,7 @@ from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
 from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.config.topic_overrides import (
+    check_conflicts,
     checked_topic_config,
     topic_config,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "UnsupportedKey",
     "ValueType",
     "boolean",
+    "check_conflicts",
     "checked_topic_config",
     "choice",
     "comma_list",

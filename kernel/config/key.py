@@ -24,8 +24,9 @@ class ConfigKey(Generic[T_co]):
     `name` is Kafka's where Kafka has such a key. `aliases` are other names for the same key. For a topic key,
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect; a warning reports a key
-    that is set without it. `dynamic`: a broker key that may also be set while the broker runs. `chooses` is
-    the seam, as `tidelog plugins` lists it, whose implementation the value names.
+    that is set without it. `not_above` names a topic key of whose value this one's must not be the larger.
+    `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as `tidelog
+    plugins` lists it, whose implementation the value names.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ConfigKey(Generic[T_co]):
     aliases: tuple[str, ...] = ()
     broker_defaults: tuple[BrokerDefault, ...] = ()
     only_with: tuple[str, str] | None = None
+    not_above: str = ""
     dynamic: bool = False
     chooses: str = ""
 

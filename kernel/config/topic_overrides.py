@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import cast
 
 from tidelog.kernel.config.config import Config
 from tidelog.kernel.config.registry import ConfigKeys
@@ -48,6 +49,25 @@ def checked_topic_config(
             shown = name if text is None or (key and key.secret) else f"{name} = {text!r}"
             problems.append(f"{shown}: {error}.")
     return TopicConfig(values), problems
+
+
+def check_conflicts(config: Config, topic: TopicConfig, changed: Collection[str]) -> None:
+    """Check that no two values of a topic's configuration exclude each other, one of which was `changed`.
+
+    Raises:
+        InvalidTopicConfig: they do; the message begins as Apache Kafka's does.
+    """
+    for name in changed:
+        for key in config.keys.of_scope("topic"):
+            limit = config.keys.find(key.not_above, "topic") if key.not_above else None
+            if limit is None or name not in (key.name, limit.name):
+                continue
+            value, most = cast("int", topic[key]), cast("int", topic[limit])
+            if value > most:
+                raise InvalidTopicConfig(
+                    f"conflict topic config setting {key} ({value}) > {limit} ({most}): set both, so that "
+                    "the first is not above the second"
+                )
 
 
 MAX_SUGGESTIONS = 10

@@ -15,6 +15,7 @@ from tidelog.kernel.config import (
     Alter,
     Config,
     TopicConfig,
+    check_conflicts,
     checked_topic_config,
     keys,
     topic_config,
@@ -184,6 +185,7 @@ class Topics:
             config, _ = checked_topic_config(self._config, new.config)
         else:
             config = topic_config(self._config, new.config)
+            check_conflicts(self._config, config, new.config)
         self._storage.check_topic(config)
         return TopicRecord(new.name, uuid.uuid4(), partitions, dict(new.config)), config
 
@@ -213,6 +215,7 @@ class Topics:
             changed = {name: text for name, text in overrides.items() if topic.overrides.get(name) != text}
             self._storage.check_topic(topic_config(self._config, changed))
             config, _ = checked_topic_config(self._config, overrides)
+            check_conflicts(self._config, config, changed.keys() | topic.overrides.keys() - overrides.keys())
             if validate_only or overrides == topic.overrides:
                 return
             record = attrs.evolve(record_of(topic), config=overrides, adopted=False)

@@ -80,6 +80,7 @@ MIN_COMPACTION_LAG_MS = ConfigKey(
     default=0,
     scope="topic",
     broker_defaults=(BrokerDefault(LOG_CLEANER_MIN_COMPACTION_LAG_MS),),
+    not_above="max.compaction.lag.ms",
     documentation="The least age of a record that compaction may remove, in milliseconds.",
 )
 MAX_COMPACTION_LAG_MS = ConfigKey(

@@ -11,6 +11,7 @@ from tidelog.kernel.config import (
     Config,
     ConfigKey,
     TopicConfig,
+    check_conflicts,
     checked_topic_config,
     comma_list,
     double,
@@ -65,6 +66,43 @@ def test_topic_config_refuses_an_invalid_override(name: str, text: str | None, s
     with pytest.raises(InvalidTopicConfig) as caught:
         topic_config(bundle_config(), {name: text})
     assert sentence in str(caught.value)
+
+
+LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+
+
+@pytest.mark.parametrize(
+    ("settings", "broker", "conflict"),
+    [
+        ({LAGS[0]: "6", LAGS[1]: "5"}, {}, "min.compaction.lag.ms (6) > max.compaction.lag.ms (5)"),
+        ({LAGS[0]: "5", LAGS[1]: "5"}, {}, ""),
+        ({LAGS[0]: str(2**63 - 1)}, {}, ""),
+        (
+            {LAGS[0]: "6"},
+            {f"log.cleaner.{LAGS[1]}": 5},
+            "min.compaction.lag.ms (6) > max.compaction.lag.ms (5)",
+        ),
+        (
+            {LAGS[1]: "5"},
+            {f"log.cleaner.{LAGS[0]}": 6},
+            "min.compaction.lag.ms (6) > max.compaction.lag.ms (5)",
+        ),
+        ({"segment.ms": "5"}, {f"log.cleaner.{LAGS[1]}": 5, f"log.cleaner.{LAGS[0]}": 6}, ""),
+        ({}, {f"log.cleaner.{LAGS[1]}": 5, f"log.cleaner.{LAGS[0]}": 6}, ""),
+    ],
+)
+def test_check_conflicts_of_the_least_and_the_largest_lag(
+    settings: dict[str, str], broker: dict[str, object], conflict: str
+) -> None:
+    """Conflicts of the broker's defaults are no fault of a topic that sets neither."""
+    config = bundle_config(broker)
+    topic = topic_config(config, settings)
+    if not conflict:
+        check_conflicts(config, topic, settings)
+        return
+    with pytest.raises(InvalidTopicConfig) as caught:
+        check_conflicts(config, topic, settings)
+    assert str(caught.value).startswith(f"conflict topic config setting {conflict}: ")
 
 
 def test_topic_config_reports_all_invalid_overrides_at_once() -> None:

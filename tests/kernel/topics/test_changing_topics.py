@@ -15,7 +15,8 @@ from tidelog.kernel.errors import InvalidTopicConfig, StorageError
 from tidelog.kernel.partition import Isolation, Partition
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.kernel.testing import make_batch
-from tidelog.kernel.topics import Topic
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.kernel.topics import NewTopic, Topic
 from tidelog.plugins.protocol_kafka.handlers.config_changes import replaced_by
 from tidelog.plugins.storage_file.log_config import LogConfig
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -100,6 +101,21 @@ async def test_alter_config_with_unknown_keys_of_another_broker(tmp_path: Path) 
     with pytest.raises(InvalidTopicConfig, match=r"no\.such\.key"):
         await core.topics.alter_config("orders", replaced_by([("no.such.key", "2")]))
     await core.close()
+
+
+async def test_create_and_alter_config_refuse_settings_that_exclude_each_other() -> None:
+    least, largest = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    async with running_broker({f"log.cleaner.{largest}": 5}) as broker:
+        with pytest.raises(InvalidTopicConfig, match=r"^conflict topic config setting"):
+            await broker.topics.create(NewTopic("orders", 1, config={least: "6"}))
+        before = {least: "6", largest: "7"}
+        topic = await broker.topics.create(NewTopic("orders", 1, config=before))
+        for wrong in ({least: "6", largest: "3"}, {least: "8", largest: "7"}, {least: "6"}):
+            with pytest.raises(InvalidTopicConfig, match=r"^conflict topic config setting"):
+                await broker.topics.alter_config("orders", replaced_by([*wrong.items()]))
+            assert topic.overrides == before
+        await broker.topics.alter_config("orders", replaced_by([(least, "5")]))
+        assert topic.overrides == {least: "5"}
 
 
 async def test_alter_config_ends_the_adoption_of_a_topic(tmp_path: Path) -> None:
