@@ -602,6 +602,24 @@ def test_the_last_batch_before_until_is_kept_without_records() -> None:
     assert len(batch) == 61
 
 
+class OddFilter:
+    """`RecordFilter` with answers of any length."""
+
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Take all of it."""
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Keep every other record."""
+        return [bool(offset % 2) for offset in block.offset.tolist()][: self._answers]
+
+    def counts(self) -> Mapping[str, float]:
+        """Count nothing."""
+        return {}
+
+
 def test_only_the_last_batch_of_an_active_producer_stays_without_records() -> None:
     history = History()
     for number in range(4):
@@ -611,6 +629,47 @@ def test_only_the_last_batch_of_an_active_producer_stays_without_records() -> No
     history.rewrite(rolled(history).job())
     found = [(header.base_offset, header.producer_id, header.record_count) for header, _ in history.batches()]
     assert found[:2] == [(2, 3, 0), (4, -1, 1)]
+
+
+def test_of_a_producer_that_only_ended_transactions_no_batch_of_records_stays_empty() -> None:
+    history = History()
+    history.write([(b"a", b"1")], producer_id=3)
+    history.write([(b"a", b"2")])
+    history.last_batches[3] = LastBatch(None, 0)
+    history.rewrite(rolled(history).job())
+    assert [header.base_offset for header, _ in history.batches()] == [1, 2]
+
+
+class CountBatches(OddFilter):
+    """`RecordFilter` that keeps all, and counts how many batches it saw at once."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._most = 0
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Take all of it."""
+        self._most = max(self._most, len(block.headers))
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Keep all of it."""
+        self._most = max(self._most, len(block.headers))
+        return [True] * len(block)
+
+    def counts(self) -> Mapping[str, float]:
+        """The most batches."""
+        return {"batches": self._most}
+
+
+def test_run_decompresses_few_batches_of_a_chunk_at_once() -> None:
+    """A chunk of a megabyte may have gigabytes of records."""
+    history = History()
+    for _ in range(6):
+        history.write([(b"a", bytes(6 * 2**20))], codec=4)
+    done = history.rewrite(rolled(history).job(record_filter=CountBatches()))
+    assert done.records_kept == 6
+    assert done.bytes_read < 2**20
+    assert done.counts["batches"] < 6
 
 
 def test_a_full_map_ends_the_pass_and_the_next_one_goes_on() -> None:
@@ -695,24 +754,6 @@ def test_survey_sees_a_producer_whose_aborted_transaction_ended_before_it() -> N
     history.end(1, commit=True)
     history.rewrite(rolled(history).job())
     assert history.left() == [(b"a", b"2")]
-
-
-class OddFilter:
-    """`RecordFilter` with answers of any length."""
-
-    def __init__(self, answers: int) -> None:
-        self._answers = answers
-
-    def survey(self, block: RecordBlock) -> int | None:
-        """Take all of it."""
-
-    def keep(self, block: RecordBlock) -> Sequence[bool]:
-        """Keep every other record."""
-        return [bool(offset % 2) for offset in block.offset.tolist()][: self._answers]
-
-    def counts(self) -> Mapping[str, float]:
-        """Count nothing."""
-        return {}
 
 
 def test_run_takes_any_filter() -> None:

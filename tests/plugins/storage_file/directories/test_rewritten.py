@@ -62,6 +62,35 @@ async def test_set_rewritten_until_survives_a_crash(scene: LogDirectoryScene, tm
     await crashed.close()
 
 
+async def test_set_rewritten_until_writes_nothing_once_the_directory_is_released(
+    scene: LogDirectoryScene,
+) -> None:
+    """It may be another broker's by then."""
+    store = await scene.open_store()
+    store.set_rewritten_until("compact", 0)
+    before = (scene.log_dir / KAFKAS).read_bytes()
+    scene.abandon()
+    store.set_rewritten_until("compact", 5)
+    store.set_rewritten_until("my-policy.2", 5)
+    assert (scene.log_dir / KAFKAS).read_bytes() == before
+    assert not (scene.log_dir / OTHERS).exists()
+
+
+async def test_recall_checkpoints_leaves_a_new_partition_of_a_name_that_was_there(
+    scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder was removed by hand; there is nothing that it lost."""
+    await scene.storage.close()
+    for name in (KAFKAS, "replication-offset-checkpoint"):
+        (scene.log_dir / name).write_bytes(b"0\n1\ntopic 0 20\n")
+    (scene.log_dir / OTHERS).write_bytes(b"0\n1\ntopic 0 0\n")
+    scene.storage = scene.new_storage()
+    await scene.open()
+    store = await scene.open_store()
+    assert (store.rewritten_until("compact"), store.rewritten_until("my-policy.2")) == (None, None)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 async def test_recall_checkpoints_forgets_how_far_a_log_is_rewritten_that_lost_its_end(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
