@@ -109,6 +109,19 @@ async def test_run_rolls_an_active_segment_that_goes() -> None:
         assert partition.append_nowait(make_batch([b"more"])).base_offset == 6
 
 
+async def test_run_counts_no_roll_of_an_active_segment_that_was_emptied_since() -> None:
+    async with running_broker() as broker:
+        partition = await filled(broker)
+
+        def make(log: LogView) -> Plan:
+            partition.truncate_to(log.active.base_offset)
+            return Plan(roll=True)
+
+        statistics = await cleanup_of(broker, Policy(make))()
+        assert (bases(partition), partition.log_end_offset) == ([0, 2, 4], 4)
+        assert (statistics["delete"].rolled_segments, statistics["delete"].failures) == (0, 0)
+
+
 async def test_run_keeps_what_was_appended_between_a_plan_and_its_roll() -> None:
     async with running_broker() as broker:
         partition = await filled(broker)
@@ -472,8 +485,10 @@ async def test_cleanup_policy_takes_the_names_of_installed_policies() -> None:
 async def test_check_default_logs_a_cleanup_policy_that_no_plugin_carries_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running_broker({"log.cleanup.policy": "delete,compact", "plugins.blocked": "cleaner"}):
-        pass
+    """Once, and not for each topic that has the default."""
+    settings = {"log.cleanup.policy": "delete,compact", "plugins.blocked": "cleaner"}
+    async with running_broker(settings) as broker:
+        await broker.topics.create(NewTopic(TOPIC, 1, config={"segment.ms": "5"}))
     assert [text for text in caplog.messages if "carries out" in text] == [
         "log.cleanup.policy has compact, which no installed plugin carries out: it has no effect"
     ]
