@@ -15,7 +15,8 @@ import attrs
 import trio
 
 from tests.crash.core import KEYS, SMALL, Core
-from tidelog.kernel.cleanup import PolicyExecution, rewriting
+from tidelog.kernel.cleanup import rewriting
+from tidelog.kernel.cleanup.policy_execution import PolicyExecution
 from tidelog.kernel.cleanup.rewriting import Workers
 from tidelog.kernel.cleanup.worker.__main__ import do_job
 from tidelog.kernel.cleanup.worker.messages import GroupBegun

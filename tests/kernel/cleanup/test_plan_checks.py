@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.cleanup.filters import Filter
-from tidelog.kernel.cleanup import BadPlan, check_plan
+from tidelog.kernel.cleanup.plan_checks import BadPlan, check_plan
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 

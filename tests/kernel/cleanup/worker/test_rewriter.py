@@ -650,6 +650,7 @@ class CountBatches(OddFilter):
     def survey(self, block: RecordBlock) -> int | None:
         """Take all of it."""
         self._most = max(self._most, len(block.headers))
+        return None
 
     def keep(self, block: RecordBlock) -> Sequence[bool]:
         """Keep all of it."""
