@@ -10,7 +10,7 @@ _FILE = "plugins/storage_file"
 _PARTITION = "kernel/partition"
 
 _SNAPSHOTS = "Snapshot: version, CRC, 46-byte entries; one that is corrupt is dropped for the one before it"
-_WHEN = "On every roll and at a clean shutdown; stray snapshots are removed; the log above the newest is"
+_WHEN = "On every roll and at a clean shutdown; stray snapshots are removed, at a start and when segments"
 _CLEAN = "After a clean shutdown no batch is read; a long log without snapshots is read once"
 _OPEN = "Open transactions, first unstable offset, aborted transactions, fencing of coordinators"
 _EXPIRY = "`producer.id.expiration.ms`; a producer in a transaction does not expire"
