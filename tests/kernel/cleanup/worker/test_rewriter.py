@@ -620,6 +620,16 @@ class OddFilter:
         return {}
 
 
+@pytest.mark.parametrize("append_time", [False, True])
+def test_a_batch_without_records_keeps_its_type_of_timestamp(append_time: bool) -> None:
+    history = History()
+    history.write([(b"a", b"1")], producer_id=3, append_time=append_time)
+    history.write([(b"a", b"2")])
+    history.rewrite(rolled(history).job())
+    header, _ = history.batches()[0]
+    assert (header.base_offset, header.record_count, header.is_append_time) == (0, 0, append_time)
+
+
 def test_only_the_last_batch_of_an_active_producer_stays_without_records() -> None:
     history = History()
     for number in range(4):
