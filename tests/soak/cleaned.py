@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +45,10 @@ TOPICS: Final = {
     },
     TRIMMED: {"cleanup.policy": "delete", "retention.bytes": str(RETENTION_BYTES), **_SEGMENTS},
 }
-MOST_OCCUPIED_BYTES: Final = PARTITIONS * (4 << 20)
-"""Of a topic, at any time: with future replicas, drafts, and replaced segments that are not removed yet."""
+MOST_OCCUPIED_BYTES: Final = PARTITIONS * (8 << 20)
+"""Of a topic, at any time: with future replicas, drafts, replaced segments, the backlog of the cleaner."""
+QUIET_S: Final = 1.0
+"""Retention looks at the topics three times meanwhile."""
 _BATCH_BYTES: Final = 200
 """At most a batch's header, and lengths, offsets and times of a record that is alone in it."""
 _SPARE_BYTES: Final = 1 << 16
@@ -143,6 +146,7 @@ class Cleaned:
         """
         self._check_cleaned()
         self._wait_for_transactions(client)
+        self._wait_until_quiet()
         reading = self._check_keyed(client, COMPACTED, ("transactional", "keyed"))
         self._check_keyed(client, BOTH, ("keyed",))
         self._check_trimmed(client)
@@ -193,6 +197,19 @@ class Cleaned:
             return committed == or_raise(client.list_offsets(partitions))
 
         wait_until(stable, lambda: f"a transaction in {COMPACTED} never ends")
+
+    def _wait_until_quiet(self) -> None:
+        """Wait until nothing is compacted or deleted any more, so that what is left is stable."""
+        before, since = self.cleanups(), time.monotonic()
+
+        def is_quiet() -> bool:
+            nonlocal before, since
+            now = self.cleanups()
+            if now != before:
+                before, since = now, time.monotonic()
+            return time.monotonic() - since >= QUIET_S
+
+        wait_until(is_quiet, lambda: f"cleanups never end: {before}")
 
     def _check_keyed(self, client: BlockingClient, topic: str, writers: tuple[str, ...]) -> Reading:
         """Check what is left of a keyed topic; return it."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.soak.history import History, Promise, Reading
-from tests.soak.writers.keys import DELETED_AFTER, RARE_EVERY, keyed_record
+from tests.soak.writers.keys import DELETED_AFTER, RARE_EVERY, RARE_SPAN, keyed_record
 
 WRITER = "transactional"
 NUMBERS = range(1000)
@@ -50,6 +50,7 @@ def test_keys_are_overwritten_deleted_and_left_alone() -> None:
     assert keyed_record(WRITER, 0).key == keyed_record(WRITER, RARE_EVERY // 2 + DELETED_AFTER).key
     keys = [keyed_record(WRITER, number).key for number in NUMBERS]
     assert keys.count(keyed_record(WRITER, RARE_EVERY).key) == 1
+    assert keyed_record(WRITER, RARE_EVERY).key == keyed_record(WRITER, RARE_EVERY + RARE_SPAN).key
 
 
 def test_take_counts_groups_and_where_numbers_continue() -> None:

@@ -18,7 +18,9 @@ from .numbers import value
 HOT_KEYS: Final = 40
 """Keys that are overwritten all the time."""
 RARE_EVERY: Final = 20
-"""One number in so many has a key of its own, which stays as it is through all compactions."""
+"""One number in so many has a key of its own, which stays as it is through many compactions."""
+RARE_SPAN: Final = 8000
+"""So many numbers later such a key is written again: the keys of a long soak are bounded."""
 DELETED_AFTER: Final = 200
 """So many numbers later every second one of those keys is deleted."""
 _TOMBSTONE_SHARE: Final = 0.1
@@ -65,10 +67,10 @@ def keyed_record(writer: str, number: int) -> KeyedRecord:
 def _key(number: int) -> tuple[str, bool]:
     """Return a number's key, and whether it deletes it."""
     if number % RARE_EVERY == 0:
-        return f"rare-{number}", False
+        return f"rare-{number % RARE_SPAN}", False
     deleted = number - RARE_EVERY // 2 - DELETED_AFTER
     if deleted >= 0 and deleted % (2 * RARE_EVERY) == 0:
-        return f"rare-{deleted}", True
+        return f"rare-{deleted % RARE_SPAN}", True
     chance = random.Random(number)
     return f"hot-{chance.randrange(HOT_KEYS)}", chance.random() < _TOMBSTONE_SHARE
 
