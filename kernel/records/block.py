@@ -64,10 +64,11 @@ class RecordBlock:
         self.data, areas = _uncompressed(content, batches, most_bytes)
         self.headers: list[BatchHeader] = [batch.header for batch in batches[: len(areas)]]
         counts = np.array([header.record_count for header in self.headers], np.int64)
+        bounds = np.array(areas, np.int64).reshape(-1, 2)
         try:
-            self._decode(np.array(areas, np.int64).reshape(-1, 2), counts)
-        except IndexError:
-            raise CorruptBatch("a record reaches beyond its batch") from None
+            self._decode(bounds, counts)
+        except (CorruptBatch, IndexError) as error:
+            raise self._error_of_batch(bounds, counts) from error
 
     def __len__(self) -> int:
         return len(self.start)
@@ -118,8 +119,20 @@ class RecordBlock:
 
     def _check(self, holds: Mask) -> None:
         if not holds.all():
-            at = self.headers[int(self.batch[np.flatnonzero(~holds)[0]])].base_offset
-            raise CorruptBatch(f"the batch at offset {at} has a malformed record")
+            raise CorruptBatch("a record has a malformed field")
+
+    def _error_of_batch(self, bounds: Column, counts: Column) -> CorruptBatch:
+        """Return what is wrong with the first batch that cannot be decoded by itself."""
+        headers = self.headers
+        for index, header in enumerate(headers):
+            self.headers = [header]
+            try:
+                self._decode(bounds[index : index + 1], counts[index : index + 1])
+            except IndexError:
+                return CorruptBatch(f"the batch at offset {header.base_offset}: a record reaches beyond it")
+            except CorruptBatch as error:
+                return CorruptBatch(f"the batch at offset {header.base_offset}: {error}")
+        return CorruptBatch(f"records reach beyond the batch at offset {headers[-1].base_offset}")
 
     def _of_batches(self, field: str) -> Column:
         """Return a field of each record's batch."""

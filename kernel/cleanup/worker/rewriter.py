@@ -103,6 +103,10 @@ class Rewriter:
             from_since = block.select(block.offset >= since) if block.offset[0] < since else block
             full_at = self._job.filter.survey(from_since)
             if full_at is not None:
+                if full_at > from_since.offset[-1]:
+                    raise ValueError(
+                        f"the filter has no room from offset {full_at} on, which it has not seen"
+                    )
                 return full_at
         return None
 

@@ -18,6 +18,7 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     pack_batch,
     parse_header,
+    stamp_offset,
 )
 from tidelog.kernel.records.block import NEVER, PlacedBatch, RecordBlock
 from tidelog.kernel.records.compression import compress
@@ -312,8 +313,17 @@ def test_record_block_refuses_the_record_of_another_batch() -> None:
 
 def test_record_block_names_the_batch_with_the_malformed_record() -> None:
     bad = of_body(framed(b"\x00\x00" + varint(1) + WHOLE[3:]))
-    with pytest.raises(CorruptBatch, match="batch at offset 100 "):
+    with pytest.raises(CorruptBatch, match="batch at offset 100: a record has a malformed field"):
         block_of(of_body(framed(WHOLE)), bad)
+
+
+@malformed
+def test_record_block_names_the_one_of_many_batches_that_is_malformed(body: bytes, count: int) -> None:
+    bad = bytearray(of_body(body, count))
+    stamp_offset(bad, 500, 0)
+    good = [of_body(framed(WHOLE) * number, number) for number in range(1, 50)]
+    with pytest.raises(CorruptBatch, match="batch at offset 500:"):
+        block_of(*good, bad, *good)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

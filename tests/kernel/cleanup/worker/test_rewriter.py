@@ -810,6 +810,30 @@ def test_run_copies_nothing_when_the_filter_has_no_room_at_all(full_at: int) -> 
     assert history.batches() == before
 
 
+class NoRoomFrom(OddFilter):
+    """`RecordFilter` that has no room from an offset on, wherever that is."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(0)
+        self._offset = offset
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Have no room."""
+        return self._offset
+
+
+@pytest.mark.parametrize("offset", [4, 5, 2**62])
+def test_run_refuses_a_filter_without_room_for_what_it_has_not_seen(offset: int) -> None:
+    history = History()
+    history.write([(b"a", b"1"), (b"b", b"1")])
+    history.store.roll()
+    history.rewritten_until = history.store.log_end_offset
+    history.write([(b"a", b"2"), (b"b", b"2")])
+    job = rolled(history).job(record_filter=NoRoomFrom(offset))
+    with pytest.raises(ValueError, match=f"no room from offset {offset} on"):
+        history.rewrite(job)
+
+
 def test_run_refuses_a_filter_that_answers_for_fewer_records() -> None:
     history = History()
     history.write([(None, b"1"), (None, b"2")])
