@@ -13,6 +13,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import attrs
+
 from tidelog.kernel.config import keys as kernel_keys
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import NOTHING, LogView, Plan, Rewrite
@@ -37,7 +39,12 @@ class CompactionPolicy:
         return max(config[keys.LOG_CLEANER_BACKOFF_MS], 1) if config[keys.LOG_CLEANER_ENABLE] else 0
 
     def plan(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
-        """Return what is to be compacted now."""
+        """Return what is to be compacted now, and segments below the log start, which a crash may leave."""
+        plan = self._rewriting(log, now_ms, config)
+        below = [each.base_offset for each in log.segments[1:] if each.base_offset <= log.log_start_offset]
+        return attrs.evolve(plan, delete_before=below[-1], reason="below the log start") if below else plan
+
+    def _rewriting(self, log: LogView, now_ms: int, config: TopicConfig) -> Plan:
         dirt = Dirt(log, now_ms, config[keys.MIN_COMPACTION_LAG_MS])
         max_lag_ms = config[keys.MAX_COMPACTION_LAG_MS]
         waits_too_long = max_lag_ms < LONG_MAX and dirt.has_waited(now_ms - max_lag_ms)

@@ -71,6 +71,22 @@ def log_of(
     )
 
 
+@pytest.mark.parametrize(
+    ("log_start_offset", "delete_before"), [(0, None), (9, None), (10, 10), (15, 10), (20, 20), (25, 20)]
+)
+@pytest.mark.parametrize("settings", [DIRTY, {"min.cleanable.dirty.ratio": "1"}])
+def test_plan_deletes_segments_below_the_log_start(
+    settings: Mapping[str, str], log_start_offset: int, delete_before: int | None
+) -> None:
+    """They are there when the broker was killed after records were deleted."""
+    log = log_of(segments_of(100, 100, 100), log_start_offset=log_start_offset)
+    assert plan(log, settings).delete_before == delete_before
+
+
+def test_plan_leaves_an_active_segment_below_the_log_start() -> None:
+    assert plan(log_of(segments_of(100), log_start_offset=10)).delete_before is None
+
+
 def plan(log: LogView, settings: Mapping[str, str] = DIRTY) -> Plan:
     """The plan for a log, which can be carried out."""
     found = CompactionPolicy().plan(log, START_MS, topic_config(bundle_config(), settings))
@@ -290,7 +306,7 @@ def test_plan_can_be_carried_out_wherever_the_last_one_had_come(
         "max.compaction.lag.ms": str(max(max_lag_ms, min_lag_ms)),
     }
     found = plan(log, settings)
-    assert found.delete_before is None
+    assert (found.delete_before or 0) <= log.log_start_offset
     rewrite = found.rewrite
     if rewrite is None:
         return
