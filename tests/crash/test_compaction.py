@@ -50,7 +50,7 @@ from tidelog.plugins.storage_file.testing import (
     Recorder,
 )
 
-STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "7"))
+STRIDE = int(os.environ.get("TIDELOG_COMPACTION_STRIDE", "9"))
 MARKS = (".cleaned", ".swap", ".deleted")
 CUTS = [
     PowerCut(data, names, seed)
