@@ -52,7 +52,7 @@ WHOLE = Effort(
     groups=1_000,
     offsets=1_000_000,
     segments=2_000,
-    compacted_bytes=300_000_000,
+    compacted_bytes=600_000_000,
 )
 SMOKE = Effort(
     repeats=1,

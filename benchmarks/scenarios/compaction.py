@@ -112,7 +112,7 @@ class BesideCompaction:
             server.start()
             broker = RunningBroker.of(kind, server)
             # Small records take longest, and the compaction must not be over before the producer is.
-            log = _KeyedLog.fill(bench, broker, "compacted", 100, 2 * bench.effort.compacted_bytes)
+            log = _KeyedLog.fill(bench, broker, "compacted", 100, bench.effort.compacted_bytes)
             create_topics(broker.admin, {"beside": 1})
             _acknowledge_p99(bench, server)
             before = _acknowledge_p99(bench, server)
