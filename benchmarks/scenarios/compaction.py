@@ -45,7 +45,7 @@ BESIDE = Row(
     (value_at_most(1.5),),
 )
 
-_SETTINGS = {"log.cleaner.backoff.ms": "100"}
+_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "0"}
 _CHECKPOINT = "cleaner-offset-checkpoint"
 _SEGMENTS = 8
 _LEAST_SEGMENT_BYTES = 1_048_576
