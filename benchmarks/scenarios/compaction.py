@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,7 +24,7 @@ from .context import Bench, RunningBroker
 from .latency import VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
     from benchmarks.brokers import BrokerKind, BrokerServer
@@ -78,17 +79,12 @@ class Compaction:
         return True
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        server = kind.server(work_dir, _SETTINGS)
-        try:
-            server.start()
-            broker = RunningBroker.of(kind, server)
+        with _running(kind, work_dir) as broker:
             size = _log_bytes(bench, self.value_bytes)
             # What is compiled at run time is compiled then.
             _KeyedLog.fill(bench, broker, "warm-up", self.value_bytes, size // 4).compact()
             log = _KeyedLog.fill(bench, broker, "compacted", self.value_bytes, size)
             seconds = log.compact()
-        finally:
-            server.stop()
         details: dict[str, object] = {"bytes": log.dirty_bytes, "seconds": seconds}
         speed = Sample(self.name, log.dirty_bytes / 1e6 / seconds, details)
         if kind.key != TIDELOG or self.value_bytes != VALUE_BYTES:
@@ -107,26 +103,31 @@ class BesideCompaction:
         return True
 
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
-        server = kind.server(work_dir, _SETTINGS)
-        try:
-            server.start()
-            broker = RunningBroker.of(kind, server)
+        with _running(kind, work_dir) as broker:
             # Small records take longest, and the compaction must not be over before the producer is.
             log = _KeyedLog.fill(bench, broker, "compacted", 100, _log_bytes(bench, 100))
             create_topics(broker.admin, {"beside": 1})
-            _acknowledge_p99(bench, server)
-            before = _acknowledge_p99(bench, server)
+            _acknowledge_p99(bench, broker.server)
+            before = _acknowledge_p99(bench, broker.server)
             log.begin_compaction()
-            beside = _acknowledge_p99(bench, server)
+            beside = _acknowledge_p99(bench, broker.server)
             lasts = not log.is_compacted()
-        finally:
-            server.stop()
         details: dict[str, object] = {
             "before_us": before,
             "beside_us": beside,
             "compaction_lasted_longer": lasts,
         }
         return [Sample(BESIDE.name, beside / before, details)]
+
+
+@contextmanager
+def _running(kind: BrokerKind, work_dir: Path) -> Generator[RunningBroker]:
+    server = kind.server(work_dir, _SETTINGS)
+    try:
+        server.start()
+        yield RunningBroker.of(kind, server)
+    finally:
+        server.stop()
 
 
 def compactions() -> list[Compaction | BesideCompaction]:

@@ -25,7 +25,7 @@ _MANY_BATCHES: Final = 32
 def _short_varints() -> tuple[Column, Column]:
     """Return for every two bytes, the first one lowest, the varint that they begin with, and its size.
 
-    The size is 0 for one that goes on behind them.
+    The size is 0 for a varint of more than two bytes.
     """
     pair = np.arange(2**16)
     has_second = pair >> 7 & 1
@@ -36,7 +36,7 @@ def _short_varints() -> tuple[Column, Column]:
 
 _VALUES, _SIZES = _short_varints()
 _RECORD_SIZES: Final = np.where((_SIZES > 0) & (_VALUES >= 0), _SIZES + _VALUES, 0)
-"""With the length in front; 0 where that goes on, or is below 0."""
+"""Bytes of a record including its length field; 0 if the length has more than two bytes or is negative."""
 
 
 class Varints:

@@ -12,7 +12,7 @@ import itertools
 import os
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -189,6 +189,13 @@ async def expected_outcome(recording: Recording, place: Path) -> Outcome:
     return expected
 
 
+def sampled_moments(recording: Recording) -> Iterator[Moment]:
+    """The moments after each `STRIDE` operations; each replaces the one before it."""
+    for moment in moments(recording.start, recording.operations):
+        if moment.operations % STRIDE == 0:
+            yield moment
+
+
 def name_of(case: Case) -> str:
     return case.name
 
@@ -198,11 +205,11 @@ async def test_the_process_may_end_anywhere_in_a_compaction(place: Path, case: C
     recording = await record(place / "recorded", case)
     expected = await expected_outcome(recording, place / "expected")
     tried = 0
-    for moment in moments(recording.start, recording.operations):
-        if replays(moment.last) and moment.operations % STRIDE == 0:
+    for moment in sampled_moments(recording):
+        if replays(moment.last):
             tried += 1
-            crashed = place / str(moment.operations)
-            await check_crash(recording, moment, PROCESS_ENDS, crashed, expected)
+            await check_crash(recording, moment, PROCESS_ENDS, place / str(moment.operations), expected)
+    assert tried
     groups = [len(each.groups) for each in recording.passes]
     print(f"{case.name}: {tried} of {len(recording.operations)} operations, {groups} groups in each pass")
 
@@ -218,15 +225,13 @@ async def test_a_first_pass_keeps_the_aborted_transactions_of_the_indexes(place:
 async def test_the_power_may_fail_anywhere_in_a_compaction(place: Path, case: Case) -> None:
     recording = await record(place / "recorded", case)
     expected = await expected_outcome(recording, place / "expected")
+    # With a stride of 1 each pair of fates that may lose something is tried.
     tried = 0
-    for moment in moments(recording.start, recording.operations):
-        if moment.operations % STRIDE:
-            continue
-        # With a stride of 1 each pair of fates that may lose something is tried.
+    for moment in sampled_moments(recording):
         for cut in CUTS if STRIDE == 1 else [CUTS[moment.operations // STRIDE % len(CUTS)]]:
             tried += 1
-            crashed = place / str(moment.operations)
-            await check_crash(recording, moment, cut, crashed, expected)
+            await check_crash(recording, moment, cut, place / str(moment.operations), expected)
+    assert tried
     print(f"{case.name}: {tried} power cuts after {len(recording.operations)} operations")
 
 
