@@ -27,7 +27,7 @@ SMALL_BYTES: Final = 32 * 1024
 CLOSED_LOOP_REQUESTS: Final = 4
 """Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late
 now and then, as on every virtual machine, would mostly be slept on."""
-FULL_TURNS: Final = 4
+FULL_TURNS: Final = 8
 """Turns in a row without an idle processor that end a poll, but not the closed loop: a client that switches
 between its threads has two of them runnable for a moment."""
 _LOADAVG: Final = Path("/proc/loadavg")
