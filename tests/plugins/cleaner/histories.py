@@ -223,12 +223,12 @@ def _large(writer: Writer) -> None:
 
 
 def _long(writer: Writer) -> None:
-    """Write 16 segments of which more than half stays, with a codec that takes its time.
+    """Write 40 segments of which more than half stays, with a codec that takes its time.
 
     Apache Kafka does not begin to keep to its limit of bytes per second before 0.3 s have passed.
     """
     chance = random.Random(2)
-    for number in range(160):
+    for number in range(400):
         keys = (f"k{number}", f"k{number}-", "same", f"k{number % 50}")
         writer.pairs([(key, chance.randbytes(25_000)) for key in keys], "gzip")
     FILLER(writer)
