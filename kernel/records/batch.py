@@ -22,6 +22,8 @@ Source: Kafka documentation, "Record Batch".
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
@@ -47,6 +49,7 @@ NO_TIMESTAMP = -1
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_MAGIC_FIELD, _FIRST_AFTER_CRC = 3, 5
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -148,6 +151,19 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
     )
 
 
+def parse_headers(data: Buffer, positions: Sequence[int]) -> list[BatchHeader]:
+    """Read the headers that start at all these positions; as `parse_header`, in less time."""
+    every = map(_HEADER.unpack_from, repeat(data), positions)
+    headers = [
+        tuple.__new__(BatchHeader, fields)  # pyright: ignore[reportUnknownMemberType]
+        for fields in every
+    ]
+    for header, position in zip(headers, positions, strict=True):
+        if header[_MAGIC_FIELD] != MAGIC_V2:
+            parse_header(data, position)
+    return headers
+
+
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:
     """Return whether the CRC of the batch (exactly its bytes) is the one in its header."""
     return crc32c(memoryview(batch)[CRC_COVERS_FROM:]) == header.crc
@@ -183,7 +199,10 @@ def pack_batch(header: BatchHeader, records: Buffer) -> bytearray:
     """Return a batch of these header fields and (compressed) records, with its length and CRC."""
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)
     batch = bytearray(HEADER_BYTES + len(records))
-    _HEADER.pack_into(batch, 0, *header._replace(batch_length=length, magic=MAGIC_V2, crc=0))
+    # Without `_replace`, which takes longer than all of the rest.
+    _HEADER.pack_into(
+        batch, 0, header.base_offset, length, header.leader_epoch, MAGIC_V2, 0, *header[_FIRST_AFTER_CRC:]
+    )
     batch[HEADER_BYTES:] = records
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
     return batch

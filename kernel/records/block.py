@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
+from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer
 from tidelog.kernel.records.columns import Column, Mask, Varints, record_starts
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
 from tidelog.kernel.records.unpacking import unpack
@@ -111,11 +111,16 @@ class RecordBlock:
         self._check(position < self.end)
         self.value_size, position = varints.read(position, MAX_VARINT_BYTES)
         self._check(position + np.maximum(self.value_size, 0) < self.end)
-        self._check((offset_delta >= 0) & (offset_delta <= self._of_batches("last_offset_delta")))
-        self.offset = self._of_batches("base_offset") + offset_delta
-        appended = self._of_batches("is_append_time").astype(np.bool_)
-        created = self._of_batches("base_timestamp") + timestamp_delta
-        self.timestamp = np.where(appended, self._of_batches("max_timestamp"), created)
+        fields = dict(zip(BatchHeader._fields, zip(*self.headers, strict=True), strict=False))
+
+        def of_batches(field: str) -> Column:
+            return np.array(fields.get(field, ()), np.int64)[self.batch]
+
+        self._check((offset_delta >= 0) & (offset_delta <= of_batches("last_offset_delta")))
+        self.offset = of_batches("base_offset") + offset_delta
+        appended = (of_batches("attributes") & TIMESTAMP_TYPE_BIT) != 0
+        created = of_batches("base_timestamp") + timestamp_delta
+        self.timestamp = np.where(appended, of_batches("max_timestamp"), created)
 
     def _check(self, holds: Mask) -> None:
         if not holds.all():
@@ -133,10 +138,6 @@ class RecordBlock:
             except CorruptBatch as error:
                 return CorruptBatch(f"the batch at offset {header.base_offset}: {error}")
         return CorruptBatch(f"records reach beyond the batch at offset {headers[-1].base_offset}")
-
-    def _of_batches(self, field: str) -> Column:
-        """Return a field of each record's batch."""
-        return np.array([getattr(header, field) for header in self.headers], np.int64)[self.batch]
 
     def keys(self, mask: Mask) -> list[bytes]:
         """Return the keys of the records in `mask`, none of which is null."""

@@ -27,6 +27,7 @@ _LEAST_TOGETHER: Final = 256
 _MOST_TOGETHER: Final = 8192
 """What they need fits into the caches of a processor."""
 _WORDS: Final = 16
+_WORD_BYTES: Final = 4
 _SIZE_WORD: Final = 14
 _WORD_MASK: Final = 2**32 - 1
 _START: Final = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476)
@@ -51,8 +52,10 @@ def hash_keys(block: RecordBlock, keyed: Mask) -> npt.NDArray[np.uint8]:
     short = np.flatnonzero(sizes <= _MOST_SHORT_BYTES)
     if len(short) < _LEAST_TOGETHER:
         short = short[:0]
-    # The last word of a key may reach beyond the data.
-    content = block.data + bytes(4) if short.size else b""
+    content = block.data
+    if short.size and int((starts + sizes)[short].max()) + _WORD_BYTES > len(content):
+        # The last word of a key reaches beyond the data.
+        content += bytes(_WORD_BYTES)
     for first in range(0, len(short), _MOST_TOGETHER):
         some = short[first : first + _MOST_TOGETHER]
         hashes[some] = _hash_short(content, starts[some], sizes[some])

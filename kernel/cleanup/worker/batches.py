@@ -46,6 +46,16 @@ def without_records(header: BatchHeader) -> KeptBatch:
     return KeptBatch(pack_batch(empty, b""), header.max_timestamp)
 
 
+def _largest(block: RecordBlock) -> list[int]:
+    """Return the largest timestamp of each batch, `NO_TIMESTAMP` of one without records."""
+    largest = np.full(len(block.headers), NO_TIMESTAMP, np.int64)
+    filled = np.flatnonzero(np.diff(block.first))
+    if filled.size:
+        largest[filled] = np.maximum.reduceat(block.timestamp, block.first[filled])
+    found: list[int] = largest.tolist()
+    return found
+
+
 class KeptRecords:
     """The records of a block that stay; `counts` and `tombstones` are how many of each of its batches.
 
@@ -60,6 +70,7 @@ class KeptRecords:
         self.tombstones: list[int] = np.bincount(
             kept.batch[kept.is_tombstone], minlength=len(kept.headers)
         ).tolist()
+        self._max_timestamps = _largest(kept)
         # Records that follow each other are copied in one run; none has those of two batches.
         run_begins = np.ones(len(chosen), np.bool_)
         run_begins[1:] = (np.diff(chosen) != 1) | (np.diff(kept.batch) != 0)
@@ -79,17 +90,15 @@ class KeptRecords:
         header = self._block.headers[index]
         if not verify_crc(content, header):
             raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
-        kept = header._replace(record_count=self.counts[index])
-        if not header.is_append_time:
-            first, after = self._first[index : index + 2]
-            kept = kept._replace(max_timestamp=int(self._block.timestamp[first:after].max()))
+        max_timestamp = header.max_timestamp if header.is_append_time else self._max_timestamps[index]
+        kept = header._replace(record_count=self.counts[index], max_timestamp=max_timestamp)
         if horizon_ms is None:
             records = self._as_they_are(index)
         else:
             records = self._with_horizon(index, horizon_ms)
             kept = kept._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms)
         packed = compress(header.codec, records) if header.codec else records
-        return KeptBatch(pack_batch(kept, packed), kept.max_timestamp)
+        return KeptBatch(pack_batch(kept, packed), max_timestamp)
 
     def _as_they_are(self, index: int) -> bytes:
         data = self._block.data

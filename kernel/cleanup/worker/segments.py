@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from struct import Struct
 from typing import NamedTuple
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header
+from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header, parse_headers
 from tidelog.kernel.records.block import PlacedBatch
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET
 from tidelog.kernel.seams.storage import SegmentSource
 
+_LENGTH = Struct(">i")
 _LENGTH_AT = 8
 
 
@@ -31,34 +35,36 @@ def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
         OSError: the disk refused, or the segment was removed.
     """
     chunk_bytes = max(chunk_bytes, HEADER_BYTES)
-    position, wanted = 0, chunk_bytes
-    try:
+    position = 0
+    with closing(source), ThreadPoolExecutor(1) as ahead:
+        reading = ahead.submit(source.read, position, chunk_bytes)
         while position < source.size_bytes:
-            content = source.read(position, wanted)
+            content = reading.result()
             chunk = _whole_batches(content)
             if not chunk.size:
-                wanted = _size_of_first(content, source, position)
+                reading = ahead.submit(source.read, position, _size_of_first(content, source, position))
                 continue
-            yield chunk
             position += chunk.size
-            wanted = chunk_bytes
-    finally:
-        source.close()
+            # The next one is read while this one is worked on.
+            reading = ahead.submit(source.read, position, chunk_bytes)
+            yield chunk
 
 
 def _whole_batches(content: bytes) -> Chunk:
-    batches: list[PlacedBatch] = []
-    position = 0
-    while len(content) - position >= HEADER_BYTES:
-        header = parse_header(content, position)
-        size = header.batch_length + LOG_OVERHEAD_BYTES
-        if size < HEADER_BYTES:
-            raise CorruptBatch(f"the batch at offset {header.base_offset} cannot have {size} bytes")
-        if position + size > len(content):
+    positions: list[int] = []
+    position, size = 0, len(content)
+    while size - position >= HEADER_BYTES:
+        (length,) = _LENGTH.unpack_from(content, position + _LENGTH_AT)
+        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            header = parse_header(content, position)
+            raise CorruptBatch(f"the batch at offset {header.base_offset} cannot have {header.size} bytes")
+        after = position + LOG_OVERHEAD_BYTES + length
+        if after > size:
             break
-        batches.append(PlacedBatch(header, position))
-        position += size
-    return Chunk(content, batches, position)
+        positions.append(position)
+        position = after
+    batches = map(PlacedBatch, parse_headers(content, positions), positions)
+    return Chunk(content, list(batches), position)
 
 
 def _size_of_first(content: bytes, source: SegmentSource, position: int) -> int:

@@ -46,9 +46,7 @@ class FileSegmentSource:
         """
         if self._log is None:
             self._log = LogFile(self._path, os.O_RDONLY)
-        buffer = bytearray(max(min(size, self.size_bytes - position), 0))
-        filled = self._log.read_into(buffer, position, wait=True)
-        return bytes(buffer) if filled == len(buffer) else bytes(buffer[:filled])
+        return disk.read_up_to(self._log.fd, max(min(size, self.size_bytes - position), 0), position)
 
     def close(self) -> None:
         """Close the file."""
