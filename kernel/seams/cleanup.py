@@ -12,7 +12,7 @@ transactions, offsets) is the kernel's business: a filter sees the records of ap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -21,6 +21,7 @@ from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.records.block import RecordBlock
 
 
@@ -95,6 +96,18 @@ class RecordFilter(Protocol):
         """Return what the log line and the statistics show of the rewrite, by name.
 
         The statistics add up whole numbers, and show others as of the last rewrite.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchFilter(Protocol):
+    """What a `RecordFilter` may be besides: one that knows of whole batches that nothing of them stays."""
+
+    def drops(self, headers: Sequence[BatchHeader]) -> Sequence[bool]:
+        """Return for each batch whether none of its records stays; `keep` is not given these then.
+
+        An array of numpy will do.
         """
         ...
 

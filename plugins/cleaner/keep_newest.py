@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.records.block import RecordBlock
     from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
 
@@ -41,6 +42,10 @@ class KeepNewest:
     def keep(self, block: RecordBlock) -> Sequence[bool]:
         """Return for each record whether it stays."""
         return self._newest.keep(block)  # type: ignore[return-value]  # an array
+
+    def drops(self, headers: Sequence[BatchHeader]) -> Sequence[bool]:
+        """Return for each batch whether all of its records were surveyed, and each has a newer one."""
+        return self._newest.drops(headers)  # type: ignore[return-value]  # an array
 
     def counts(self) -> Mapping[str, float]:
         """Return what is worth a look: records that no log with compaction should have, and room."""

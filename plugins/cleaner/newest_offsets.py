@@ -7,10 +7,11 @@ Source: seed 001, "Pass 1, build the offset map" and "Tombstones and delete.rete
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
 from tidelog.plugins.cleaner.hashing import hash_keys
@@ -56,6 +57,13 @@ class NewestOffsets:
             stays &= ~(block.is_tombstone & (block.delete_horizon <= self._now_ms))
         return stays
 
+    def drops(self, headers: Sequence[BatchHeader]) -> Mask:
+        """Return for each batch whether all of its records were surveyed, and each has a newer one."""
+        self._marks.mark_newest(self._map)
+        first = np.array([header.base_offset for header in headers], np.int64)
+        last = np.array([header.last_offset for header in headers], np.int64)
+        return self._marks.all_older(first, last)
+
     def counts(self) -> Mapping[str, float]:
         """Return what is worth a look: records that no log with compaction should have, and room."""
         return {"records without a key": self._keyless, "share of the buffer filled": self._map.filled}
@@ -88,6 +96,23 @@ class _Marks:
         inside = (places >= 0) & (places < MARKED_OFFSETS)
         marks[inside] = self._marks[places[inside]]
         return marks == _NEWEST, marks > 0
+
+    def all_older(self, first: Column, last: Column) -> Mask:
+        """Return whether all offsets from `first` to `last` were surveyed and none is marked as a newest one.
+
+        The ranges lie one behind the other.
+        """
+        older = np.zeros(len(first), np.bool_)
+        begins, ends = self._places(first), self._places(last) + 1
+        inside = (begins >= 0) & (ends <= MARKED_OFFSETS)
+        if not inside.any():
+            return older
+        begins, ends = begins[inside], ends[inside]
+        start = int(begins[0])
+        others = np.zeros(int(ends[-1]) - start + 1, np.int64)
+        np.cumsum(self._marks[start : int(ends[-1])] != _SURVEYED, out=others[1:])
+        older[inside] = others[ends - start] == others[begins - start]
+        return older
 
     def _set(self, offsets: Column, mark: int) -> None:
         places = self._places(offsets)

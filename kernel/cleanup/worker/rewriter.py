@@ -20,6 +20,7 @@ from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
 from tidelog.kernel.records.block import PlacedBatch, RecordBlock
 from tidelog.kernel.records.columns import Mask
+from tidelog.kernel.seams.cleanup import BatchFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 
@@ -164,7 +165,7 @@ class _Copier:
                 spent[placed.position] = self._transactions.is_spent(_content(chunk, placed), header)
             elif not self._transactions.is_aborted(header) and header.record_count:
                 surveyed.append(placed)
-        chosen = _Chosen(chunk, surveyed, self._job, self._until)
+        chosen = _Chosen(chunk, self._not_dropped(surveyed), self._job, self._until)
         kept: list[tuple[BatchHeader, KeptBatch]] = []
         for placed in chunk.batches:
             if placed.position in spent:
@@ -177,6 +178,20 @@ class _Copier:
                 kept.append((placed.header, batch))
         self.records_kept += chosen.count
         return _joined(kept)
+
+    def _not_dropped(self, batches: Sequence[PlacedBatch]) -> Sequence[PlacedBatch]:
+        """Return the batches of which the filter has to see the records."""
+        record_filter = self._job.filter
+        if not isinstance(record_filter, BatchFilter):
+            return batches
+        dropped = record_filter.drops([placed.header for placed in batches])
+        if len(dropped) != len(batches):
+            raise TypeError(f"the filter answers for {len(dropped)} batches of {len(batches)}")
+        return [
+            placed
+            for placed, drop in zip(batches, dropped, strict=True)
+            if not drop or placed.header.last_offset >= self._until
+        ]
 
     def _marker(self, chunk: Chunk, placed: PlacedBatch, *, spent: bool) -> KeptBatch | None:
         """Return what stays of a control batch, None if nothing does.

@@ -76,6 +76,32 @@ def test_keep_goes_by_the_newest_offset_of_each_key_however_much_is_remembered(
                 key is not None and at >= known.get(key, 0) for at, key in zip(offsets, chosen, strict=True)
             ]
             assert newest.keep(block).tolist() == expected
+        headers = [header for block, _ in blocks for header in block.headers]
+        for (block, _), dropped in zip(blocks, newest.drops(headers), strict=True):
+            assert not dropped or not newest.keep(block).any()
+
+
+def test_drops_batches_of_which_every_offset_was_surveyed_and_has_a_newer_one() -> None:
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    kept = block_of([b"c", b"a"], base_offset=14)
+    for block in (block_of([b"a", b"b"], base_offset=10), block_of([b"b", b"a"], base_offset=12), kept):
+        assert newest.survey(block) is None
+    batches = [
+        block_of([b"a", b"b"], base_offset=8),
+        block_of([b"a", b"b"], base_offset=10),
+        block_of([b"b", b"a"], base_offset=12),
+        kept,
+        block_of([b"a"], base_offset=16),
+    ]
+    headers = [block.headers[0] for block in batches]
+    assert newest.drops(headers).tolist() == [False, True, False, False, False]
+    assert newest.drops(headers[1:2]).tolist() == [True]
+    assert newest.drops([]).tolist() == []
+
+
+def test_drops_nothing_that_was_not_surveyed() -> None:
+    newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
+    assert newest.drops([block_of([b"a"]).headers[0]]).tolist() == [False]
 
 
 def test_keep_keeps_what_the_survey_left_out() -> None:

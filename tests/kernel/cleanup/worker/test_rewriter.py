@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
-from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, MAGIC_AT, TIMESTAMP_TYPE_BIT, verify_crc
+from tidelog.kernel.records.batch import (
+    DELETE_HORIZON_BIT,
+    MAGIC_AT,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    verify_crc,
+)
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.kernel.seams.partition import LastBatch
@@ -681,6 +687,55 @@ def test_run_decompresses_few_batches_of_a_chunk_at_once() -> None:
     assert done.records_kept == 6
     assert done.bytes_read < 2**20
     assert done.counts["batches"] < 6
+
+
+class DropBatches(OddFilter):
+    """`BatchFilter` that would drop whole batches, and keeps every record that it is asked about."""
+
+    def __init__(self, *base_offsets: int, answers: int | None = None, full_at: int | None = None) -> None:
+        super().__init__(0)
+        self._base_offsets = base_offsets
+        self._most = answers
+        self._full_at = full_at
+
+    def survey(self, block: RecordBlock) -> int | None:
+        """Have room up to an offset."""
+        return self._full_at
+
+    def drops(self, headers: Sequence[BatchHeader]) -> Sequence[bool]:
+        """Drop those that begin at the offsets."""
+        return [header.base_offset in self._base_offsets for header in headers][: self._most]
+
+    def keep(self, block: RecordBlock) -> Sequence[bool]:
+        """Keep all of it."""
+        return [True] * len(block)
+
+
+def test_batches_that_a_filter_drops_whole_are_not_decoded() -> None:
+    history = History()
+    for number in range(4):
+        history.write([(b"a", b"%d" % number)], producer_id=3 if number == 2 else -1)
+    done = history.rewrite(rolled(history).job(record_filter=DropBatches(0, 2)))
+    assert (done.records_read, done.records_kept) == (4, 2)
+    found = [(header.base_offset, header.record_count) for header, _ in history.batches()]
+    assert found[:3] == [(1, 1), (2, 0), (3, 1)]
+
+
+def test_batches_beyond_what_was_surveyed_stay_whatever_a_filter_drops() -> None:
+    history = History()
+    for number in range(3):
+        history.write([(b"a", b"%d" % number)])
+    done = history.rewrite(rolled(history).job(record_filter=DropBatches(0, 1, 2, full_at=1)))
+    assert done.until == 1
+    assert [header.base_offset for header, _ in history.batches()][:2] == [1, 2]
+
+
+def test_a_filter_that_answers_for_too_few_batches_is_refused() -> None:
+    history = History()
+    for number in range(2):
+        history.write([(b"a", b"%d" % number)])
+    with pytest.raises(TypeError, match="answers for 1 batches of 2"):
+        history.rewrite(rolled(history).job(record_filter=DropBatches(answers=1)))
 
 
 def test_a_full_map_ends_the_pass_and_the_next_one_goes_on() -> None:
