@@ -138,6 +138,7 @@ class Broker:
             *self.metadata.background_tasks(),
             *of_coordinator,
             *self.cleanup.background_tasks(),
+            self.cleanup.lifespan_task(),
         )
 
     async def allocate_producer_id(self) -> int:

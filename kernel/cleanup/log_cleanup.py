@@ -9,15 +9,16 @@ from functools import partial
 import attrs
 
 from tidelog.kernel.cleanup.policy_execution import PolicyExecution, RewriteOutcome
-from tidelog.kernel.cleanup.rewriting import Observe, Workers
+from tidelog.kernel.cleanup.rewriting import Observe
 from tidelog.kernel.cleanup.statistics import CleanupStatistics
+from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import Config, keys
 from tidelog.kernel.seams.cleanup import CleanupPolicy
 from tidelog.kernel.seams.events import Event, TopicConfigChanged, TopicCreated
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.kernel.seams.tasks import PeriodicTask
+from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 from tidelog.kernel.seams.topics import Topics
 
 _log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class LogCleanup:
     ) -> None:
         self._config = config
         in_hands: set[Partition] = set()
-        workers = Workers(config)
+        self._workers = workers = Workers(config)
         self._executions = {
             name: PolicyExecution(policy, topics, clock, in_hands, workers)
             for name, policy in policies.items()
@@ -51,6 +52,10 @@ class LogCleanup:
             for name, interval in intervals.items()
             if interval()
         ]
+
+    def lifespan_task(self) -> LifespanTask:
+        """Return the task that keeps workers between two rewrites, and ends them."""
+        return LifespanTask("cleanup workers", self._workers.keep)
 
     async def rewrite_now(self, topics: Collection[str], observe: Observe) -> RewriteOutcome:
         """Rewrite all logs whose policies do so, however little there is to rewrite, and delete nothing.

@@ -17,10 +17,10 @@ from tidelog.kernel.cleanup.rewriting import (
     RewriteFailed,
     Rewritten,
     Worker,
-    Workers,
 )
 from tidelog.kernel.cleanup.statistics import CleanupStatistics
 from tidelog.kernel.cleanup.worker.process import WorkerDied
+from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.clock import Clock
 from tidelog.kernel.config import TopicConfig, keys
 from tidelog.kernel.errors import BrokerError

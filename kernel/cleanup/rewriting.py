@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pickle import PickleError
 from typing import Final, TypeAlias
@@ -58,45 +57,6 @@ class Rewritten:
     seconds: float
 
 
-class Workers:
-    """The worker processes of a broker, `log.cleaner.threads` of them at most."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._busy: list[WorkerProcess] = []
-        self._free = trio.Condition()
-
-    @property
-    def most(self) -> int:
-        """How many may work at once."""
-        return self._config[keys.LOG_CLEANER_THREADS]
-
-    @asynccontextmanager
-    async def worker(self) -> AsyncGenerator[Worker]:
-        """Wait until one more may work, and have it work until the block ends.
-
-        Raises:
-            OSError: the process cannot be started.
-        """
-        async with self._free:
-            while len(self._busy) >= max(self.most, 1):
-                await self._free.wait()
-            process = await trio.to_thread.run_sync(WorkerProcess)
-            self._busy.append(process)
-        try:
-            yield Worker(process, self._config, self.bytes_per_second)
-        finally:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(process.kill)
-                async with self._free:
-                    self._busy.remove(process)
-                    self._free.notify_all()
-
-    def bytes_per_second(self) -> float:
-        """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
-        return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)
-
-
 class Worker:
     """A worker process that does one rewrite after the other."""
 
@@ -104,6 +64,13 @@ class Worker:
         self._process = process
         self._config = config
         self._rate = rate
+        self.works = False
+        """Whether it has a job that has not ended."""
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
 
     async def rewrite(
         self,
@@ -131,6 +98,7 @@ class Worker:
         )
         if not job.sources:
             raise RewriteAborted("its segments were deleted")
+        self.works = True
         try:
             await self._process.send(job)
         except (AttributeError, TypeError, ValueError, PickleError) as error:
@@ -146,6 +114,7 @@ class Worker:
                     if self._rate() != rate:
                         rate = self._rate()
                         await self._process.send(Rate(rate))
+                self.works = not isinstance(message, JobDone | JobFailed)
                 if isinstance(message, JobDone):
                     return Rewritten(message, time.monotonic() - began)
                 if isinstance(message, JobFailed):

@@ -15,11 +15,11 @@ import attrs
 import trio
 
 from tests.crash.core import KEYS, SMALL, Core
-from tidelog.kernel.cleanup import rewriting
+from tidelog.kernel.cleanup import workers
 from tidelog.kernel.cleanup.policy_execution import PolicyExecution
-from tidelog.kernel.cleanup.rewriting import Workers
 from tidelog.kernel.cleanup.worker.__main__ import do_job
 from tidelog.kernel.cleanup.worker.messages import GroupBegun
+from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.config import Config, TopicConfig
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.seams.cleanup import LogView, Plan
@@ -105,7 +105,7 @@ class CompactingCore(Core):
         """Compact all that can be; `begun` gets the base offsets of each group of segments."""
         execution = PolicyExecution(policy, self.topics, self.clock, set(), Workers(self.config))
         worker = partial(WorkerThread, [] if begun is None else begun)
-        with mock.patch.object(rewriting, "WorkerProcess", worker):
+        with mock.patch.object(workers, "WorkerProcess", worker):
             await execution.rewrite_now((), AT_ONCE, lambda *_: None)
         statistics = execution.statistics
         assert (statistics.failures, statistics.aborted_rewrites, statistics.dead_workers) == (0, 0, 0)

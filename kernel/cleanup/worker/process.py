@@ -79,6 +79,11 @@ class WorkerProcess:
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         return WorkerDied(f"the worker process {self.pid} {how}")
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """Blocking: end the process at once, whatever it does."""
         self._process.kill()

@@ -18,7 +18,8 @@ import trio.testing
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
-from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker, Workers
+from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker
+from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.errors import BrokerError, TidelogError
 from tidelog.kernel.partition import Partition
 from tidelog.kernel.records.batch import parse_header

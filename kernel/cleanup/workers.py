@@ -1,0 +1,98 @@
+"""The worker processes of a broker: how many there are, and for how long they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from tidelog.kernel.cleanup.rewriting import Worker
+from tidelog.kernel.cleanup.worker.process import WorkerProcess
+from tidelog.kernel.config import Config, keys
+from tidelog.kernel.seams.tasks import Lifespan
+
+KEPT_S: Final = 60.0
+"""For so long, and up to twice as long, a worker waits for its next log."""
+
+
+class Workers:
+    """The worker processes of a broker, `log.cleaner.threads` of them at most.
+
+    While `keep` runs, one without work waits for the next rewrite: to start a process takes longer than to
+    rewrite a small log.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._busy: list[WorkerProcess] = []
+        self._free = trio.Condition()
+        self._idle: dict[WorkerProcess, float] = {}
+        """Those without work, and since when."""
+        self._keeps = False
+
+    @property
+    def most(self) -> int:
+        """How many may work at once."""
+        return self._config[keys.LOG_CLEANER_THREADS]
+
+    async def keep(self, lifespan: Lifespan) -> None:
+        """Keep workers for some time when they have no work, until the broker stops."""
+        lifespan.ready()
+        self._keeps = True
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_idle)
+                await lifespan.wait_stopping()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._keeps = False
+            await self._end(tuple(self._idle))
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncGenerator[Worker]:
+        """Wait until one more may work, and have it work until the block ends.
+
+        Raises:
+            OSError: the process cannot be started.
+        """
+        async with self._free:
+            while len(self._busy) >= max(self.most, 1):
+                await self._free.wait()
+            process = await self._idle_or_new()
+            self._busy.append(process)
+        worker = Worker(process, self._config, self.bytes_per_second)
+        try:
+            yield worker
+        finally:
+            with trio.CancelScope(shield=True):
+                self._idle[process] = trio.current_time()
+                if worker.works or not self._keeps:
+                    await self._end([process])
+                async with self._free:
+                    self._busy.remove(process)
+                    self._free.notify_all()
+
+    async def _idle_or_new(self) -> WorkerProcess:
+        while self._idle:
+            process, _ = self._idle.popitem()
+            if not process.has_ended:
+                return process
+        return await trio.to_thread.run_sync(WorkerProcess)
+
+    async def _end_idle(self) -> None:
+        while True:
+            await trio.sleep(KEPT_S)
+            now = trio.current_time()
+            await self._end([process for process, since in self._idle.items() if now - since >= KEPT_S])
+
+    async def _end(self, processes: Iterable[WorkerProcess]) -> None:
+        with trio.CancelScope(shield=True):
+            for process in processes:
+                self._idle.pop(process, None)
+                await trio.to_thread.run_sync(process.kill)
+
+    def bytes_per_second(self) -> float:
+        """Return the share of each busy worker in `log.cleaner.io.max.bytes.per.second`."""
+        return self._config[keys.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND] / max(len(self._busy), 1)

@@ -1,0 +1,126 @@
+"""A worker without work waits for the next rewrite, for a while and no longer than the broker runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from tests.deadlines import DEADLINE_S
+from tests.kernel.cleanup.filters import EvenOffsets
+from tests.kernel.cleanup.test_rewriting import NO_THROTTLE, THROTTLED, TOPIC, filled, offsets, running
+from tidelog.kernel.cleanup import workers as workers_module
+from tidelog.kernel.cleanup.workers import Workers
+from tidelog.kernel.seams.cleanup import Rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from tidelog.kernel.broker import Broker
+    from tidelog.kernel.config import Config
+    from tidelog.kernel.partition import Partition
+
+
+class Life:
+    """`Lifespan` that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_ready = trio.Event()
+        self.stopping = trio.Event()
+
+    def ready(self) -> None:
+        """Let the test go on."""
+        self.is_ready.set()
+
+    async def wait_stopping(self) -> None:
+        """Wait for the test."""
+        await self.stopping.wait()
+
+
+@asynccontextmanager
+async def keeping(broker: Broker) -> AsyncGenerator[Workers]:
+    workers, life = Workers(broker.config), Life()
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(workers.keep, life)
+            await life.is_ready.wait()
+            yield workers
+            life.stopping.set()
+
+
+async def rewrite(broker: Broker, workers: Workers, partition: Partition) -> int:
+    """Rewrite all inactive segments; return the id of the process that did it."""
+    until = partition.store.segments()[-1].base_offset
+    config = broker.topics.get(TOPIC).config
+    async with workers.worker() as worker:
+        await worker.rewrite(partition, Rewrite(until, 0.5, 0, _even_offsets), config, broker.clock())
+        return worker.pid
+
+
+def _even_offsets(_: Config) -> EvenOffsets:
+    return EvenOffsets()
+
+
+def runs(pid: int) -> bool:
+    """Whether a process that this one started is there, and was not waited for."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_worker_is_kept_for_the_next_rewrite_and_ends_with_the_broker(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        async with keeping(broker) as workers:
+            pid = await rewrite(broker, workers, partition)
+            assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+            assert await rewrite(broker, workers, partition) == pid
+            assert runs(pid)
+        assert not runs(pid)
+
+
+async def test_a_worker_is_not_kept_where_nobody_would_end_it(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        assert not runs(await rewrite(broker, Workers(broker.config), partition))
+
+
+async def test_a_worker_is_not_kept_longer_than_for_some_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers_module, "KEPT_S", 0.2)
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        async with keeping(broker) as workers:
+            pid = await rewrite(broker, workers, partition)
+            while runs(pid):  # noqa: ASYNC110 - a process sets no event
+                await trio.sleep(0.01)
+            assert await rewrite(broker, workers, partition) != pid
+
+
+async def test_a_kept_worker_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path, "file") as broker:
+        partition = await filled(broker)
+        async with keeping(broker) as workers:
+            pid = await rewrite(broker, workers, partition)
+            os.kill(pid, signal.SIGKILL)
+            await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert await rewrite(broker, workers, partition) != pid
+
+
+async def test_a_worker_in_the_middle_of_a_rewrite_is_not_kept(tmp_path: Path) -> None:
+    async with running(tmp_path, "file", **THROTTLED) as broker:
+        partition = await filled(broker)
+        async with keeping(broker) as workers:
+            with trio.move_on_after(1):
+                await rewrite(broker, workers, partition)
+            broker.config.set_dynamic(NO_THROTTLE, {})
+            assert await rewrite(broker, workers, partition)
+            assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
