@@ -105,7 +105,7 @@ class BesideCompaction:
     def measure(self, bench: Bench, kind: BrokerKind, work_dir: Path) -> list[Sample]:
         with _running(kind, work_dir) as broker:
             # Small records take longest, and the compaction must not be over before the producer is.
-            log = _KeyedLog.fill(bench, broker, "compacted", 100, _log_bytes(bench, 100))
+            log = _KeyedLog.fill(bench, broker, "compacted", 100, bench.effort.compacted_bytes)
             create_topics(broker.admin, {"beside": 1})
             _acknowledge_p99(bench, broker.server)
             before = _acknowledge_p99(bench, broker.server)
