@@ -207,9 +207,9 @@ SOCKET_BUSY_POLL_US = ConfigKey(
     type=integer(0, 10_000),
     default=400,
     documentation="How many microseconds the broker busy-polls for the next request of a client in a closed "
-    "loop of small requests (up to 32 KB, each sent as soon as the last is answered), instead of sleeping "
-    "until it arrives: for one such client at a time, and only while no task of the machine waits for a "
-    "processor. 0: never.",
+    "loop of small requests (up to 32 KB and 64 records, each sent as soon as the last is answered), instead "
+    "of sleeping until it arrives: for one such client at a time, and only while no task of the machine "
+    "waits for a processor. 0: never.",
 )
 DECOMPRESSION_MEMORY_BYTES = ConfigKey(
     name="decompression.memory.bytes",

@@ -113,6 +113,11 @@ class WireContext(BrokerContext, Protocol):
 class WireConnection(Protocol):
     """One connection's protocol state."""
 
+    @property
+    def records_received(self) -> int:
+        """How many records the last request brought: its client was busy with them, and not idle."""
+        ...
+
     def receive_buffer(self) -> memoryview:
         """Return a writable buffer of at least one byte for the next bytes of the peer."""
         ...

@@ -4,7 +4,8 @@ Waking up a process that sleeps in `epoll_wait` takes longer than serving such a
 keeps running for up to `socket.busy.poll.us` after the answer, as `net.core.busy_poll` of Linux does for a
 socket. That costs a processor, so it happens only
 
-- for small requests: larger ones are worth more than what a wake-up takes;
+- for small requests of few records: others are worth more than what a wake-up takes, to the broker or to a
+  client that was busy with them, and wants the processor for the next ones;
 - after `CLOSED_LOOP_REQUESTS` requests that each came within that time of the answer before;
 - for one connection at a time, and
 - while no process waits for a processor: the kernel's count of runnable tasks is read in each turn, and a
@@ -24,6 +25,9 @@ import trio
 
 SMALL_BYTES: Final = 32 * 1024
 """The largest request that is waited for: a fetch, a heartbeat, a batch of a producer's default size."""
+FEW_RECORDS: Final = 64
+"""The most records in a request that is waited for. To make one takes a client's library a microsecond or
+two, and to be woken up about as long as to make these."""
 CLOSED_LOOP_REQUESTS: Final = 4
 """Prompt small requests in a row that show a closed loop. With more of them, a client whose requests are late
 now and then, as on every virtual machine, would mostly be slept on."""
@@ -108,9 +112,12 @@ class ClosedLoop:
         else:
             self._prompt = 0
 
-    def answered(self, requests: int) -> None:
-        """Note that all received requests are answered; in a closed loop it is exactly one."""
-        if requests != 1:
+    def answered(self, requests: int, records: int) -> None:
+        """Note that all received requests are answered, and how many records the last one brought.
+
+        In a closed loop it is exactly one request, of few records.
+        """
+        if requests != 1 or records > FEW_RECORDS:
             self.stop()
         self._answered_at = self._shared.now()
 

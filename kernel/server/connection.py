@@ -100,7 +100,7 @@ class Connection:
             answered = await self._answer_all()
             if self._finishing:
                 return
-            closed_loop.answered(answered)
+            closed_loop.answered(answered, wire.records_received)
             rounds += 1
             if was_quiet and answered == 1:
                 # A client that is quiet for the most part has sent its request: there is hardly ever more.

@@ -64,6 +64,11 @@ class KafkaConnection:
         self.bytes_received = buffer.received
         self.release_memory = buffer.release_memory
 
+    @property
+    def records_received(self) -> int:
+        """How many records the last request brought."""
+        return self._context.records_received
+
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
@@ -81,6 +86,7 @@ class KafkaConnection:
         context.client_id = header.client_id
         context.api_version = header.api_version
         context.message_bytes_left = MAX_MESSAGE_BYTES
+        context.records_received = 0
         try:
             # As in Kafka, bytes behind the request are ignored.
             request, _ = route.decode(frame, header.body_position)

@@ -35,7 +35,7 @@ class RequestContext:
 
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
-    announces.
+    announces. `records_received` counts the records that the current request appended at once.
     """
 
     broker: WireContext
@@ -46,6 +46,7 @@ class RequestContext:
     client_id: str | None = None
     api_version: int = 0
     message_bytes_left: int = MAX_MESSAGE_BYTES
+    records_received: int = 0
 
     def error_message(self, error: BrokerError) -> str | None:
         """Return the error message for the client, None once a response has `MAX_MESSAGE_BYTES` of them."""

@@ -236,6 +236,7 @@ class _Appends:
 
     def _accept(self, partition: Partition, answer: PartitionProduceResponse, result: AppendResult) -> None:
         answer.base_offset = result.base_offset
+        self._context.records_received += result.last_offset - result.base_offset + 1
         answer.log_append_time_ms = result.log_append_time_ms
         answer.log_start_offset = partition.watermarks.log_start_offset
         if result.flush_due:

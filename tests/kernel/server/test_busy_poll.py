@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.kernel.server.busy_poll import (
     CLOSED_LOOP_REQUESTS,
+    FEW_RECORDS,
     FULL_TURNS,
     SMALL_BYTES,
     BusyPoll,
@@ -62,14 +63,21 @@ def busy_poll(clock: Clock, machine: Machine) -> Iterator[BusyPoll]:
         yield BusyPoll(SECONDS, processors, clock)
 
 
-def serve(loop: ClosedLoop, clock: Clock, pause: float = SOON, size: int = 100, requests: int = 1) -> bool:
+def serve(
+    loop: ClosedLoop,
+    clock: Clock,
+    pause: float = SOON,
+    size: int = 100,
+    requests: int = 1,
+    records: int = 0,
+) -> bool:
     """Let `requests` arrive `pause` after the last answer; return whether the server polled for them."""
     polled = loop.should_poll()
     clock.now += pause
     if polled and not loop.should_poll():
         polled = False
     loop.received(size)
-    loop.answered(requests)
+    loop.answered(requests, records)
     return polled
 
 
@@ -87,19 +95,20 @@ def test_closed_loop_is_polled_for_once_it_has_shown_itself(busy_poll: BusyPoll,
 
 
 @pytest.mark.parametrize(
-    ("pause", "size", "requests"),
+    ("pause", "size", "requests", "records"),
     [
-        pytest.param(LATE, 100, 1, id="slow"),
-        pytest.param(SOON, SMALL_BYTES + 1, 1, id="large"),
-        pytest.param(SOON, 100, 2, id="pipelined"),
-        pytest.param(SOON, 100, 0, id="in pieces"),
+        pytest.param(LATE, 100, 1, 1, id="slow"),
+        pytest.param(SOON, SMALL_BYTES + 1, 1, 1, id="large"),
+        pytest.param(SOON, 100, 2, 1, id="pipelined"),
+        pytest.param(SOON, 100, 0, 0, id="in pieces"),
+        pytest.param(SOON, 100, 1, FEW_RECORDS + 1, id="of many records"),
     ],
 )
 def test_closed_loop_ends_with_a_request_of_another_kind(
-    busy_poll: BusyPoll, clock: Clock, pause: float, size: int, requests: int
+    busy_poll: BusyPoll, clock: Clock, pause: float, size: int, requests: int, records: int
 ) -> None:
     loop = in_closed_loop(busy_poll, clock)
-    serve(loop, clock, pause, size, requests)
+    serve(loop, clock, pause, size, requests, records)
     assert not any(serve(loop, clock) for _ in range(CLOSED_LOOP_REQUESTS - 1))
     serve(loop, clock)
     assert serve(loop, clock)
@@ -110,7 +119,7 @@ def test_closed_loop_counts_a_request_of_small_bytes_just_before_the_time_limit(
 ) -> None:
     loop = ClosedLoop(busy_poll)
     for _ in range(CLOSED_LOOP_REQUESTS + 1):
-        serve(loop, clock, pause=SECONDS * 0.999, size=SMALL_BYTES)
+        serve(loop, clock, pause=SECONDS * 0.999, size=SMALL_BYTES, records=FEW_RECORDS)
     assert serve(loop, clock)
 
 
@@ -148,7 +157,7 @@ def test_closed_loop_is_polled_for_again_once_a_processor_is_idle(
     for _ in range(2):
         assert [loop.should_poll() for _ in range(FULL_TURNS)] == [True] * (FULL_TURNS - 1) + [False]
         loop.received(100)
-        loop.answered(1)
+        loop.answered(1, 0)
     machine.run(IDLE)
     assert serve(loop, clock)
 
@@ -161,7 +170,7 @@ def test_closed_loop_stop_ends_polling(busy_poll: BusyPoll, clock: Clock) -> Non
 
 def test_should_poll_allows_one_connection_at_a_time(busy_poll: BusyPoll, clock: Clock) -> None:
     first, second = in_closed_loop(busy_poll, clock), in_closed_loop(busy_poll, clock)
-    first.answered(1)
+    first.answered(1, 0)
     assert first.should_poll()
     assert not second.should_poll()
     first.received(100)  # its request is being served: the slot is free

@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.deadlines import DEADLINE_S, wait_until
+from tidelog.kernel.server.busy_poll import ClosedLoop
 from tidelog.kernel.server.connection import has_left
 
 from .toy import Running, ask, is_closed, line_from, running
@@ -63,6 +64,18 @@ async def test_connection_serves_single_and_pipelined_requests_in_turns(
             await trio.sleep(pause_s)
             await client.send_all(b"ee\n")
             assert await line_from(client) == b"three\n"
+
+
+async def test_connection_is_in_no_closed_loop_after_a_request_of_many_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noted: list[tuple[int, int]] = []
+    monkeypatch.setattr(ClosedLoop, "answered", lambda _, *counts: noted.append(counts))
+    async with running() as scene, await scene.connect() as client:
+        for count in (500, 1):
+            assert await ask(client, f"records {count}") == str(count)
+        assert await ask(client, "echo word") == "word"
+    assert noted[:3] == [(1, 500), (1, 1), (1, 0)]
 
 
 async def test_connection_answers_requests_behind_a_waiting_one_in_order() -> None:

@@ -3,6 +3,7 @@
 echo WORD     answered with the word
 big COUNT     answered with so many bytes
 wait          answered with "done" when `Toy.gate` opens
+records COUNT answered with the count, as a request that brought so many records
 silent        not answered
 wrong         a violation of the protocol
 crash         the handler fails
@@ -39,6 +40,7 @@ class ToyConnection:
         self._data = bytearray()
         self._room = memoryview(bytearray(ROOM_BYTES))
         self.peer = peer
+        self.records_received = 0
         self.released = 0
         self.closed = 0
 
@@ -57,6 +59,7 @@ class ToyConnection:
             return None
         self._data[:] = rest
         command, _, argument = line.decode().partition(" ")
+        self.records_received = 0
         self._toy.served += 1
         match command:
             case "echo":
@@ -65,6 +68,9 @@ class ToyConnection:
                 return [bytes(int(argument))]
             case "wait":
                 return self._wait()
+            case "records":
+                self.records_received = int(argument)
+                return [f"{argument}\n".encode()]
             case "silent":
                 return []
             case "hog":

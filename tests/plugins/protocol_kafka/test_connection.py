@@ -126,6 +126,19 @@ async def test_next_step_gives_the_same_answers_for_reads_of_any_size(broker: Br
         assert await talk(broker, [stream[at : at + size] for at in range(0, len(stream), size)]) == whole
 
 
+async def test_records_received_counts_those_of_the_last_request(broker: Broker) -> None:
+    client, counts = Client(broker), list[int]()
+    for stream in (
+        framed(PRODUCE, 9, produce(-1, 3)),
+        framed(PRODUCE, 9, produce(0, 200)),
+        framed(METADATA, 12, metadata()),
+    ):
+        client.receive(stream)
+        assert client.wire.next_step() is not None
+        counts.append(client.wire.records_received)
+    assert counts == [3, 200, 0]
+
+
 async def test_next_step_answers_a_thousand_pipelined_requests(broker: Broker) -> None:
     stream = b"".join(framed(API_VERSIONS, 0, ApiVersionsRequest(), number) for number in range(1000))
     assert numbers(await talk(broker, [stream])) == list(range(1000))
