@@ -15,13 +15,17 @@ from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import EvenOffsets
 from tests.kernel.cleanup.test_rewriting import NO_THROTTLE, THROTTLED, TOPIC, filled, offsets, running
 from tidelog.kernel.cleanup import workers as workers_module
+from tidelog.kernel.cleanup.worker.process import WorkerProcess
 from tidelog.kernel.cleanup.workers import Workers
 from tidelog.kernel.seams.cleanup import Rewrite
+from tidelog.kernel.testing import make_batch
+from tidelog.kernel.topics import NewTopic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from tidelog.kernel.broker import Broker
+    from tidelog.kernel.cleanup.rewriting import Worker
     from tidelog.kernel.config import Config
     from tidelog.kernel.partition import Partition
 
@@ -55,11 +59,16 @@ async def keeping(broker: Broker) -> AsyncGenerator[Workers]:
 
 async def rewrite(broker: Broker, workers: Workers, partition: Partition) -> int:
     """Rewrite all inactive segments; return the id of the process that did it."""
+    async with workers.worker() as worker:
+        await rewrite_with(worker, broker, partition)
+        return worker.pid
+
+
+async def rewrite_with(worker: Worker, broker: Broker, partition: Partition) -> None:
+    """Rewrite all inactive segments."""
     until = partition.store.segments()[-1].base_offset
     config = broker.topics.get(TOPIC).config
-    async with workers.worker() as worker:
-        await worker.rewrite(partition, Rewrite(until, 0.5, 0, _even_offsets), config, broker.clock())
-        return worker.pid
+    await worker.rewrite(partition, Rewrite(until, 0.5, 0, _even_offsets), config, broker.clock())
 
 
 def _even_offsets(_: Config) -> EvenOffsets:
@@ -84,6 +93,28 @@ async def test_a_worker_is_kept_for_the_next_rewrite_and_ends_with_the_broker(tm
             assert await rewrite(broker, workers, partition) == pid
             assert runs(pid)
         assert not runs(pid)
+
+
+async def test_a_running_broker_keeps_its_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+
+    class Counted(WorkerProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self.pid)
+
+    monkeypatch.setattr(workers_module, "WorkerProcess", Counted)
+    async with running(tmp_path, "file") as broker:
+        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "compact"}))
+        (partition,) = topic.partitions
+        for _ in range(2):
+            for value in (b"older", b"newer"):
+                partition.append_nowait(make_batch([value], keys=[b"key"]))
+            outcome = await broker.cleanup.rewrite_now((), lambda *_: None)
+            assert outcome.done == [partition.topic_partition]
+        (pid,) = started
+        assert runs(pid)
+    assert not runs(pid)
 
 
 async def test_a_worker_is_not_kept_where_nobody_would_end_it(tmp_path: Path) -> None:
@@ -119,8 +150,10 @@ async def test_a_worker_in_the_middle_of_a_rewrite_is_not_kept(tmp_path: Path) -
     async with running(tmp_path, "file", **THROTTLED) as broker:
         partition = await filled(broker)
         async with keeping(broker) as workers:
-            with trio.move_on_after(1):
-                await rewrite(broker, workers, partition)
+            async with workers.worker() as worker:
+                with trio.move_on_after(1):
+                    await rewrite_with(worker, broker, partition)
+            assert not runs(worker.pid)
             broker.config.set_dynamic(NO_THROTTLE, {})
             assert await rewrite(broker, workers, partition)
             assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
