@@ -21,8 +21,8 @@ from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config, TopicConfig
-    from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.records.block import RecordBlock
+    from tidelog.kernel.records.columns import Column, Mask
 
 
 def _no_timestamp(segment: SegmentView) -> int:
@@ -104,10 +104,10 @@ class RecordFilter(Protocol):
 class BatchFilter(Protocol):
     """What a `RecordFilter` may be besides: one that knows of whole batches that nothing of them stays."""
 
-    def drops(self, headers: Sequence[BatchHeader]) -> Sequence[bool]:
+    def drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         """Return for each batch whether none of its records stays; `keep` is not given these then.
 
-        An array of numpy will do.
+        `base_offsets` and `last_offsets` have an offset for each batch; they grow.
         """
         ...
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelog.kernel.records.batch import BatchHeader
     from tidelog.kernel.records.block import RecordBlock
+    from tidelog.kernel.records.columns import Column, Mask
     from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
 
 
@@ -43,9 +43,9 @@ class KeepNewest:
         """Return for each record whether it stays."""
         return self._newest.keep(block)  # type: ignore[return-value]  # an array
 
-    def drops(self, headers: Sequence[BatchHeader]) -> Sequence[bool]:
+    def drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         """Return for each batch whether all of its records were surveyed, and each has a newer one."""
-        return self._newest.drops(headers)  # type: ignore[return-value]  # an array
+        return self._newest.drops(base_offsets, last_offsets)
 
     def counts(self) -> Mapping[str, float]:
         """Return what is worth a look: records that no log with compaction should have, and room."""

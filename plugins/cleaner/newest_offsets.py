@@ -7,11 +7,10 @@ Source: seed 001, "Pass 1, build the offset map" and "Tombstones and delete.rete
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
 from tidelog.plugins.cleaner.hashing import hash_keys
@@ -57,12 +56,10 @@ class NewestOffsets:
             stays &= ~(block.is_tombstone & (block.delete_horizon <= self._now_ms))
         return stays
 
-    def drops(self, headers: Sequence[BatchHeader]) -> Mask:
+    def drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         """Return for each batch whether all of its records were surveyed, and each has a newer one."""
         self._marks.mark_newest(self._map)
-        first = np.array([header.base_offset for header in headers], np.int64)
-        last = np.array([header.last_offset for header in headers], np.int64)
-        return self._marks.all_older(first, last)
+        return self._marks.all_older(base_offsets, last_offsets)
 
     def counts(self) -> Mapping[str, float]:
         """Return what is worth a look: records that no log with compaction should have, and room."""

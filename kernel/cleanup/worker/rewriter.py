@@ -8,22 +8,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Protocol
 
 import numpy as np
 
 from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
-from tidelog.kernel.cleanup.worker.segments import Chunk, chunks, groups
+from tidelog.kernel.cleanup.worker.segments import Chunk, chosen_chunks, chunks, groups
+from tidelog.kernel.cleanup.worker.surveyed import HeaderColumns, SurveyedHeaders
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
-from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
+from tidelog.kernel.records.batch import (
+    CONTROL_BIT,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+)
 from tidelog.kernel.records.block import PlacedBatch, RecordBlock
-from tidelog.kernel.records.columns import Mask
+from tidelog.kernel.records.columns import Column, Mask
 from tidelog.kernel.seams.cleanup import BatchFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
 
+_NOT_PLAIN = CONTROL_BIT | TRANSACTIONAL_BIT
 _MOST_UNPACKED_BYTES = 4 * 1024 * 1024
 """Records that are looked at together, unless those of one batch are more."""
 
@@ -50,6 +58,7 @@ class Rewriter:
     def __init__(self, job: RewriteJob, broker: Broker) -> None:
         self._job = job
         self._broker = broker
+        self._surveyed = SurveyedHeaders()
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
 
     def run(self) -> JobDone:
@@ -87,6 +96,7 @@ class Rewriter:
         for source, end in surveyed:
             for chunk in chunks(source, job.chunk_bytes):
                 self._broker.spent(chunk.size, 0)
+                self._surveyed.note(source, chunk)
                 full_at = self._survey_chunk(chunk, transactions)
                 if full_at is not None:
                     return max(full_at, job.survey_from)
@@ -125,16 +135,23 @@ class Rewriter:
         draft = self._broker.begin([source.base_offset for source in group])
         copier = _Copier(self._job, until, draft.last_batches, transactions)
         for source in group:
-            for chunk in chunks(source, self._job.chunk_bytes):
+            for chunk in self._chunks(source, copier):
                 content, batches = copier.copy(chunk)
                 if batches:
                     draft.writer.append(content, batches)
-                self._bytes_read += chunk.size
                 self._bytes_kept += len(content)
                 self._broker.spent(chunk.size, len(content))
+            self._bytes_read += source.size_bytes
         self._records_read += copier.records_read
         self._records_kept += copier.records_kept
         self._broker.replace(GroupWritten(draft.writer.finish(), transactions.take_left()))
+
+    def _chunks(self, source: SegmentSource, copier: _Copier) -> Iterator[Chunk]:
+        """Return the batches of a segment but those of which it is known that nothing stays."""
+        headers = self._surveyed.take(source)
+        if headers is None:
+            return chunks(source, self._job.chunk_bytes)
+        return chosen_chunks(source, headers.placed(copier.needs(headers)), self._job.chunk_bytes)
 
 
 class _Copier:
@@ -153,6 +170,19 @@ class _Copier:
         self._last_batches = last_batches
         self._transactions = transactions
         self.records_read = self.records_kept = 0
+
+    def needs(self, headers: HeaderColumns) -> Mask:
+        """Return which batches have to be read: those of which something may stay.
+
+        Those of transactions are read to learn which transactions have ended, others if they may have to stay
+        without records.
+        """
+        plain: Mask = (headers.of("attributes") & _NOT_PLAIN == 0) & (headers.of("record_count") > 0)
+        last = [each.offset for each in self._last_batches.values() if each.offset is not None]
+        needed: Mask = ~plain | np.isin(headers.last_offset, [*last, self._job.until - 1])
+        needed[plain] |= ~self._drops(headers.base_offset[plain], headers.last_offset[plain])
+        self.records_read += int(headers.of("record_count")[~needed].sum())
+        return needed
 
     def copy(self, chunk: Chunk) -> tuple[Buffer, list[WrittenBatch]]:
         """Return what stays of some batches, as `DraftWriter.append` takes it."""
@@ -181,17 +211,18 @@ class _Copier:
 
     def _not_dropped(self, batches: Sequence[PlacedBatch]) -> Sequence[PlacedBatch]:
         """Return the batches of which the filter has to see the records."""
+        base_offsets = np.array([placed.header.base_offset for placed in batches], np.int64)
+        last_offsets = np.array([placed.header.last_offset for placed in batches], np.int64)
+        return list(compress(batches, ~self._drops(base_offsets, last_offsets)))
+
+    def _drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         record_filter = self._job.filter
         if not isinstance(record_filter, BatchFilter):
-            return batches
-        dropped = record_filter.drops([placed.header for placed in batches])
-        if len(dropped) != len(batches):
-            raise TypeError(f"the filter answers for {len(dropped)} batches of {len(batches)}")
-        return [
-            placed
-            for placed, drop in zip(batches, dropped, strict=True)
-            if not drop or placed.header.last_offset >= self._until
-        ]
+            return np.zeros(len(base_offsets), np.bool_)
+        drops: Mask = np.asarray(record_filter.drops(base_offsets, last_offsets), np.bool_)
+        if drops.shape != base_offsets.shape:
+            raise TypeError(f"the filter answers for {drops.shape} batches of {len(base_offsets)}")
+        return drops & (last_offsets < self._until)
 
     def _marker(self, chunk: Chunk, placed: PlacedBatch, *, spent: bool) -> KeptBatch | None:
         """Return what stays of a control batch, None if nothing does.

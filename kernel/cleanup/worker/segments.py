@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from struct import Struct
 from typing import NamedTuple
@@ -65,6 +65,58 @@ def _whole_batches(content: bytes) -> Chunk:
         position = after
     batches = map(PlacedBatch, parse_headers(content, positions), positions)
     return Chunk(content, list(batches), position)
+
+
+def chosen_chunks(source: SegmentSource, batches: Iterable[PlacedBatch], chunk_bytes: int) -> Iterator[Chunk]:
+    """Iterate over some batches of a segment, whose positions there are known; `chunks` has the errors."""
+    with closing(source), ThreadPoolExecutor(1) as ahead:
+        waiting: Future[Chunk] | None = None
+        for some in _of_about(batches, max(chunk_bytes, HEADER_BYTES)):
+            reading = ahead.submit(_read_batches, source, some)
+            if waiting is not None:
+                yield waiting.result()
+            # The next ones are read while these are worked on.
+            waiting = reading
+        if waiting is not None:
+            yield waiting.result()
+
+
+def _of_about(batches: Iterable[PlacedBatch], most_bytes: int) -> Iterator[Sequence[PlacedBatch]]:
+    """Iterate over batches, as many at once as have `most_bytes`, and at least one."""
+    some: list[PlacedBatch] = []
+    size = 0
+    for placed in batches:
+        if some and size + placed.header.size > most_bytes:
+            yield some
+            some, size = [], 0
+        some.append(placed)
+        size += placed.header.size
+    if some:
+        yield some
+
+
+def _read_batches(source: SegmentSource, batches: Sequence[PlacedBatch]) -> Chunk:
+    """Return batches that lie apart, one behind the other; those that follow each other are read at once."""
+    pieces: list[bytes] = []
+    placed: list[PlacedBatch] = []
+    begin = end = batches[0].position
+    size = 0
+    for header, position in batches:
+        if position != end:
+            pieces.append(_read_all(source, begin, end))
+            begin = position
+        end = position + header.size
+        placed.append(PlacedBatch(header, size))
+        size += header.size
+    pieces.append(_read_all(source, begin, end))
+    return Chunk(b"".join(pieces), placed, size)
+
+
+def _read_all(source: SegmentSource, begin: int, end: int) -> bytes:
+    content = source.read(begin, end - begin)
+    if len(content) != end - begin:
+        raise CorruptBatch(f"the segment at {source.base_offset} ends in a batch, at byte {begin}")
+    return content
 
 
 def _size_of_first(content: bytes, source: SegmentSource, position: int) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plugins.cleaner.blocks import block_of
+from tidelog.kernel.records.block import RecordBlock
 from tidelog.plugins.cleaner import newest_offsets
 from tidelog.plugins.cleaner.newest_offsets import NewestOffsets
 from tidelog.plugins.cleaner.offset_map import SLOT_BYTES
@@ -76,9 +78,17 @@ def test_keep_goes_by_the_newest_offset_of_each_key_however_much_is_remembered(
                 key is not None and at >= known.get(key, 0) for at, key in zip(offsets, chosen, strict=True)
             ]
             assert newest.keep(block).tolist() == expected
-        headers = [header for block, _ in blocks for header in block.headers]
-        for (block, _), dropped in zip(blocks, newest.drops(headers), strict=True):
+        for (block, _), dropped in zip(blocks, drops(newest, *(block for block, _ in blocks)), strict=True):
             assert not dropped or not newest.keep(block).any()
+
+
+def drops(newest: NewestOffsets, *blocks: RecordBlock) -> list[bool]:
+    """Which batches would be dropped whole, of blocks with one each."""
+    headers = [block.headers[0] for block in blocks]
+    base_offsets = np.array([header.base_offset for header in headers], np.int64)
+    last_offsets = np.array([header.last_offset for header in headers], np.int64)
+    found: list[bool] = newest.drops(base_offsets, last_offsets).tolist()
+    return found
 
 
 def test_drops_batches_of_which_every_offset_was_surveyed_and_has_a_newer_one() -> None:
@@ -93,15 +103,14 @@ def test_drops_batches_of_which_every_offset_was_surveyed_and_has_a_newer_one() 
         kept,
         block_of([b"a"], base_offset=16),
     ]
-    headers = [block.headers[0] for block in batches]
-    assert newest.drops(headers).tolist() == [False, True, False, False, False]
-    assert newest.drops(headers[1:2]).tolist() == [True]
-    assert newest.drops([]).tolist() == []
+    assert drops(newest, *batches) == [False, True, False, False, False]
+    assert drops(newest, batches[1]) == [True]
+    assert drops(newest) == []
 
 
 def test_drops_nothing_that_was_not_surveyed() -> None:
     newest = NewestOffsets(0, 10 * SLOT_BYTES, 1)
-    assert newest.drops([block_of([b"a"]).headers[0]]).tolist() == [False]
+    assert drops(newest, block_of([b"a"])) == [False]
 
 
 def test_keep_keeps_what_the_survey_left_out() -> None:
