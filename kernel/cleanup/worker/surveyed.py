@@ -56,10 +56,10 @@ class HeaderColumns:
 
 
 class SurveyedHeaders:
-    """The headers of the batches of segments, as long as they take no more than `most_bytes`."""
+    """The headers of the batches of segments, as long as they take no more than `MOST_BYTES`."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._left = most_bytes
+    def __init__(self) -> None:
+        self._left = MOST_BYTES
         self._noted: dict[int, list[bytes]] = {}
 
     def note(self, source: SegmentSource, chunk: Chunk) -> None:

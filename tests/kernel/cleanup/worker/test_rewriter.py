@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.kernel.cleanup.worker import surveyed
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import (
     DELETE_HORIZON_BIT,
+    HEADER_BYTES,
     MAGIC_AT,
     TIMESTAMP_TYPE_BIT,
     verify_crc,
@@ -721,6 +723,42 @@ def test_batches_that_a_filter_drops_whole_are_not_decoded() -> None:
     assert (done.records_read, done.records_kept) == (4, 2)
     found = [(header.base_offset, header.record_count) for header, _ in history.batches()]
     assert found[:3] == [(1, 1), (2, 0), (3, 1)]
+
+
+def test_batches_that_a_filter_drops_whole_are_read_once() -> None:
+    """But those that may have to stay without their records: of a producer, and the last one."""
+    history = History()
+    for number in range(6):
+        history.write([(b"a", bytes(10**number))], producer_id=3 if number == 4 else -1)
+    sizes = [header.size for header, _ in history.batches()]
+    job = rolled(history).job(record_filter=DropBatches(0, 1, 2, 4))
+    all_bytes = sum(source.size_bytes for source in job.sources)
+    done = history.rewrite(job)
+    assert (done.bytes_read, done.records_read, done.records_kept) == (all_bytes, 6, 2)
+    assert history.broker.spent_bytes[0] == all_bytes + all_bytes - sum(sizes[:3])
+
+
+def test_the_last_batch_stays_without_records_when_a_filter_drops_it_whole() -> None:
+    history = History()
+    for number in range(2):
+        history.write([(b"a", b"%d" % number)])
+    history.store.roll()
+    history.rewrite(history.job(record_filter=DropBatches(0, 1)))
+    assert [(header.base_offset, header.record_count) for header, _ in history.batches()] == [(1, 0)]
+
+
+def test_batches_whose_headers_take_too_much_memory_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveyed, "MOST_BYTES", 3 * HEADER_BYTES)
+    history = History()
+    for number in range(6):
+        history.write([(b"a", b"%d" % number)])
+        if number % 2:
+            history.store.roll()
+    job = history.job(record_filter=DropBatches(0, 2))
+    first, second, third = (source.size_bytes for source in job.sources)
+    done = history.rewrite(job)
+    assert (done.bytes_read, done.records_read, done.records_kept) == (first + second + third, 6, 4)
+    assert history.broker.spent_bytes[0] == done.bytes_read + first // 2 + second + third
 
 
 def test_batches_beyond_what_was_surveyed_stay_whatever_a_filter_drops() -> None:

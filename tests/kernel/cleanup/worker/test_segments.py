@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.cleanup.worker.segments import chunks, groups
+from tidelog.kernel.cleanup.worker.segments import chosen_chunks, chunks, groups
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, parse_header
+from tidelog.kernel.records.block import PlacedBatch
 from tidelog.kernel.seams.storage import SegmentSource
 from tidelog.kernel.testing import make_batch
 
@@ -93,6 +94,48 @@ def test_chunks_refuse_a_segment_that_ends_in_a_batch(missing: int, chunk_bytes:
     source = Source(base_offset=7, size_bytes=len(content), content=content)
     with pytest.raises(CorruptBatch, match=f"the segment at 7 ends in a batch, at byte {len(batches[0])}"):
         list(chunks(source, chunk_bytes))
+    assert source.closed
+
+
+def placed_in(source: Source) -> list[PlacedBatch]:
+    """All batches of a segment."""
+    return [each for chunk in chunks(source, 2**20) for each in chunk.batches]
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.booleans()), max_size=8), st.integers(0, 900))
+def test_chosen_chunks_have_the_chosen_batches_alone(sizes: list[tuple[int, bool]], chunk_bytes: int) -> None:
+    batches = some_batches([size for size, _ in sizes])
+    source = source_of(batches)
+    chosen = [each for each, (_, wanted) in zip(placed_in(source), sizes, strict=True) if wanted]
+    source.reads.clear()
+    found: list[bytes] = []
+    for chunk in chosen_chunks(source, chosen, chunk_bytes):
+        assert len(chunk.content) == chunk.size == sum(each.header.size for each in chunk.batches)
+        assert chunk.size <= max(chunk_bytes, HEADER_BYTES) or len(chunk.batches) == 1
+        for header, position in chunk.batches:
+            found.append(chunk.content[position : position + header.size])
+            assert parse_header(found[-1]) == header
+    assert found == [batch for batch, (_, wanted) in zip(batches, sizes, strict=True) if wanted]
+    assert sum(source.reads) == sum(map(len, found))
+    assert source.closed
+
+
+def test_chosen_chunks_read_batches_that_follow_each_other_at_once() -> None:
+    batches = some_batches([10] * 7)
+    source = source_of(batches)
+    placed = placed_in(source)
+    source.reads.clear()
+    (chunk,) = chosen_chunks(source, [*placed[:3], placed[5], placed[6]], 2**20)
+    assert source.reads == [3 * len(batches[0]), 2 * len(batches[0])]
+    assert chunk.content == b"".join(batches[:3] + batches[5:])
+
+
+def test_chosen_chunks_refuse_a_segment_that_was_cut_off() -> None:
+    source = source_of(some_batches([10] * 3))
+    placed = placed_in(source)
+    source.content = source.content[:-1]
+    with pytest.raises(CorruptBatch, match=f"the segment at 0 ends in a batch, at byte {placed[2].position}"):
+        list(chosen_chunks(source, [placed[0], placed[2]], 2**20))
     assert source.closed
 
 
