@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Collection, Mapping
 import trio
 
 from tidelog.kernel.errors import GroupIdNotFound, InvalidGroupId, RebalanceInProgress, UnknownMemberId
+from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.consumer_groups import (
     ConsumerGroupHeartbeat,
     DescribedConsumer,
@@ -21,11 +22,7 @@ from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
 from tidelog.plugins.coordinator.consumer_groups.live import LiveConsumerGroup, Shared
 from tidelog.plugins.coordinator.consumer_groups.member import JOIN_EPOCH, Member
 from tidelog.plugins.coordinator.consumer_groups.migration import upgrade
-from tidelog.plugins.coordinator.consumer_groups.regexes import (
-    compile_regex,
-    matching_topics,
-    regexes_to_resolve,
-)
+from tidelog.plugins.coordinator.consumer_groups.regexes import matching_topics, regexes_to_resolve
 from tidelog.plugins.coordinator.consumer_groups.settings import Context, Settings
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 

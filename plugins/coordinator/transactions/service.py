@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from tidelog.kernel.errors import BrokerError, InvalidTransactionTimeout, TransactionalIdNotFound
+from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
     EndOfTransaction,
@@ -21,7 +22,6 @@ from tidelog.kernel.seams.coordination.transactions import (
     TransactionFilter,
 )
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.coordinator.consumer_groups.regexes import compile_regex
 from tidelog.plugins.coordinator.log.topic_log import OFFSETS_TOPIC
 from tidelog.plugins.coordinator.transactions import machine
 from tidelog.plugins.coordinator.transactions.completion import TransactionCompletion

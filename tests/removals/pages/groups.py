@@ -336,7 +336,7 @@ REMOVALS: Final = (
     ),
     Removal(
         "A regular expression has to match the whole name, and has at most 4,096 characters",
-        f"{_COORDINATOR}/consumer_groups/regexes.py",
+        "kernel/regexes.py",
         "if len(regex) > MAX_REGEX_LENGTH:",
         "if len(regex) < 0:",
         f"{_COORDINATOR}/consumer_groups/test_heartbeats.py::test_heartbeat_errors_leave_the_group_unchanged",

@@ -1,8 +1,8 @@
-"""Expressions that clients send."""
+"""Expressions that clients and configurations give."""
 
 from __future__ import annotations
 
-from tidelog.plugins.coordinator.consumer_groups.regexes import compile_regex
+from tidelog.kernel.regexes import compile_regex
 
 
 def test_compile_regex_returns_a_new_expression_for_each_call() -> None:
