@@ -22,7 +22,7 @@ Source: Kafka documentation, "Record Batch".
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
@@ -167,6 +167,27 @@ def parse_headers(data: Buffer, positions: Sequence[int]) -> list[BatchHeader]:
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:
     """Return whether the CRC of the batch (exactly its bytes) is the one in its header."""
     return crc32c(memoryview(batch)[CRC_COVERS_FROM:]) == header.crc
+
+
+def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield each whole batch in `data` with its header; an incomplete last batch is ignored.
+
+    Raises:
+        CorruptBatch: a batch's length or CRC is wrong.
+        UnsupportedMessageFormat: the bytes are message sets of format v0 or v1, or no batches at all.
+    """
+    position = 0
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+            raise CorruptBatch(f"a batch of {header.size} bytes is announced at offset {header.base_offset}")
+        batch = data[position : position + header.size]
+        if len(batch) < header.size:
+            return
+        if not verify_crc(batch, header):
+            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        yield header, batch
+        position += header.size
 
 
 def stamp_offset(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Build record batches from records and read them back, with the kernel's record format and compression."""
+"""Build record batches from records, with the kernel's record format and compression."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records import HEADER_BYTES, BatchHeader, parse_header, verify_crc
 from tidelog.kernel.records.batch import (
-    LOG_OVERHEAD_BYTES,
     MAGIC_V2,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    BatchHeader,
     pack_batch,
 )
 from tidelog.kernel.records.compression import CODEC_NAMES, compress
 from tidelog.kernel.records.record import Record, encode_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 CODECS: Final = {name: codec for codec, name in CODEC_NAMES.items()}
 """Codec ids by Kafka's names for `compression.type`: none, gzip, snappy, lz4, zstd."""
@@ -79,27 +77,6 @@ def build_batch(
         record_count=len(records),
     )
     return pack_batch(header, compress(codec, _encode(records, times)))
-
-
-def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield each whole batch in `data` with its header; an incomplete last batch is ignored.
-
-    Raises:
-        CorruptBatch: a batch's length or CRC is wrong.
-        UnsupportedMessageFormat: the bytes are message sets of format v0 or v1, or no batches at all.
-    """
-    position = 0
-    while len(data) - position >= HEADER_BYTES:
-        header = parse_header(data, position)
-        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            raise CorruptBatch(f"a batch of {header.size} bytes is announced at offset {header.base_offset}")
-        batch = data[position : position + header.size]
-        if len(batch) < header.size:
-            return
-        if not verify_crc(batch, header):
-            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
-        yield header, batch
-        position += header.size
 
 
 def _encode(records: Sequence[NewRecord], times: Sequence[int]) -> bytearray:

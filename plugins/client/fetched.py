@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.records.batch import iter_batches
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.client.batches import iter_batches
 from tidelog.plugins.client.errors import CorruptRecords
 
 if TYPE_CHECKING:

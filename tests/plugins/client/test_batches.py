@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.plugins.client.fakes import NOW_MS
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records import BatchHeader, parse_header, stamp_offset, verify_crc
-from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, pack_batch
+from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, iter_batches, pack_batch
 from tidelog.kernel.records.record import Record, encode_record
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.batches import CODECS, NewRecord, ProducerStamp, build_batch, iter_batches
+from tidelog.plugins.client.batches import CODECS, NewRecord, ProducerStamp, build_batch
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.client.fetched import Fetched
 
