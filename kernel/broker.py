@@ -36,6 +36,7 @@ from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
 from tidelog.kernel.seams.storage import Storage, StorageContext, TopicPartition
 from tidelog.kernel.seams.storage.load_progress import LogLoadProgress
 from tidelog.kernel.server import Server
+from tidelog.kernel.sinks.sinks import Sinks
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.topics import Topics
 
@@ -55,7 +56,8 @@ class Broker:
 
     `topics` has the partitions, `metadata` records which there are, `cluster` knows who leads what,
     `producer_ids` allocates ids, `listeners` maps each listener's name to the `host:port` it is bound to.
-    `cleanup` carries out the cleanup policies, `load_progress` counts the logs that are still to be opened.
+    `cleanup` carries out the cleanup policies, `sinks` runs the sinks, `load_progress` counts the logs that
+    are still to be opened.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Broker:
         self.storage: Storage = storage.create(self._storage_context(must_exist=must_exist))
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
+        self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)
@@ -131,7 +134,7 @@ class Broker:
         return self.plugins.partition_assignors()
 
     def background_tasks(self) -> Sequence[BackgroundTask]:
-        """Return the tasks of the storage, the metadata store, the coordinator and the cleanup policies."""
+        """Return the tasks of the storage, metadata store, coordinator, cleanup policies and sinks."""
         of_coordinator = () if self._coordinator is None else self._coordinator.background_tasks()
         return (
             *self.storage.background_tasks(),
@@ -139,6 +142,7 @@ class Broker:
             *of_coordinator,
             *self.cleanup.background_tasks(),
             self.cleanup.lifespan_task(),
+            *self.sinks.background_tasks(),
         )
 
     async def allocate_producer_id(self) -> int:
@@ -187,9 +191,10 @@ class Broker:
         """Open, serve, and stop gracefully when the block ends.
 
         Raises:
-            ConfigError: a directory or an address cannot be used.
+            ConfigError: a directory, an address or a sink cannot be used.
             StorageError: there was nothing left to serve from, see `halt`.
         """
+        self.sinks.create()
         async with self._storage_open():
             await self._open()
             async with trio.open_nursery() as serving:
@@ -241,6 +246,7 @@ class Broker:
     async def _open(self) -> None:
         self.events.subscribe(self.server.on_event)
         self.events.subscribe(self.cleanup.on_event)
+        self.events.subscribe(self.sinks.on_event)
         self.cleanup.check_default()
         self.dynamic_config.load()
         for listener in self.plugins.event_listeners(self):

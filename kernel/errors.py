@@ -91,6 +91,14 @@ class OffsetOutOfRange(BrokerError):
     """The offset is below the log start offset or above the log end offset."""
 
 
+class OffsetBelowLogStart(OffsetOutOfRange):
+    """Records from the offset on were deleted: the log starts at `log_start_offset`."""
+
+    def __init__(self, message: str, log_start_offset: int) -> None:
+        super().__init__(message)
+        self.log_start_offset = log_start_offset
+
+
 class CorruptBatch(BrokerError):
     """A batch's bytes do not agree with its lengths or its CRC."""
 

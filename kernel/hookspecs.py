@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
@@ -78,6 +79,11 @@ def tidelog_group_coordinators() -> Iterable[CoordinatorBackend]:  # type: ignor
 @hookspec
 def tidelog_partition_assignors() -> Iterable[PartitionAssignor]:  # type: ignore[empty-body]
     """Return server-side assignors of consumer groups that `group.consumer.assignors` can name."""
+
+
+@hookspec
+def tidelog_sinks() -> Iterable[SinkKind]:  # type: ignore[empty-body]
+    """Return kinds of sinks for what is committed, which tables `[sinks.KIND.NAME]` can name."""
 
 
 @hookspec

@@ -41,6 +41,8 @@ def test_an_import_loads_no_more_than_it_needs(module: str) -> None:
 SERVED_LATER = (
     "tidelog.kernel.seams.coordination.assignors",
     "tidelog.kernel.cli.plugins",
+    "tidelog.kernel.seams.sinks",
+    "tidelog.kernel.sinks.supervision",
     "tidelog.plugins.coordinator.consumer_groups.service",
     "tidelog.plugins.coordinator.consumer_groups.settings",
     "tidelog.plugins.coordinator.classic_groups.live",

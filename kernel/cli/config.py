@@ -11,7 +11,8 @@ import click
 
 from tidelog.kernel.cli.options import config_options, sources_of
 from tidelog.kernel.cli.tables import print_json
-from tidelog.kernel.config import Config, ConfigKey
+from tidelog.kernel.config import Config, ConfigKey, SinkName
+from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
 from tidelog.kernel.plugins import configure
 
 _EPILOG = """\b
@@ -22,6 +23,10 @@ Examples:
   tidelog config --set log.roll.hours=24 segment.ms
 """
 _WIDTH = 100
+
+
+PLACEHOLDER = "NAME"
+"""Stands for the name of a sink in the keys of a kind of sink, whether or not one is configured."""
 
 
 @click.command("config", epilog=_EPILOG, short_help="Show configuration keys and their values.")
@@ -62,6 +67,7 @@ class _Described:
     origin: str
     aliases: tuple[str, ...]
     environment: str | None
+    required: bool
     broker_defaults: tuple[str, ...]
     documentation: str
 
@@ -72,6 +78,11 @@ def _describe_all(config: Config) -> Iterator[_Described]:
     for key in sorted(config.keys.of_scope("topic"), key=str):
         default = config.topic_defaults[key.name]
         yield _describe(key, default.value, str(default.broker_key or "default"))
+
+    for kind, keys in config.keys.sink_kinds.items():
+        for key in (*COMMON_SINK_KEYS, *keys):
+            name = SinkName(kind, PLACEHOLDER)
+            yield attrs.evolve(_describe(name.full_key(key), key.default, "default"), environment=None)
 
 
 def _describe(key: ConfigKey[object], value: object, origin: str) -> _Described:
@@ -85,6 +96,7 @@ def _describe(key: ConfigKey[object], value: object, origin: str) -> _Described:
         origin=origin,
         aliases=key.aliases,
         environment=key.environment_variable if key.scope == "broker" else None,
+        required=key.required,
         broker_defaults=tuple(default.key.name for default in key.broker_defaults),
         documentation=key.documentation,
     )
@@ -94,7 +106,7 @@ def _as_text(item: _Described) -> str:
     facts = [
         f"{item.scope} key",
         f"{item.type} {item.allowed}".rstrip(),
-        f"default: {item.default or '(empty)'}",
+        "has to be set" if item.required else f"default: {item.default or '(empty)'}",
     ]
     if item.aliases:
         facts.append(f"also named {', '.join(item.aliases)}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import get_args
 
 from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
 from tidelog.kernel.config.types import LONG_MAX, Scope
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.plugins import builtin, load_plugins
@@ -20,6 +21,13 @@ how to set them, and `tidelog config` shows the same keys with their values and 
 
 Names, defaults and ranges are Apache Kafka's wherever Kafka has the key. An unknown key or a value out of
 range is refused at start, with the nearest valid name. In the environment, `log.dirs` is `TIDELOG_LOG_DIRS`.
+"""
+
+_SINKS = """\
+## Keys of every sink
+
+A sink is configured by a table `[sinks.KIND.NAME]` with these keys and those of its kind, see
+[sinks.md](sinks.md); elsewhere the names are `sinks.KIND.NAME.KEY`.
 """
 
 _WITHOUT_MEANING = """\
@@ -46,6 +54,7 @@ effect. Values that ask for nothing are accepted. A plugin that adds a feature d
 def render(
     handed_over: Iterable[tuple[str, Iterable[ConfigKey[object]]]],
     unsupported: Iterable[UnsupportedKey] = (),
+    sink_kinds: Mapping[str, Iterable[ConfigKey[object]]] | None = None,
 ) -> str:
     """Return the whole page, for keys by the names of the plugins that hand them over."""
     sections = [_INTRODUCTION]
@@ -56,6 +65,12 @@ def render(
             rows = [_row(key) for key in sorted(keys, key=str) if key.scope == scope]
             if rows:
                 sections.append("\n".join((f"## {title} of {title_of}\n", _HEADS[scope], *rows)) + "\n")
+    sections.append("\n".join((_SINKS, _HEADS["broker"], *map(_row, COMMON_SINK_KEYS))) + "\n")
+    for kind, keys_of_kind in sorted((sink_kinds or {}).items()):
+        rows = [_row(key) for key in keys_of_kind]
+        sections.append(
+            "\n".join((f"## Keys of sinks of the kind `{kind}`\n", _HEADS["broker"], *rows)) + "\n"
+        )
     here = {key.name for _, keys in by_owner for key in keys}
     elsewhere = sorted(key for key in unsupported if key.name not in here)
     sections.append(_WITHOUT_MEANING + "".join(_accepted(elsewhere)))
@@ -98,6 +113,8 @@ def _more(key: ConfigKey[object]) -> str:
 
 
 def _default(key: ConfigKey[object]) -> str:
+    if key.required:
+        return "has to be set"
     if key.default == LONG_MAX:
         return "2^63-1 (no limit)"
     if key.default == sys.float_info.max:
@@ -133,7 +150,8 @@ def default_bundle_page() -> str:
         if candidate.source is None or candidate.source.name != "tidelog"
     ]
     plugins = load_plugins(blocked=others)
-    return render(plugins.config_keys_by_plugin, plugins.unsupported_keys())
+    kinds = {name: kind.keys for name, kind in plugins.sink_kinds().items()}
+    return render(plugins.config_keys_by_plugin, plugins.unsupported_keys(), kinds)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ _NAMED_SEAMS = {
     "tidelog_wire_codecs": "wire codec",
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
+    "tidelog_sinks": "sink",
     "tidelog_commands": "command",
 }
 _NAMELESS_SEAMS = {
@@ -148,6 +149,8 @@ def _offer(seam: str, name: str, config: Config, metadata: str | None) -> Offer:
         return Offer(seam, name, active=True)
     if seam == "metadata store":
         return Offer(seam, name, name == metadata)
+    if seam == "sink":
+        return Offer(seam, name, name in {sink.name.kind for sink in config.sinks})
     if seam == "wire codec":
         return Offer(seam, name, name in {listener.codec for listener in config.served_listeners()})
     choosing = (key for key in config.keys.of_scope("broker") if key.chooses == seam)

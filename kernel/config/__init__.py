@@ -16,6 +16,7 @@ from tidelog.kernel.config.listeners import (
     parse_listeners,
 )
 from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.sinks import SinkConfig, SinkName
 from tidelog.kernel.config.sources import Origin, OriginKind, Sources, read_sources, settings_from_mapping
 from tidelog.kernel.config.topic_config import TopicConfig
 from tidelog.kernel.config.topic_overrides import (
@@ -54,6 +55,8 @@ __all__ = [
     "Password",
     "Scope",
     "ServedListener",
+    "SinkConfig",
+    "SinkName",
     "Sources",
     "TopicConfig",
     "UnsupportedKey",

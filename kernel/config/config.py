@@ -9,7 +9,8 @@ from tidelog.kernel.config import checks, keys
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.listeners import ServedListener
 from tidelog.kernel.config.registry import ConfigKeys
-from tidelog.kernel.config.resolve import has_effect, refuse, resolve
+from tidelog.kernel.config.resolve import Resolved, has_effect, refuse, resolve
+from tidelog.kernel.config.sinks import SinkConfig, configured_sinks
 from tidelog.kernel.config.sources import (
     DEFAULT_ORIGIN,
     Layer,
@@ -32,7 +33,8 @@ class Config:
 
     Only `set_dynamic` changes it, and only keys that are `dynamic`: the value of any other may be kept.
 
-    `warnings` report settings to the user that were accepted but have no effect.
+    `warnings` report settings to the user that were accepted but have no effect. `sinks` are the sinks that
+    are configured.
     """
 
     def __init__(self, sources: Sources, known: ConfigKeys) -> None:
@@ -41,7 +43,8 @@ class Config:
         Raises:
             ConfigError: lists every unknown key and every bad value.
         """
-        self.keys = known
+        self._sink_names = configured_sinks(sources)
+        self.keys = known.with_sinks(self._sink_names)
         self._static_sources = sources
         self._use(sources)
 
@@ -49,12 +52,21 @@ class Config:
         resolved = resolve(sources, self.keys)
         topic_defaults = resolve_topic_defaults(resolved, self.keys)
         refuse(resolved.problems + topic_defaults.problems)
+        self.sinks = self._sinks(resolved)
         self.warnings: tuple[str, ...] = resolved.warnings + topic_defaults.warnings
         self.topic_defaults = topic_defaults.by_name
         self.default_topic_config = topic_defaults.config
         self._values = resolved.values
         self._origins = resolved.origins
         self._sources = sources
+
+    def _sinks(self, resolved: Resolved) -> tuple[SinkConfig, ...]:
+        kinds = self.keys.sink_kinds
+        sinks = [
+            SinkConfig(name, kinds[name.kind], resolved.values, resolved.origins) for name in self._sink_names
+        ]
+        refuse([problem for sink in sinks for problem in sink.problems()])
+        return tuple(sinks)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], added: Iterable[ConfigKey[object]] = ()) -> Config:

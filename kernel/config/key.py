@@ -26,7 +26,7 @@ class ConfigKey(Generic[T_co]):
     `only_with` names another key and the value without which this key has no effect; a warning reports a key
     that is set without it. `not_above` names a topic key of whose value this one's must not be the larger.
     `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as `tidelog
-    plugins` lists it, whose implementation the value names.
+    plugins` lists it, whose implementation the value names. `required`: a key of a sink that has to be set.
     """
 
     name: str
@@ -40,6 +40,7 @@ class ConfigKey(Generic[T_co]):
     not_above: str = ""
     dynamic: bool = False
     chooses: str = ""
+    required: bool = False
 
     @property
     def secret(self) -> bool:

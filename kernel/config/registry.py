@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 
 import attrs
 
@@ -13,21 +14,26 @@ from tidelog.kernel.config.keys import (
     KERNEL_KEYS,
     LOG_CLEANUP_POLICY,
 )
+from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
 from tidelog.kernel.config.types import Scope, comma_list, nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
 
 class ConfigKeys:
-    """Broker keys and topic keys, each by its name and its aliases; `unsupported` are those nothing reads."""
+    """Broker keys and topic keys, each by its name and its aliases; `unsupported` are those nothing reads.
+
+    `sink_kinds` has the keys of each kind of sink, by their short names.
+    """
 
     def __init__(
         self,
         added: Iterable[ConfigKey[object]] = (),
         unsupported: Iterable[UnsupportedKey] = (),
         cleanup_policies: Iterable[str] = (),
+        sink_kinds: Mapping[str, Sequence[ConfigKey[object]]] | None = None,
     ) -> None:
-        """Take the kernel's keys, `added` ones, and those that nothing here reads.
+        """Take the kernel's keys, `added` ones, those that nothing here reads, and those of kinds of sinks.
 
         `cleanup.policy` and `log.cleanup.policy` take the names `cleanup_policies` beside Apache Kafka's.
 
@@ -38,10 +44,28 @@ class ConfigKeys:
         self._by_variable: dict[str, ConfigKey[object]] = {}
         self._keys: list[ConfigKey[object]] = []
         self.unsupported = UnsupportedKeys(unsupported)
+        self.sink_kinds = sink_kinds or {}
         policies = comma_list(*dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)))
         for key in (*KERNEL_KEYS, *added):
             named = (CLEANUP_POLICY, LOG_CLEANUP_POLICY)
             self._add(attrs.evolve(key, type=policies) if key in named else key)
+
+    def with_sinks(self, sinks: Sequence[SinkName]) -> ConfigKeys:
+        """Return these keys and those of configured sinks, by full names; a sink of no known kind has none.
+
+        Raises:
+            PluginError: a key of a sink has the name or the environment variable of another one.
+        """
+        known = [sink for sink in sinks if sink.kind in self.sink_kinds]
+        if not known:
+            return self
+        extended = copy(self)
+        extended._by_scope = {scope: dict(keys) for scope, keys in self._by_scope.items()}
+        extended._by_variable, extended._keys = dict(self._by_variable), list(self._keys)
+        for sink in known:
+            for key in (*COMMON_SINK_KEYS, *self.sink_kinds[sink.kind]):
+                extended._add(sink.full_key(key))
+        return extended
 
     def __iter__(self) -> Iterator[ConfigKey[object]]:
         return iter(self._keys)

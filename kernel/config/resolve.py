@@ -10,6 +10,7 @@ import attrs
 from tidelog.kernel.config import checks
 from tidelog.kernel.config.key import ENVIRONMENT_PREFIX, ConfigKey, environment_variable
 from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.sinks import is_sink_setting, unknown_setting
 from tidelog.kernel.config.sources import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
 from tidelog.kernel.config.types import T
 from tidelog.kernel.errors import ConfigError
@@ -112,6 +113,11 @@ def _find_key(setting: Setting, keys: ConfigKeys) -> tuple[ConfigKey[object] | N
 
 
 def _take_unknown(setting: Setting, name: str, keys: ConfigKeys, found: _Findings) -> None:
+    if is_sink_setting(name):
+        problem, beginning = unknown_setting(name, setting.origin, keys.sink_kinds)
+        if not any(other.startswith(beginning) for other in found.problems):
+            found.problems.append(problem)
+        return
     judgement = keys.unsupported.judge(name, setting.text, "broker")
     if judgement is not None:
         messages = found.warnings if judgement.accepted else found.problems

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel.config.key import ConfigKey
 from tidelog.kernel.config.registry import ConfigKeys
+from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SINK_NAME
 from tidelog.kernel.config.types import nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import ConfigError, PluginError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.events import EventListener
     from tidelog.kernel.seams.indexes import IndexFormat
     from tidelog.kernel.seams.metadata import MetadataBackend
+    from tidelog.kernel.seams.sinks import SinkKind
     from tidelog.kernel.seams.storage import StorageBackend
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
@@ -54,7 +56,8 @@ class Plugins:
 
     def known_keys(self) -> ConfigKeys:
         """Return all keys of a configuration with these plugins."""
-        return ConfigKeys(self.config_keys(), self.unsupported_keys(), self.cleanup_policies())
+        kinds = {name: tuple(kind.keys) for name, kind in self.sink_kinds().items()}
+        return ConfigKeys(self.config_keys(), self.unsupported_keys(), self.cleanup_policies(), kinds)
 
     def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
         """Return the keys of other brokers that no plugin reads."""
@@ -129,6 +132,13 @@ class Plugins:
         """Return all server-side assignors by name."""
         found = self._by_name("partition assignor", "tidelog_partition_assignors")
         return cast("dict[str, PartitionAssignor]", found)
+
+    def sink_kinds(self) -> dict[str, SinkKind]:
+        """Return all kinds of sinks by name."""
+        found = cast("dict[str, SinkKind]", self._by_name("kind of sink", "tidelog_sinks"))
+        for kind in found.values():
+            _check_sink_kind(kind)
+        return found
 
     def background_tasks(self, broker: BrokerContext) -> list[BackgroundTask]:
         """Return the background tasks of plugins for `broker`."""
@@ -222,6 +232,28 @@ class Plugins:
 def default_metadata_store(storage: StorageBackend) -> str:
     """Return the name of the metadata store for a storage: `kraft` if that is durable, else `memory`."""
     return "kraft" if storage.durable else "memory"
+
+
+def _check_sink_kind(kind: SinkKind) -> None:
+    if not SINK_NAME.fullmatch(kind.name):
+        raise PluginError(f"The kind of sink {kind.name!r} has a name with other than a-z A-Z 0-9 _ -")
+    taken = {key.name for key in COMMON_SINK_KEYS}
+    items: Iterable[object] = getattr(kind, "keys", ())
+    for item in items:
+        key = _config_key(f"with the kind of sink {kind.name}", item)
+        if key.scope != "broker" or key.dynamic:
+            raise PluginError(
+                f"The kind of sink {kind.name} has the key {key.name}, which is one of topics, or can be "
+                "changed while the broker runs: a sink's keys are read when it is created."
+            )
+        if key.name in taken:
+            raise PluginError(
+                f"The kind of sink {kind.name} declares the key {key.name}, which it has already: every sink "
+                f"has {', '.join(common.name for common in COMMON_SINK_KEYS)}."
+            )
+        taken.add(key.name)
+    if not callable(getattr(kind, "create", None)):
+        raise PluginError(f"The kind of sink {kind.name} has no method create.")
 
 
 def _config_key(plugin: str, item: object) -> ConfigKey[object]:

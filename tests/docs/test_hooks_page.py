@@ -28,6 +28,7 @@ LINES = [
     ("tidelog_index_formats", 0, 100),
     ("tidelog_cleanup_policies", 0, 40),
     ("tidelog_cleanup_policies", 1, 75),
+    ("tidelog_sinks", 0, 40),
     ("tidelog_kafka_apis", 0, 60),
     ("tidelog_background_tasks", 0, 15),
     ("tidelog_event_listeners", 0, 20),

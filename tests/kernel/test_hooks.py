@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 import trio
+import trio.testing
 from click.testing import CliRunner
 
 from tests.deadlines import DEADLINE_S
@@ -70,6 +71,7 @@ PACKAGED = (
     "tidelog_background_tasks",
     "tidelog_event_listeners",
     "tidelog_kafka_apis",
+    "tidelog_sinks",
 )
 """Hooks whose examples are tested as packages of their own, which the broker finds without a setting."""
 
@@ -292,6 +294,23 @@ async def test_tidelog_partition_assignors(example: Example) -> None:
         assert assigned == [{topic.topic_id.bytes: frozenset([0])}, {}]
         described = broker.coordinator.consumer_groups.describe("group")
         assert described.assignor == "first-takes-all"
+
+
+async def test_tidelog_sinks(installed: Example, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    plugin = installed("tidelog_sinks")
+    settings = {"sinks": {"tally": {"flights": {"topics": "flights"}}}}
+    async with running_broker(settings) as broker:
+        for topic in ("flights", "planes"):
+            (partition,) = (await broker.topics.ensure(topic)).partitions
+            partition.append_nowait(make_batch([b"a", b"b"]))
+            partition.append_nowait(make_batch([b"c"]))
+        await trio.testing.wait_all_tasks_blocked()
+        found = broker.sinks.statistics()["tally.flights"]
+        assert (found.lag, found.read_batches, found.partitions) == (0, 2, 1)
+    assert [record.message for record in caplog.records if record.name == plugin] == [
+        "tally.flights: {'flights': 3}"
+    ]
 
 
 async def test_tidelog_background_tasks(installed: Example, caplog: pytest.LogCaptureFixture) -> None:

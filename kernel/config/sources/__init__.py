@@ -7,10 +7,19 @@ known.
 from __future__ import annotations
 
 from tidelog.kernel.config.sources.read import read_sources, settings_from_mapping
-from tidelog.kernel.config.sources.settings import DEFAULT_ORIGIN, Layer, Origin, OriginKind, Setting, Sources
+from tidelog.kernel.config.sources.settings import (
+    DEFAULT_ORIGIN,
+    SINKS,
+    Layer,
+    Origin,
+    OriginKind,
+    Setting,
+    Sources,
+)
 
 __all__ = [
     "DEFAULT_ORIGIN",
+    "SINKS",
     "Layer",
     "Origin",
     "OriginKind",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from tidelog.kernel.config.listeners import Listener
 from tidelog.kernel.config.types import Password
+
+SINKS: Final = "sinks"
+"""Settings of sinks begin with this name: `sinks.KIND.NAME.KEY`."""
 
 
 class OriginKind(Enum):
@@ -78,10 +81,11 @@ def flatten(
 
 def _leaves(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     for name, value in values.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and (value or not (prefix + name).startswith(f"{SINKS}.")):
             yield from _leaves(cast("Mapping[str, object]", value), f"{prefix}{name}.")
         else:
-            yield prefix + name, value
+            # The empty table of a sink is a setting, so that it is refused and not ignored.
+            yield prefix + name, None if isinstance(value, Mapping) else value
 
 
 def value_text(value: object) -> str:

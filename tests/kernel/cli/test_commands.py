@@ -105,6 +105,7 @@ def test_config_as_json_has_all_there_is_to_know() -> None:
         "origin": "default",
         "aliases": ["broker.id"],
         "environment": "TIDELOG_NODE_ID",
+        "required": False,
         "broker_defaults": [],
         "documentation": "The id of this broker, which clients see as the leader of every partition.",
     }

@@ -14,6 +14,7 @@ import pytest
 
 from tests.kernel.config.bundle import BUNDLE
 from tidelog.kernel.config import Config, ConfigKey, declared_keys, keys
+from tidelog.kernel.config.sinks import COMMON_SINK_KEYS
 from tidelog.kernel.errors import ConfigError
 from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
 from tidelog.plugins.coordinator.assignors.range import RangeAssignor
@@ -90,7 +91,7 @@ def test_config_keys_of_kernel_and_plugins_are_all_found() -> None:
 
 
 def test_config_keys_of_all_modules_are_in_the_default_bundle() -> None:
-    assert {key.name for _, key in KEYS.values()} == {key.name for key in BUNDLE}
+    assert {key.name for _, key in KEYS.values()} == {key.name for key in (*BUNDLE, *COMMON_SINK_KEYS)}
 
 
 @pytest.mark.parametrize("name", sorted(BOUNDS_OF_OTHER_KEYS))

@@ -1,0 +1,185 @@
+"""The feed of one run of a sink: what has happened to its partitions since it last looked.
+
+A partition with news is noted once, by a waiter of its log that removes itself, and noted again only after
+the sink has taken the news. So an append costs nothing while a sink is behind, and what is noted takes no
+more memory than there are partitions. How far the log has come is read when the sink takes the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+
+import trio
+
+from tidelog.kernel.config.sinks import TOPICS, TOPICS_REGEX, SinkConfig
+from tidelog.kernel.seams.events import Event, PartitionsOffline, PartitionsOpened, TopicDeleted
+from tidelog.kernel.seams.partition import AppendWaiter, Isolation, Partition
+from tidelog.kernel.seams.sinks import Committed, PartitionAdded, PartitionRemoved, SinkChange
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.kernel.seams.topics import Topic
+from tidelog.kernel.sinks.committed_log import PartitionLog
+from tidelog.kernel.sinks.statistics import SinkStatistics
+from tidelog.kernel.topic_names import INTERNAL_TOPICS
+
+
+def receives_topic(config: SinkConfig, name: str) -> bool:
+    """Return whether a sink with this configuration receives the topic `name`."""
+    pattern = config[TOPICS_REGEX]
+    if pattern is None:
+        return name in config[TOPICS]
+    return name not in INTERNAL_TOPICS and pattern.compiled.fullmatch(name) is not None
+
+
+class _Followed:
+    """A partition of a feed; `told` is where the last range ended, None before it was added."""
+
+    __slots__ = ("log", "partition", "removal", "told", "waiter")
+
+    def __init__(
+        self, partition: Partition, log: PartitionLog, committed: Callable[[_Followed], None]
+    ) -> None:
+        self.partition = partition
+        self.log = log
+        self.told: int | None = None
+        self.removal: PartitionRemoved | None = None
+        self.waiter = AppendWaiter(0, partial(committed, self))
+
+
+class Feed:
+    """The changes of the partitions that `receives` selects by the names of their topics."""
+
+    def __init__(
+        self,
+        receives: Callable[[str], bool],
+        isolation: Isolation,
+        make_log: Callable[[Partition], PartitionLog],
+        statistics: SinkStatistics,
+    ) -> None:
+        self._statistics = statistics
+        self._receives = receives
+        self._isolation = isolation
+        self._make_log = make_log
+        self._followed: dict[TopicPartition, _Followed] = {}
+        self._due: dict[_Followed, None] = {}
+        self._wake = trio.Event()
+        self._stopping = trio.Event()
+
+    def __aiter__(self) -> Feed:
+        return self
+
+    async def __anext__(self) -> Sequence[SinkChange]:
+        while True:
+            if self._due or self.stopping:
+                await trio.lowlevel.checkpoint()
+            else:
+                self._wake = trio.Event()
+                await self._wake.wait()
+            changes = self._take()
+            if changes:
+                self._statistics.takes += 1
+                return changes
+            if self.stopping:
+                raise StopAsyncIteration
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the broker stops."""
+        return self._stopping.is_set()
+
+    async def wait_stopping(self) -> None:
+        """Wait until the broker stops."""
+        await self._stopping.wait()
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The partitions that the sink knows of."""
+        return {name: each.log for name, each in self._followed.items() if each.told is not None}
+
+    @property
+    def untaken(self) -> int:
+        """How many partitions have changes that the sink has not taken."""
+        return len(self._due)
+
+    @property
+    def lag(self) -> int:
+        """How many offsets are committed that the sink has not reported as delivered."""
+        lag = 0
+        for each in self._followed.values():
+            start, delivered = each.log.log_start_offset, each.log.delivered_offset
+            lag += max(each.log.end_offset - (start if delivered is None else max(delivered, start)), 0)
+        return lag
+
+    def on_event(self, event: Event) -> None:
+        """Follow partitions that come, and report those that go."""
+        match event:
+            case PartitionsOpened(topic, partitions) if self._receives(topic.name):
+                self._follow(partitions)
+            case TopicDeleted(topic):
+                self._leave(topic.partitions, deleted=True)
+            case PartitionsOffline(partitions):
+                self._leave(partitions, deleted=False)
+            case _:
+                pass
+
+    def add_topic(self, topic: Topic) -> None:
+        """Report the partitions of a topic that was there before the feed, if it is one for the sink."""
+        if self._receives(topic.name):
+            self._follow(topic.partitions)
+
+    def stop(self) -> None:
+        """End the iteration once the sink has taken what is left."""
+        self._stopping.set()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Follow no partition any more."""
+        for followed in self._followed.values():
+            followed.partition.remove_waiter(followed.waiter)
+        self._followed.clear()
+        self._due.clear()
+
+    def _follow(self, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            if partition.offline is None:
+                followed = _Followed(partition, self._make_log(partition), self._committed)
+                self._followed[partition.topic_partition] = followed
+                self._due[followed] = None
+        self._wake.set()
+
+    def _leave(self, partitions: Collection[Partition], *, deleted: bool) -> None:
+        for partition in partitions:
+            followed = self._followed.get(partition.topic_partition)
+            if followed is None or followed.partition is not partition:
+                continue
+            del self._followed[partition.topic_partition]
+            partition.remove_waiter(followed.waiter)
+            if followed.told is None:
+                # The sink has never known it.
+                del self._due[followed]
+            else:
+                followed.removal = PartitionRemoved(followed.log, deleted)
+                self._due[followed] = None
+        self._wake.set()
+
+    def _committed(self, followed: _Followed) -> None:
+        followed.partition.remove_waiter(followed.waiter)
+        self._due[followed] = None
+        self._wake.set()
+
+    def _take(self) -> list[SinkChange]:
+        due, self._due = self._due, {}
+        changes: list[SinkChange] = []
+        for followed in due:
+            if followed.removal is not None:
+                changes.append(followed.removal)
+                continue
+            log = followed.log
+            if followed.told is None:
+                changes.append(PartitionAdded(log))
+                followed.told = log.log_start_offset
+            followed.partition.add_waiter(followed.waiter, self._isolation)
+            first_offset, followed.told = followed.told, log.end_offset
+            if first_offset < followed.told:
+                changes.append(Committed(log, first_offset, followed.told))
+        return changes
