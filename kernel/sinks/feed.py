@@ -149,10 +149,9 @@ class Feed:
 
     def _leave(self, partitions: Collection[Partition], *, deleted: bool) -> None:
         for partition in partitions:
-            followed = self._followed.get(partition.topic_partition)
-            if followed is None or followed.partition is not partition:
+            followed = self._followed.pop(partition.topic_partition, None)
+            if followed is None:
                 continue
-            del self._followed[partition.topic_partition]
             partition.remove_waiter(followed.waiter)
             if followed.told is None:
                 # The sink has never known it.

@@ -249,6 +249,29 @@ async def test_records_that_are_deleted_during_a_read_are_reported(log: Log) -> 
         await reading.__anext__()
 
 
+async def test_records_that_are_deleted_while_they_are_read_are_reported(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        log.append(b"x")
+    read = Partition.read
+
+    def read_too_late(partition: Partition, *args: Any, **more: Any) -> Any:
+        partition.raise_log_start(4)
+        return read(partition, *args, **more)
+
+    monkeypatch.setattr(Partition, "read", read_too_late)
+    with pytest.raises(OffsetBelowLogStart, match="the log starts at 4"):
+        await chunks_of(log.of())
+
+
+async def test_bytes_without_a_batch_are_damaged(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.append(b"x")
+    monkeypatch.setattr(committed_log, "region_bytes", lambda _: bytes(10))
+    with pytest.raises(CorruptBatch, match="t-0: 10 bytes have no batch that holds offset 0 or a later one"):
+        await chunks_of(log.of())
+
+
 async def test_an_offset_above_what_is_committed_is_refused(log: Log) -> None:
     log.append(b"x")
     with pytest.raises(OffsetOutOfRange, match="t-0: offset 2 is above 1, where what is committed ends"):

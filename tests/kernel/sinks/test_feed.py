@@ -174,6 +174,14 @@ async def test_a_partition_that_goes_offline_is_reported(scene: Scene) -> None:
     assert [str(log) for log in scene.feed.logs] == ["t-1"]
 
 
+async def test_a_partition_that_is_offline_is_not_added(scene: Scene) -> None:
+    topic = await scene.broker.topics.create(NewTopic("t", 2))
+    topic.partitions[0].take_offline()
+    scene.feed.close()  # type: ignore[attr-defined]  # pyright: ignore
+    scene.feed.add_topic(topic)  # type: ignore[attr-defined]  # pyright: ignore
+    assert short(await scene.changes()) == ["+t-1"]
+
+
 async def test_a_range_ends_at_the_last_stable_offset(scene: Scene) -> None:
     topic = await scene.broker.topics.create(NewTopic("t", 1))
     (partition,) = topic.partitions
