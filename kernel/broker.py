@@ -27,6 +27,7 @@ from tidelog.kernel.config.listeners import format_address
 from tidelog.kernel.dynamic_config import DynamicConfig
 from tidelog.kernel.errors import CoordinatorNotAvailable, StorageError
 from tidelog.kernel.events import BrokerEvents
+from tidelog.kernel.features import Features
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
@@ -92,6 +93,7 @@ class Broker:
             self, {each.name: plugins.wire_codec(each.codec) for each in config.served_listeners()}
         )
         self.cluster = Cluster(config[keys.NODE_ID], self.metadata, config[keys.BROKER_RACK])
+        self.features = Features(self.metadata, has_coordinator=self._coordinator is not None)
         self.producer_ids = ProducerIds(self.metadata)
         self.dynamic_config = DynamicConfig(
             config, self.metadata, self.topics, config[keys.NODE_ID], self.events

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.kernel.config import Config
 from tidelog.kernel.seams.cluster import BrokerEndpoint
-from tidelog.kernel.seams.metadata import MetadataStore
+from tidelog.kernel.seams.metadata import MetadataQuorum, MetadataStore
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
 
@@ -43,6 +43,11 @@ class Cluster:
     def controller_id(self) -> int:
         """The id of the broker that takes changes of topics."""
         return self.node_id
+
+    @property
+    def quorum(self) -> MetadataQuorum | None:
+        """The state of the metadata log, None where the metadata is in no log."""
+        return self._metadata.quorum
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Return the id of the broker that leads a partition."""

@@ -300,3 +300,27 @@ class UnsupportedAssignor(BrokerError):
 
 class NotEnoughReplicas(BrokerError):
     """No batch can be appended at the moment; retry soon."""
+
+
+class InvalidUpdateVersion(BrokerError):
+    """A feature cannot be finalized at that level."""
+
+
+class MismatchedEndpointType(BrokerError):
+    """The request is for a controller's listener, and came to a broker's."""
+
+
+class UnsupportedEndpointType(BrokerError):
+    """There is no such type of endpoint."""
+
+
+class ElectionNotNeeded(BrokerError):
+    """The partition has the leader that an election would give it."""
+
+
+class PreferredLeaderNotAvailable(BrokerError):
+    """The preferred replica of a partition cannot lead it."""
+
+
+class EligibleLeadersNotAvailable(BrokerError):
+    """No replica of a partition can lead it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.metadata import MetadataQuorum
 
 
 class BrokerEndpoint(NamedTuple):
@@ -31,6 +34,11 @@ class Cluster(Protocol):
     @property
     def controller_id(self) -> int:
         """The id of the broker that takes changes of topics."""
+        ...
+
+    @property
+    def quorum(self) -> MetadataQuorum | None:
+        """The state of the metadata log, None where the metadata is in no log."""
         ...
 
     def brokers(self, listener_name: str) -> Sequence[BrokerEndpoint]:

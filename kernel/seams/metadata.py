@@ -22,6 +22,7 @@ from uuid import UUID
 
 import attrs
 
+from tidelog.kernel.seams.features import FeatureStore, FixedLevels
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories, StorageMetadata
 from tidelog.kernel.seams.storage.partition_store import TopicPartition
 
@@ -52,6 +53,23 @@ class BrokerRegistration(NamedTuple):
 
     endpoints: Mapping[str, tuple[str, int]]
     rack: str | None
+
+
+class QuorumVoter(NamedTuple):
+    """A voter of the metadata log: its node id and the id of its directory, zeros if that is not recorded."""
+
+    node_id: int
+    directory_id: bytes
+
+
+class MetadataQuorum(NamedTuple):
+    """State of the metadata log: its leader, and the offsets after the last and the last durable record."""
+
+    leader_id: int
+    leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
+    voters: tuple[QuorumVoter, ...]
 
 
 class MetadataStore(StorageMetadata, Protocol):
@@ -119,11 +137,23 @@ class MetadataStore(StorageMetadata, Protocol):
         """
         ...
 
+    @property
+    def quorum(self) -> MetadataQuorum | None:
+        """The state of the metadata log, None for a store that is no log."""
+        ...
+
+    @property
+    def features(self) -> FeatureStore:
+        """The finalized levels of features, those of the broker included."""
+        ...
+
 
 class MetadataStoreBase:
     """Defaults for a store that has no files in the storage's directories and records nothing of them."""
 
     broker_epoch = NO_BROKER_EPOCH
+    quorum: MetadataQuorum | None = None
+    features: FeatureStore = FixedLevels()
 
     @property
     def deleted_topics(self) -> Mapping[UUID, str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import Alter
     from tidelog.kernel.seams.cluster import Cluster
     from tidelog.kernel.seams.coordination.backend import Coordinator
+    from tidelog.kernel.seams.features import Features
 
 Parts: TypeAlias = list[Region]
 
@@ -94,6 +95,11 @@ class WireContext(BrokerContext, Protocol):
     @property
     def dynamic_config(self) -> DynamicConfig:
         """The keys that are set while the broker runs."""
+        ...
+
+    @property
+    def features(self) -> Features:
+        """The features that brokers and clients of the cluster have agreed to use."""
         ...
 
     @property

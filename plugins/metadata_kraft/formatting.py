@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidelog.kernel import disk
+from tidelog.kernel.seams.features import ELR_VERSION
 from tidelog.plugins.metadata_kraft.encoding import frame
-from tidelog.plugins.metadata_kraft.image import ELR_VERSION, METADATA_VERSION
+from tidelog.plugins.metadata_kraft.image import METADATA_VERSION
 from tidelog.plugins.metadata_kraft.records.cluster import FeatureLevelRecord, SupportedFeature
 from tidelog.plugins.metadata_kraft.records.control import (
     KRaftVersionRecord,

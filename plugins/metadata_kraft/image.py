@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from tidelog.kernel.seams.features import ELR_VERSION
 from tidelog.plugins.metadata_kraft.encoding import frame
 from tidelog.plugins.metadata_kraft.records.cluster import FeatureLevelRecord, ProducerIdsRecord
 from tidelog.plugins.metadata_kraft.records.control import ZkMigrationStateRecord
@@ -102,7 +103,6 @@ Resource: TypeAlias = tuple[int, str]
 """Resource of a configuration: its type (2 topic, 4 broker) and its name."""
 
 METADATA_VERSION = "metadata.version"
-ELR_VERSION = "eligible.leader.replicas.version"
 
 
 @attrs.define(eq=True)

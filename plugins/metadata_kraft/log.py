@@ -21,7 +21,10 @@ _READ_BYTES = 1 << 20
 
 
 class MetadataLog:
-    """`__cluster_metadata-0`; `epoch` is the one that appends are stamped with."""
+    """`__cluster_metadata-0`; `epoch` is the one that appends are stamped with.
+
+    `high_watermark` is the offset behind the last record that is durable.
+    """
 
     def __init__(self, store: PartitionStore, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -29,6 +32,7 @@ class MetadataLog:
         self._epochs = self._read_epochs()
         self.epoch = self._epochs.latest
         self.last_timestamp = 0
+        self.high_watermark = store.log_end_offset
 
     @property
     def start_offset(self) -> int:
@@ -107,7 +111,9 @@ class MetadataLog:
 
     def flush(self) -> None:
         """Blocking: make everything durable; raises OSError when that fails, and from then on."""
+        end_offset = self.end_offset
         self._store.flush()
+        self.high_watermark = end_offset
 
     def delete_before(self, offset: int) -> None:
         """Blocking: drop segments that lie wholly below `offset`."""

@@ -10,6 +10,7 @@ import attrs
 from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.batch import BatchHeader, Buffer
 from tidelog.kernel.records.record import Record, iter_records
+from tidelog.kernel.seams.metadata import QuorumVoter
 from tidelog.plugins.metadata_kraft.encoding import (
     FramedRecord,
     UnreadableMetadataRecord,
@@ -31,6 +32,7 @@ from tidelog.plugins.metadata_kraft.records.control import (
 from tidelog.plugins.metadata_kraft.replay import apply_record
 from tidelog.plugins.protocol_kafka.codecs.compiled import decode
 from tidelog.plugins.protocol_kafka.codecs.errors import CodecError
+from tidelog.plugins.protocol_kafka.codecs.types import ZERO_UUID
 
 _MESSAGES = {number: message for message, number in CONTROL_TYPES.items()}
 _WITHOUT_EFFECT = (LeaderChangeMessage, SnapshotHeaderRecord, SnapshotFooterRecord)
@@ -73,6 +75,14 @@ class MetadataReplay:
         if not from_snapshot:
             self.last_timestamp = header.max_timestamp
             self.last_epoch = header.leader_epoch
+
+    def quorum_voters(self, node_id: int) -> tuple[QuorumVoter, ...]:
+        """Return the voters; with `kraft.version` 0 they are configured, which is the node itself here."""
+        if self.kraft_version and self.voters is not None:
+            return tuple(
+                QuorumVoter(voter.voter_id, voter.voter_directory_id) for voter in self.voters.voters
+            )
+        return (QuorumVoter(node_id, ZERO_UUID),)
 
     def _control(self, record: Record, *, in_log: bool) -> None:
         number = control_type(record.key or b"")

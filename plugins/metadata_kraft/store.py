@@ -15,7 +15,12 @@ from uuid import UUID, uuid4
 import trio
 
 from tidelog.kernel.errors import ConfigError, StorageError
-from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext, TopicRecord
+from tidelog.kernel.seams.metadata import (
+    BrokerRegistration,
+    MetadataContext,
+    MetadataQuorum,
+    TopicRecord,
+)
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
@@ -25,6 +30,7 @@ from tidelog.plugins.metadata_kraft.adoption import AdoptedTopics, adopted_recor
 from tidelog.plugins.metadata_kraft.changes import Change, Changes
 from tidelog.plugins.metadata_kraft.directory import choose_directory, has_metadata_log
 from tidelog.plugins.metadata_kraft.encoding import MAX_BATCH_BYTES, frame, in_chunks, unframe
+from tidelog.plugins.metadata_kraft.feature_levels import LoggedLevels, level_changes
 from tidelog.plugins.metadata_kraft.housekeeping import CLOSING_BYTES, SnapshotLimits, Snapshots
 from tidelog.plugins.metadata_kraft.image import MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.log import MetadataLog
@@ -57,6 +63,7 @@ class KraftMetadata:
         self._replay: MetadataReplay
         self._adopted: AdoptedTopics
         self._changes: Changes
+        self.features: LoggedLevels
         self._snapshots: Snapshots
         self._epoch_before: int
 
@@ -108,6 +115,7 @@ class KraftMetadata:
         self._log, self._replay, self._epoch_before = opened.log, opened.replay, opened.epoch
         self._log_directory_ids = [directory.id_bytes for directory in directories.in_service]
         self._changes = Changes(opened.replay.image, context.node_id, self._directory_of)
+        self.features = LoggedLevels(opened.replay, opened.log, self._change_levels)
         limits = SnapshotLimits.of(context.config)
         self._snapshots = Snapshots(
             location.directory, opened.log, opened.replay, opened.snapshots, limits, context.now_ms
@@ -300,6 +308,17 @@ class KraftMetadata:
             )
             await self._commit([(record, 0)])
             return range(first, first + count)
+
+    @property
+    def quorum(self) -> MetadataQuorum:
+        """Return the state of the log, which this node leads alone."""
+        log, node_id = self._opened_log, self._context.node_id
+        voters = self._replay.quorum_voters(node_id)
+        return MetadataQuorum(node_id, log.epoch, log.end_offset, log.high_watermark, voters)
+
+    async def _change_levels(self, levels: Mapping[str, int]) -> None:
+        async with self._changing:
+            await self._commit(level_changes(self.image, levels))
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Register this broker with its endpoints; durable on return."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tidelog.kernel.ids import new_id
+from tidelog.kernel.seams.features import HIGHEST_LEVELS, SupportedLevels
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
     MetadataContext,
@@ -15,6 +17,24 @@ from tidelog.kernel.seams.metadata import (
 from tidelog.kernel.seams.storage.metadata import DataDirectories
 
 
+class MemoryLevels:
+    """`FeatureStore` in a dictionary; the epoch counts the changes."""
+
+    supported: Mapping[str, SupportedLevels] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.levels: dict[str, int] = dict(HIGHEST_LEVELS)
+        self.epoch = 0
+
+    def check(self, levels: Mapping[str, int]) -> None:
+        """Do nothing: every level can be stored."""
+
+    async def put(self, levels: Mapping[str, int]) -> None:
+        """Change the levels of some features."""
+        self.levels |= levels
+        self.epoch += 1
+
+
 class MemoryMetadata(MetadataStoreBase):
     """`MetadataStore` in dictionaries; the cluster id is the storage's where that has one."""
 
@@ -23,6 +43,7 @@ class MemoryMetadata(MetadataStoreBase):
         self._topics: dict[str, TopicRecord] = {}
         self._broker_configs: dict[int | None, Mapping[str, str]] = {}
         self._next_producer_id = 0
+        self.features = MemoryLevels()
 
     def open(self, directories: DataDirectories | None) -> None:
         """Take over the cluster id of the storage's directories."""

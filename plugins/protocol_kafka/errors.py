@@ -66,6 +66,12 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.InvalidUpdateVersion: ErrorCode.INVALID_UPDATE_VERSION,
+    errors.MismatchedEndpointType: ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+    errors.UnsupportedEndpointType: ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+    errors.ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
+    errors.PreferredLeaderNotAvailable: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    errors.EligibleLeadersNotAvailable: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
 
 

@@ -47,6 +47,12 @@ SOCKET_REQUEST_MAX_BYTES = ConfigKey(
     documentation="The largest request that is accepted, in bytes; a connection that announces a larger one "
     "is closed.",
 )
+MAX_REQUEST_PARTITION_SIZE_LIMIT = ConfigKey(
+    name="max.request.partition.size.limit",
+    type=integer(1),
+    default=2000,
+    documentation="The largest number of partitions in one response to DescribeTopicPartitions.",
+)
 
 _NO_THREADS = "one event loop serves every connection, so there are no pools of threads"
 _NO_QUORUM = "a single broker keeps its own metadata, without a quorum of controllers"
@@ -193,7 +199,6 @@ _WITHOUT_PART: dict[str, _Part] = {
     "create.topic.policy.class.name": _Part("policies in Java"),
     "alter.config.policy.class.name": _Part("policies in Java"),
     "max.incremental.fetch.session.cache.slots": _Part("incremental fetch sessions", ("0",)),
-    "max.request.partition.size.limit": _Part("a limit on partitions per request"),
     "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
     "listener.name.*": _Part("settings per listener"),
     "metric.reporters": _Part("metrics reporters", ("",)),

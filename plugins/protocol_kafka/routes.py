@@ -75,15 +75,21 @@ SERVED: dict[int, Served] = {
         Served(35, 0, 5, "describe_log_dirs", abandonable=True),
         Served(37, 0, 3, "create_partitions"),
         Served(42, 0, 3, "delete_groups"),
+        Served(43, 0, 2, "elect_leaders"),
         Served(44, 0, 1, "incremental_alter_configs"),
         Served(45, 0, 1, "alter_partition_reassignments"),
         Served(46, 0, 0, "list_partition_reassignments"),
         Served(47, 0, 0, "offset_delete"),
+        Served(55, 0, 2, "describe_quorum"),
+        Served(57, 0, 2, "update_features"),
+        Served(60, 0, 2, "describe_cluster"),
         Served(61, 0, 0, "describe_producers"),
         Served(65, 0, 0, "describe_transactions"),
         Served(66, 0, 2, "list_transactions", abandonable=True),
         Served(68, 0, 1, "consumer_group_heartbeat"),
         Served(69, 0, 1, "consumer_group_describe"),
+        Served(74, 0, 1, "list_config_resources"),
+        Served(75, 0, 0, "describe_topic_partitions"),
     )
 }
 

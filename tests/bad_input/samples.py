@@ -39,6 +39,7 @@ from tidelog.plugins.protocol_kafka.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.plugins.protocol_kafka.messages.describe_cluster import DescribeClusterRequest
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -49,6 +50,18 @@ from tidelog.plugins.protocol_kafka.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.describe_quorum import (
+    DescribedPartition,
+    DescribedTopic,
+    DescribeQuorumRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest
+from tidelog.plugins.protocol_kafka.messages.elect_leaders import TopicPartitions as ElectedPartitions
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     SET,
@@ -57,6 +70,7 @@ from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResource,
 )
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
+from tidelog.plugins.protocol_kafka.messages.list_config_resources import ListConfigResourcesRequest
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -77,6 +91,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tidelog.plugins.protocol_kafka.routes import SERVED
 
 from .batches import batch
@@ -235,6 +250,36 @@ def _list_partition_reassignments(scene: Scene, version: int) -> ListPartitionRe
     return ListPartitionReassignmentsRequest(timeout_ms=100, topics=[topic])
 
 
+def _describe_cluster(scene: Scene, version: int) -> DescribeClusterRequest:
+    return DescribeClusterRequest(include_cluster_authorized_operations=True)
+
+
+def _describe_topic_partitions(scene: Scene, version: int) -> DescribeTopicPartitionsRequest:
+    cursor = Cursor(topic_name=scene.topic, partition_index=0)
+    return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=scene.topic)], cursor=cursor)
+
+
+def _elect_leaders(scene: Scene, version: int) -> ElectLeadersRequest:
+    asked = ElectedPartitions(topic=scene.topic, partitions=[0])
+    return ElectLeadersRequest(topic_partitions=[asked], timeout_ms=100)
+
+
+def _list_config_resources(scene: Scene, version: int) -> ListConfigResourcesRequest:
+    return ListConfigResourcesRequest(resource_types=[] if version == 0 else [TOPIC_RESOURCE])
+
+
+def _describe_quorum(scene: Scene, version: int) -> DescribeQuorumRequest:
+    partition = DescribedPartition(partition_index=0)
+    topic = DescribedTopic(topic_name="__cluster_metadata", partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])
+
+
+def _update_features(scene: Scene, version: int) -> UpdateFeaturesRequest:
+    # Of a feature that is not there: a mutation must not change how the broker goes on.
+    update = FeatureUpdateKey(feature="nowhere", max_version_level=1)
+    return UpdateFeaturesRequest(timeout_ms=100, feature_updates=[update])
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -258,4 +303,10 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     **COORDINATOR_SAMPLES,
     apis.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     apis.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
+    apis.DESCRIBE_CLUSTER: _describe_cluster,
+    apis.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    apis.ELECT_LEADERS: _elect_leaders,
+    apis.LIST_CONFIG_RESOURCES: _list_config_resources,
+    apis.DESCRIBE_QUORUM: _describe_quorum,
+    apis.UPDATE_FEATURES: _update_features,
 }

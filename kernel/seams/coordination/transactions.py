@@ -13,10 +13,11 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.features import SECOND_TRANSACTION_VERSION
 from tidelog.kernel.seams.storage import TopicPartition
 
 FIRST_TRANSACTION_VERSION = 0
-EPOCH_PER_TRANSACTION = 2
+EPOCH_PER_TRANSACTION = SECOND_TRANSACTION_VERSION
 """The transaction version from which on every transaction has a producer epoch of its own (KIP-890)."""
 
 

@@ -13,6 +13,8 @@ from uuid import UUID, uuid4
 import pytest
 import trio
 
+from tidelog.kernel.errors import InvalidUpdateVersion
+from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSACTION_VERSION
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
@@ -147,6 +149,26 @@ class MetadataConformance:
             assert scene.store.broker_epoch == epoch
             await scene.reopen()
         assert len(scene.store.topics()) == 2
+
+    async def test_feature_levels_are_durable_or_refused(self, scene: MetadataScene) -> None:
+        highest = dict(HIGHEST_LEVELS)
+        assert scene.store.features.levels.items() >= highest.items()
+        epoch = scene.store.features.epoch
+        assert epoch >= 0
+        lowered = {GROUP_VERSION: 0, TRANSACTION_VERSION: 1}
+        try:
+            scene.store.features.check(lowered)
+        except InvalidUpdateVersion:
+            with pytest.raises(InvalidUpdateVersion):
+                await scene.store.features.put(lowered)
+        else:
+            await scene.store.features.put(lowered)
+            assert scene.store.features.epoch > epoch
+            highest |= lowered
+        await scene.reopen()
+        found = scene.store.features.levels
+        assert {name: found.get(name, 0) for name in highest} == highest
+        assert scene.store.features.epoch >= epoch
 
     async def test_assign_directory_is_recorded_or_ignored(self, scene: MetadataScene) -> None:
         await scene.store.put_topic(TopicRecord("t", uuid4(), 2))

@@ -55,13 +55,14 @@ OLDEST_WRITABLE = 17
 """Below it, records have no directory ids."""
 NEWEST_KNOWN = 30
 
-_WITH_ELR = 23
+ELR_SINCE = 23
+"""First `metadata.version` with eligible leader replicas."""
 _WITH_CORDONED_DIRECTORIES = 30
 
 
 def partition_version(metadata_version: int) -> int:
     """Return the version of partition records, and of changes to partitions."""
-    return 2 if metadata_version >= _WITH_ELR else 1
+    return 2 if metadata_version >= ELR_SINCE else 1
 
 
 def registration_version(metadata_version: int) -> int:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.handlers.features import (
-    FINALIZED_EPOCH,
-    NO_EPOCH,
-    finalized,
-    served_features,
-    supported,
-)
+from tidelog.plugins.protocol_kafka.handlers.features import finalized, supported
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -33,12 +27,12 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         return _refusal(ErrorCode.INVALID_REQUEST)
     if version >= TARGET_SINCE and not _is_meant(context, request):
         return _refusal(ErrorCode.REBOOTSTRAP_REQUIRED)
-    features = served_features(context.broker)
+    features = context.broker.features
     return ApiVersionsResponse(
         error_code=0,
         api_keys=_served(context),
         supported_features=supported(features, version),
-        finalized_features_epoch=FINALIZED_EPOCH if features else NO_EPOCH,
+        finalized_features_epoch=features.epoch,
         finalized_features=finalized(features),
     )
 

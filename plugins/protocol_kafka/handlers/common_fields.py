@@ -1,11 +1,24 @@
-"""Fields that several APIs have: topics by name or id, isolation level, authorized operations (KIP-430)."""
+"""Fields that several APIs have.
+
+They are topics by name or id, leaders and replicas, the isolation level and authorized operations (KIP-430).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.topics import Topic, Topics
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.plugins.protocol_kafka.codecs import Uuid
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+P = TypeVar("P")
+
+NO_LEADER: Final = -1
 
 # Calling the enumeration would take two Python functions for each request.
 _LEVELS = {int(isolation): isolation for isolation in Isolation}
@@ -19,6 +32,28 @@ def find_topic(topics: Topics, name: str | None, topic_id: Uuid, *, by_id: bool)
         UnknownTopicId: no topic has that id.
     """
     return topics.get_by_id(topic_id) if by_id else topics.get(name or "")
+
+
+def is_offline(topic: Topic, index: int) -> bool:
+    """Return whether no replica of a partition is available, since its log directory failed."""
+    return isinstance(topic.partitions[index].offline, StorageError)
+
+
+def describe_partition(
+    make: Callable[..., P], context: RequestContext, topic: Topic, index: int, **others: object
+) -> P:
+    """Return `make` of the fields in which Metadata and DescribeTopicPartitions describe a partition."""
+    leader, offline = context.broker.cluster.leader_of(topic.name, index), is_offline(topic, index)
+    return make(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else 0,
+        partition_index=index,
+        leader_id=NO_LEADER if offline else leader,
+        leader_epoch=topic.partitions[index].leader_epoch,
+        replica_nodes=[leader],
+        isr_nodes=[leader],
+        offline_replicas=[leader] if offline else [],
+        **others,
+    )
 
 
 def isolation_of(level: int) -> Isolation:

@@ -13,6 +13,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.common_fields import GROUP_OPERATIONS, NOT_ASKED
+from tidelog.plugins.protocol_kafka.handlers.features import check_consumer_protocol
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
@@ -39,6 +40,7 @@ def handle(
 
 def _describe(context: RequestContext, group_id: str, operations: int) -> DescribedGroup:
     try:
+        check_consumer_protocol(context)
         group = context.broker.coordinator.consumer_groups.describe(group_id)
     except BrokerError as error:
         return DescribedGroup(

@@ -9,6 +9,7 @@ from tidelog.kernel.seams.coordination.assignors import PartitionsByTopic
 from tidelog.kernel.seams.coordination.consumer_groups import ConsumerGroupHeartbeat, HeartbeatAnswer
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.handlers.features import check_consumer_protocol
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -27,6 +28,7 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     """Return the member's epoch and, if it has to know, its assignment; nearly always at once."""
     try:
+        check_consumer_protocol(context)
         _check_size(request)
         answer = context.broker.coordinator.consumer_groups.heartbeat(_asked(context, request))
     except BrokerError as error:

@@ -8,7 +8,6 @@ from tidelog.kernel.errors import (
     BrokerError,
     InvalidRequest,
     InvalidTopic,
-    StorageError,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -22,8 +21,8 @@ from tidelog.plugins.protocol_kafka.handlers.common_fields import (
     CLUSTER_OPERATIONS,
     NOT_ASKED,
     TOPIC_OPERATIONS,
+    describe_partition,
 )
-from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -33,7 +32,6 @@ from tidelog.plugins.protocol_kafka.messages.metadata import (
     MetadataResponseTopic,
 )
 
-NO_LEADER = -1
 PARTITIONS_PER_STEP = 8
 IDS_SINCE = 12
 """First version that requests topics by id: versions 10 and 11 have the field, but must not use it."""
@@ -56,7 +54,7 @@ def handle(context: RequestContext, request: MetadataRequest) -> Generator[None,
         topics.append(answer)
         if topic is not None:
             for index in range(len(topic.partitions)):
-                answer.partitions.append(_partition(context, topic, index))
+                answer.partitions.append(describe_partition(MetadataResponsePartition, context, topic, index))
                 if index % PARTITIONS_PER_STEP == 0:
                     yield
         yield
@@ -132,18 +130,4 @@ def _found(topic: Topic, operations: int) -> MetadataResponseTopic:
         is_internal=topic.is_internal,
         partitions=[],
         topic_authorized_operations=operations,
-    )
-
-
-def _partition(context: RequestContext, topic: Topic, index: int) -> MetadataResponsePartition:
-    leader, partition = context.broker.cluster.leader_of(topic.name, index), topic.partitions[index]
-    is_offline = isinstance(partition.offline, StorageError)
-    return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if is_offline else 0,
-        partition_index=index,
-        leader_id=NO_LEADER if is_offline else leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=[leader],
-        isr_nodes=[leader],
-        offline_replicas=[leader] if is_offline else [],
     )

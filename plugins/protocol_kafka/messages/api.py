@@ -123,6 +123,16 @@ ALTER_PARTITION_REASSIGNMENTS: Final = Api(
 LIST_PARTITION_REASSIGNMENTS: Final = Api(
     46, "ListPartitionReassignments", VersionSpan(0, 0, flexible=0), "list_partition_reassignments"
 )
+ELECT_LEADERS: Final = Api(43, "ElectLeaders", VersionSpan(0, 2, flexible=2), "elect_leaders")
+DESCRIBE_QUORUM: Final = Api(55, "DescribeQuorum", VersionSpan(0, 2, flexible=0), "describe_quorum")
+UPDATE_FEATURES: Final = Api(57, "UpdateFeatures", VersionSpan(0, 2, flexible=0), "update_features")
+DESCRIBE_CLUSTER: Final = Api(60, "DescribeCluster", VersionSpan(0, 2, flexible=0), "describe_cluster")
+LIST_CONFIG_RESOURCES: Final = Api(
+    74, "ListConfigResources", VersionSpan(0, 1, flexible=0), "list_config_resources"
+)
+DESCRIBE_TOPIC_PARTITIONS: Final = Api(
+    75, "DescribeTopicPartitions", VersionSpan(0, 0, flexible=0), "describe_topic_partitions"
+)
 
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
@@ -166,6 +176,12 @@ APIS: Final[Mapping[int, Api]] = {
         LIST_TRANSACTIONS,
         CONSUMER_GROUP_HEARTBEAT,
         CONSUMER_GROUP_DESCRIBE,
+        ELECT_LEADERS,
+        DESCRIBE_QUORUM,
+        UPDATE_FEATURES,
+        DESCRIBE_CLUSTER,
+        LIST_CONFIG_RESOURCES,
+        DESCRIBE_TOPIC_PARTITIONS,
     )
 }
 

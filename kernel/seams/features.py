@@ -1,0 +1,144 @@
+"""Features and their levels: what the brokers and clients of a cluster have agreed to use (KIP-584, KIP-778).
+
+A feature is finalized at a level that all brokers support. It counts for the whole cluster, is stored in the
+metadata, and changes only by request. Level 0 disables a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from tidelog.kernel.errors import InvalidUpdateVersion
+
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+"""Eligible leader replicas (KIP-966)."""
+
+CONSUMER_PROTOCOL: Final = 1
+"""Level of `group.version` with which clients may use the consumer protocol (KIP-848)."""
+
+SECOND_TRANSACTION_VERSION: Final = 2
+"""Level of `transaction.version` with which clients may use transaction version 2 (KIP-890)."""
+
+DISABLED: Final = 0
+
+
+class SupportedLevels(NamedTuple):
+    """The lowest and the highest level of a feature that this broker supports."""
+
+    lowest: int
+    highest: int
+
+
+OF_COORDINATORS: Final[Mapping[str, SupportedLevels]] = {
+    GROUP_VERSION: SupportedLevels(DISABLED, CONSUMER_PROTOCOL),
+    TRANSACTION_VERSION: SupportedLevels(DISABLED, SECOND_TRANSACTION_VERSION),
+}
+"""Features of a broker that coordinates groups and transactions."""
+
+HIGHEST_LEVELS: Final[Mapping[str, int]] = {name: levels.highest for name, levels in OF_COORDINATORS.items()}
+"""Levels of these features in new metadata."""
+
+
+class UpgradeType(IntEnum):
+    """Direction of a change that the client permits; an unsafe downgrade may lose metadata."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """New level of a feature; `upgrade_type` is None if the client named none that exists."""
+
+    name: str
+    level: int
+    upgrade_type: UpgradeType | None
+
+
+class FeatureStore(Protocol):
+    """Finalized levels, as a metadata store records them."""
+
+    @property
+    def supported(self) -> Mapping[str, SupportedLevels]:
+        """The features of the store itself, such as `metadata.version`, with the levels that it can write."""
+        ...
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """The finalized levels of all features, those of the broker included; a missing one is disabled."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """A number that is not negative and grows with each change of a level, also beyond restarts."""
+        ...
+
+    def check(self, levels: Mapping[str, int]) -> None:
+        """Check that levels, which are supported and differ from the current ones, can be stored.
+
+        Raises:
+            InvalidUpdateVersion: one cannot; the message names it.
+        """
+        ...
+
+    async def put(self, levels: Mapping[str, int]) -> None:
+        """Change the levels of some features, all or none; durable on return.
+
+        Raises:
+            OSError, StorageError: the disk refused; the levels are as before.
+        """
+        ...
+
+
+class FixedLevels:
+    """Levels of a metadata store that records none: every feature of the broker is at its highest one."""
+
+    supported: Mapping[str, SupportedLevels] = MappingProxyType({})
+    levels: Mapping[str, int] = HIGHEST_LEVELS
+    epoch = 0
+
+    def check(self, levels: Mapping[str, int]) -> None:
+        """Refuse every change."""
+        for name in levels:
+            raise InvalidUpdateVersion(f"the level of {name} is fixed: this metadata store records no levels")
+
+    async def put(self, levels: Mapping[str, int]) -> None:
+        """Refuse every change."""
+        self.check(levels)
+
+
+class Features(Protocol):
+    """The features of this broker."""
+
+    @property
+    def supported(self) -> Mapping[str, SupportedLevels]:
+        """The features that this broker supports, by name."""
+        ...
+
+    @property
+    def finalized(self) -> Mapping[str, int]:
+        """The finalized levels of the supported features; one that is missing is disabled."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """A number that grows with each change; of two answers the one with the larger epoch is newer."""
+        ...
+
+    def level(self, name: str) -> int:
+        """Return the finalized level of a feature, 0 if it is disabled or not supported."""
+        ...
+
+    async def update(self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False) -> None:
+        """Change all of these levels or none, durably.
+
+        Raises:
+            InvalidUpdateVersion: a level is not supported, or its upgrade type does not permit the change.
+            StorageError: the disk refused; the levels are as before.
+        """
+        ...

@@ -1,0 +1,58 @@
+"""ListConfigResources (API 74): the resources whose configuration DescribeConfigs returns (KIP-1142)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.list_config_resources import (
+    CLIENT_METRICS_RESOURCE,
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+TYPES_SINCE = 1
+_BROKER_LOGGER_RESOURCE, _GROUP_RESOURCE = 8, 32
+
+
+def _topics(context: RequestContext) -> Iterable[str]:
+    return (topic.name for topic in context.broker.topics)
+
+
+def _brokers(context: RequestContext) -> Iterable[str]:
+    cluster = context.broker.cluster
+    return (str(broker.node_id) for broker in cluster.brokers(context.peer.listener_name))
+
+
+def _none(context: RequestContext) -> Iterable[str]:
+    return ()
+
+
+_NAMES_OF: Mapping[int, Callable[[RequestContext], Iterable[str]]] = {
+    TOPIC_RESOURCE: _topics,
+    BROKER_RESOURCE: _brokers,
+    _BROKER_LOGGER_RESOURCE: _none,
+    CLIENT_METRICS_RESOURCE: _none,
+    _GROUP_RESOURCE: _none,
+}
+"""The types of resources that there are; of some this broker has no resource."""
+
+
+def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """List the resources of the requested types, of all types if none is named."""
+    types = request.resource_types or _NAMES_OF.keys()
+    if context.api_version < TYPES_SINCE:
+        types = [CLIENT_METRICS_RESOURCE]
+    if not _NAMES_OF.keys() >= set(types):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+    return ListConfigResourcesResponse(
+        error_code=0,
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(set(types))
+            for name in _NAMES_OF[kind](context)
+        ],
+    )
