@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -13,6 +13,8 @@ from .raw import ClosedByBrokerError, RawConnection
 from .requests import Sent, outcome_of, response_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .case import Case
     from .scene import Scene
 
@@ -37,6 +39,14 @@ def run(case: Case, scene: Scene, *, may_be_silent: bool) -> Seen:
             assert outcome == OK, f"a request before the bad one was answered {outcome}"
         outcome = _outcome(connection, requests[-1], SILENCE_S if may_be_silent else DEADLINE_S)
         return Seen(outcome, connection.name)
+
+
+def ask_once(sends: Callable[[Scene], Sent], scene: Scene) -> Any:
+    """Return the answer to one request over a new connection; raises ClosedByBrokerError without one."""
+    sent = sends(scene)
+    with RawConnection(scene.bootstrap) as connection:
+        connection.send(sent.data)
+        return response_of(sent, connection.frame(DEADLINE_S))
 
 
 def _outcome(connection: RawConnection, sent: Sent, timeout_s: float) -> str:

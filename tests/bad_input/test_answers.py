@@ -10,6 +10,8 @@ import attrs
 import pytest
 
 from tests.deadlines import DEADLINE_S, wait_until
+from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS
+from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 
 from . import (
     changes_table,
@@ -28,7 +30,9 @@ from . import (
     transactions_table,
 )
 from .case import ALL_VERSIONS, CLOSED, NOTHING, OK, SILENT, Case
-from .running import run
+from .equal_table import EQUALS, Equal, comparable
+from .requests import ask
+from .running import ask_once, run
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -127,6 +131,36 @@ def test_tidelog(table: str, case: Case, tidelog_scenes: Scenes, tidelog: Tidelo
 @pytest.mark.parametrize(("table", "case"), CASES)
 def test_apache_kafka(table: str, case: Case, kafka_scenes: Scenes) -> None:
     _run(case, kafka_scenes.of(table), of_tidelog=False)
+
+
+@pytest.mark.parametrize("equal", EQUALS, ids=lambda equal: equal.name)
+def test_answers_are_equal_to_those_of_apache_kafka_in_every_field(
+    equal: Equal, tidelog_scenes: Scenes, kafka_scenes: Scenes
+) -> None:
+    ours, theirs = (
+        comparable(ask_once(equal.sends, scenes.of("equal")), equal.differs)
+        for scenes in (tidelog_scenes, kafka_scenes)
+    )
+    assert ours == theirs
+
+
+def test_api_versions_has_the_levels_of_features_that_apache_kafka_has(
+    tidelog_scenes: Scenes, kafka_scenes: Scenes
+) -> None:
+    request = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+    ours, theirs = (
+        {
+            feature.name: feature.max_version_level
+            for feature in ask_once(
+                lambda _: ask(API_VERSIONS, 4, request), scenes.of("equal")
+            ).finalized_features
+        }
+        for scenes in (tidelog_scenes, kafka_scenes)
+    )
+    # The quorum of this Kafka is configured; it has share groups and streams groups.
+    assert ours.pop("kraft.version") == 1
+    assert theirs.pop("share.version") == theirs.pop("streams.version") == 1
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(("table", "case"), CASES_OF_OLD_VERSIONS)
