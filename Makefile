@@ -89,9 +89,10 @@ fuzz: $(DEV_INSTALLED) $(TOOLS)/atheris ## look for inputs that hurt, guided by 
 explore: $(DEV_INSTALLED) ## try the property tests with examples at random, again and again (MINUTES=5 TESTS=tests)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(TESTS)
 
-docs: $(INSTALLED) ## write docs/configuration.md from the configuration keys
+docs: $(INSTALLED) ## write docs/configuration.md, and the tables of docs/protocol.md, from the code
 	@$(BIN)/python -m tidelog.kernel.cli.config_docs > docs/configuration.md.new
 	@mv docs/configuration.md.new docs/configuration.md
+	@$(BIN)/python -m tests.docs.protocol_tables
 
 news: $(DEV_INSTALLED) ## show the next release's changelog
 	$(BIN)/towncrier build --draft

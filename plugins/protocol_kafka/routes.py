@@ -165,7 +165,7 @@ def find_route(api_key: int, version: int) -> Route:
     """
     served = SERVED.get(api_key)
     if served is None:
-        raise ProtocolViolation(f"API key {api_key} is not served here")
+        raise _api_not_served(api_key)
     api = APIS[api_key]
     if not served.min_version <= version <= served.max_version:
         if api is API_VERSIONS:
@@ -173,6 +173,15 @@ def find_route(api_key: int, version: int) -> Route:
         raise _not_served(api.name, version, served.min_version, served.max_version)
     decode, handle = small_decoder(api.request_class, version), _handler(served.module, "handle")
     return _route(api, version, decode, handle, abandonable=served.abandonable)
+
+
+def _api_not_served(api_key: int) -> ProtocolViolation:
+    # Not at the top: nearly no broker needs it.
+    from tidelog.plugins.protocol_kafka.unserved import UNSERVED
+
+    known = UNSERVED.get(api_key)
+    name, reason = ("", "") if known is None else (f" ({known.name})", f": {known.reason}")
+    return ProtocolViolation(f"API key {api_key}{name} is not served here{reason}")
 
 
 def _not_served(name: str, version: int, lowest: int, highest: int) -> ProtocolViolation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import partial
 
 from tidelog.plugins.protocol_kafka.messages import api as apis
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
@@ -63,6 +64,10 @@ def _software(name: str) -> Sent:
     return ask(apis.API_VERSIONS, 3, request)
 
 
+def _of_a_zookeeper_cluster(key: int, _: Scene) -> Sent:
+    return _unknown(key, 1)
+
+
 def _unknown(key: int, version: int) -> Sent:
     return Sent(framed(header(key, version)))
 
@@ -101,6 +106,20 @@ HEADERS = (
     Case("a frame of one byte", lambda _: Sent(framed(b"\0")), CLOSED, log=CUT_OFF),
     Case("half a header", lambda _: Sent(framed(b"\0\x12\0\0\0\0")), CLOSED, log=CUT_OFF),
     Case("an API that is not there", lambda _: _unknown(999, 0), CLOSED, log="API key 999 is not served"),
+    *(
+        Case(
+            f"{name}, which controllers and brokers of a ZooKeeper cluster exchange",
+            partial(_of_a_zookeeper_cluster, key),
+            CLOSED,
+            log=rf"API key {key} \({name}\) is not served here: .*ZooKeeper",
+        )
+        for key, name in (
+            (4, "LeaderAndIsr"),
+            (5, "StopReplica"),
+            (6, "UpdateMetadata"),
+            (7, "ControlledShutdown"),
+        )
+    ),
     Case("a negative API key", lambda _: _unknown(-1, 0), CLOSED, log="API key -1 is not served"),
     Case("Metadata in version 99", lambda _: _unknown(3, 99), CLOSED, log="version 99 of Metadata is not"),
     Case("Metadata in version -1", lambda _: _unknown(3, -1), CLOSED, log="version -1 of Metadata is not"),

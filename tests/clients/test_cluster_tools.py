@@ -77,7 +77,7 @@ def test_topic_command_describes_eligible_leader_replicas(told: Mapping[str, str
 def test_metadata_quorum_command_describes_one_voter(told: Mapping[str, str]) -> None:
     status = dict(re.findall(r"^(\w+): +(.*)$", told["quorum"], re.MULTILINE))
     assert (status["LeaderId"], status["MaxFollowerLag"], status["CurrentObservers"]) == ("1", "0", "[]")
-    assert re.match(r'\[\{"id": 1, "directoryId": "[\w-]{22}"', status["CurrentVoters"])
+    assert status["CurrentVoters"].startswith('[{"id": 1, ')
     heads, row = (line.split("\t") for line in told["replicas"].strip().splitlines())
     replica = {head.strip(): value.strip() for head, value in zip(heads, row, strict=False)}
     assert (replica["NodeId"], replica["Lag"], replica["Status"]) == ("1", "0", "Leader")

@@ -39,6 +39,57 @@ REMOVALS: Final = (
         f"{_KAFKA}/test_routes.py::test_other_versions_are_a_violation_that_tells_which_are_served",
     ),
     Removal(
+        "Every API of Kafka's brokers is served, or closes the connection",
+        f"{_KAFKA}/unserved.py",
+        '    64: Unserved("UnregisterBroker", "this node is the only broker"),\n',
+        "",
+        f"{_KAFKA}/test_protocol_page.py::test_every_api_of_kafka_is_served_or_has_a_reason",
+    ),
+    Removal(
+        "ApiVersions returns the levels of features that the data directory has",
+        "plugins/metadata_kraft/feature_levels.py",
+        "return {**self._replay.image.features, KRAFT_VERSION",
+        "return {KRAFT_VERSION",
+        f"{_HANDLERS}/test_update_features.py::test_api_versions_has_the_levels_of_the_data_directory",
+    ),
+    Removal(
+        "UpdateFeatures changes all levels durably or none",
+        "kernel/features.py",
+        "if changes and not validate_only:",
+        "if changes:",
+        f"{_HANDLERS}/test_update_features.py::test_update_features_that_only_validates_changes_nothing",
+    ),
+    Removal(
+        "UpdateFeatures changes all levels durably or none",
+        "plugins/metadata_kraft/feature_levels.py",
+        "if wanted < level <= current]",
+        "if wanted < level < current]",
+        "plugins/metadata_kraft/test_feature_levels.py"
+        "::test_check_levels_refuses_metadata_versions_that_lose_content",
+    ),
+    Removal(
+        "With `group.version` 0 the consumer protocol is refused",
+        f"{_HANDLERS}/features.py",
+        "level(GROUP_VERSION) < CONSUMER_PROTOCOL:",
+        "level(GROUP_VERSION) < 0:",
+        f"{_HANDLERS}/test_update_features.py::test_group_version_0_disables_the_consumer_protocol",
+    ),
+    Removal(
+        "DescribeTopicPartitions returns each partition once over all pages",
+        f"{_HANDLERS}/describe_topic_partitions.py",
+        "return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0",
+        "return 0",
+        f"{_HANDLERS}/test_describe_topic_partitions.py"
+        "::test_describe_topic_partitions_with_limits_and_cursors",
+    ),
+    Removal(
+        "DescribeQuorum returns the offsets and voters of the metadata log",
+        "plugins/metadata_kraft/log.py",
+        "        self.high_watermark = end_offset\n",
+        "",
+        f"{_HANDLERS}/test_describe_quorum.py::test_describe_quorum_returns_this_node_as_the_only_voter",
+    ),
+    Removal(
         "A frame whose length is negative or above `socket.request.max.bytes` closes the connection",
         f"{_KAFKA}/receive_buffer.py",
         "if not 0 <= length <= self._max_frame_bytes:",

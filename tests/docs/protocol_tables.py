@@ -1,0 +1,111 @@
+"""`python -m tests.docs.protocol_tables` writes the tables of APIs in docs/protocol.md from the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tidelog.plugins.protocol_kafka.messages import api as apis
+from tidelog.plugins.protocol_kafka.routes import SERVED
+from tidelog.plugins.protocol_kafka.unserved import UNSERVED
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "protocol.md"
+TESTS: Final = ROOT / "tests" / "plugins" / "protocol_kafka" / "handlers"
+KAFKA_VERSIONS: Final = TESTS.parent / "kafka_versions.txt"
+
+BEGIN, END = "<!-- apis: written by `make docs` -->\n", "<!-- end of apis -->\n"
+
+NOTES: Final = {
+    0: "record batches (format 2); the older message formats of versions 0 to 2 are refused with "
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    1: "batches are converted to message sets for versions 0 to 3; no fetch sessions",
+    2: "by timestamp and the special timestamps -1 to -6; no tiered storage",
+    3: "creates missing topics when client and `auto.create.topics.enable` allow it, and returns "
+    "UNKNOWN_TOPIC_OR_PARTITION for them",
+    8: "version 0 stores offsets in the broker, too, not in ZooKeeper",
+    9: "as OffsetCommit",
+    10: "this broker, once it has created the internal topic; no share groups",
+    15: "classic groups",
+    18: "the response to an unknown version is in version 0",
+    21: "segments below the new log start offset are deleted; other records below it can no longer be read",
+    23: "an epoch begins with each start of the broker",
+    24: "versions 4 and 5 are for brokers and tools",
+    26: "the response is sent when the markers are written",
+    32: "topics and this broker; all but the keys that can be changed while the broker runs are read-only",
+    33: "topics and this broker",
+    37: "INVALID_REQUEST for internal topics",
+    42: "groups without members",
+    43: "each partition has one replica, so there is nothing to elect",
+    44: "topics and this broker",
+    45: "to this broker only",
+    46: "always empty",
+    55: "this node, the only voter; it has no listener for controllers",
+    66: "patterns in RE2's syntax",
+    68: "the consumer protocol (KIP-848); regular expressions are RE2's and match no internal topics",
+    74: "version 0 is ListClientMetricsResources",
+    75: "at most `max.request.partition.size.limit` partitions in a response",
+}
+"""What the versions alone do not tell, by key."""
+
+
+class KafkaVersions(NamedTuple):
+    """An API of Kafka's brokers, with its versions in 3.9.1 and in 4.3.1; `-` where it is missing."""
+
+    name: str
+    older: str
+    newest: str
+
+
+def kafka_versions() -> dict[int, KafkaVersions]:
+    """Return the APIs of Kafka's brokers by key."""
+    lines = KAFKA_VERSIONS.read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return {int(key): KafkaVersions(*row) for key, *row in rows}
+
+
+def files_with_tests_of(key: int) -> list[str]:
+    """Return the names of the test files that send requests of an API."""
+    (constant,) = (name for name, value in vars(apis).items() if value is apis.APIS[key])
+    named = re.compile(rf"\b{constant}\b")
+    return sorted(path.name for path in TESTS.glob("test_*.py") if named.search(path.read_text()))
+
+
+def tables() -> str:
+    """Return both tables: the APIs that are served, and those that are not."""
+    kafka = kafka_versions()
+    nothing = KafkaVersions("", "-", "-")
+    lines = [
+        "| key | API | versions | Kafka 3.9.1 | Kafka 4.3.1 | handler | tests | notes |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for key in sorted(SERVED):
+        served, theirs = SERVED[key], kafka.get(key, nothing)
+        tests = ", ".join(f"`{name}`" for name in files_with_tests_of(key))
+        lines.append(
+            f"| {key} | {apis.APIS[key].name} | {served.min_version}-{served.max_version} | {theirs.older} "
+            f"| {theirs.newest} | `{served.module}.py` | {tests} | {NOTES.get(key, '')} |"
+        )
+    lines += [
+        "",
+        "APIs of Kafka's brokers that are not served:",
+        "",
+        "| key | API | Kafka 3.9.1 | Kafka 4.3.1 | reason |",
+        "|---|---|---|---|---|",
+    ]
+    for key, unserved in sorted(UNSERVED.items()):
+        theirs = kafka.get(key, nothing)
+        lines.append(f"| {key} | {unserved.name} | {theirs.older} | {theirs.newest} | {unserved.reason} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_tables(page: str) -> str:
+    """Return the page with the tables as they should be."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + tables() + END + after
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text()))
