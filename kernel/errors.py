@@ -302,6 +302,10 @@ class NotEnoughReplicas(BrokerError):
     """No batch can be appended at the moment; retry soon."""
 
 
+class TransactionalIdAuthorizationFailed(BrokerError):
+    """The producer may not use its transactional id in this way."""
+
+
 class InvalidUpdateVersion(BrokerError):
     """A feature cannot be finalized at that level."""
 

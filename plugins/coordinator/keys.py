@@ -113,6 +113,13 @@ TRANSACTION_MAX_TIMEOUT_MS: Final = ConfigKey(
     default=900_000,
     documentation="The longest transaction timeout that a producer may ask for, in milliseconds.",
 )
+TRANSACTION_TWO_PHASE_COMMIT_ENABLE: Final = ConfigKey(
+    name="transaction.two.phase.commit.enable",
+    type=boolean(),
+    default=False,
+    documentation="Whether producers may take part in two-phase commits: their transactions have no timeout, "
+    "and stay open until the producer, or a later instance of it, ends them.",
+)
 TRANSACTIONAL_ID_EXPIRATION_MS: Final = ConfigKey(
     name="transactional.id.expiration.ms",
     type=integer(1),

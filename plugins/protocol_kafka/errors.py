@@ -66,6 +66,7 @@ _CODES: dict[type[errors.BrokerError], ErrorCode] = {
     errors.UnreleasedInstanceId: ErrorCode.UNRELEASED_INSTANCE_ID,
     errors.UnsupportedAssignor: ErrorCode.UNSUPPORTED_ASSIGNOR,
     errors.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    errors.TransactionalIdAuthorizationFailed: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     errors.InvalidUpdateVersion: ErrorCode.INVALID_UPDATE_VERSION,
     errors.MismatchedEndpointType: ErrorCode.MISMATCHED_ENDPOINT_TYPE,
     errors.UnsupportedEndpointType: ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,

@@ -186,7 +186,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "group.*": _Part("group coordination"),
     "share.*": _Part("share groups"),
     "errors.deadletterqueue.*": _Part("dead-letter queues"),
-    "transaction.two.phase.commit.enable": _Part("two-phase commit of transactions", ("false",)),
+    "transaction.two.phase.commit.enable": _Part("a coordinator of transactions", ("false",)),
     "transaction.*": _Part("transactions"),
     "transactional.id.expiration.ms": _Part("transactions"),
     "remote.*": _Part("tiered storage", ("false",)),

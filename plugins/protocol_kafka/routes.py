@@ -62,7 +62,7 @@ SERVED: dict[int, Served] = {
         Served(19, 0, 7, "create_topics"),
         Served(20, 0, 6, "delete_topics"),
         Served(21, 0, 2, "delete_records"),
-        Served(22, 0, 5, "init_producer_id"),
+        Served(22, 0, 6, "init_producer_id"),
         Served(23, 0, 4, "offset_for_leader_epoch"),
         Served(24, 0, 5, "add_partitions_to_txn"),
         Served(25, 0, 4, "add_offsets_to_txn"),

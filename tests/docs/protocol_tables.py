@@ -30,6 +30,8 @@ NOTES: Final = {
     15: "classic groups",
     18: "the response to an unknown version is in version 0",
     21: "segments below the new log start offset are deleted; other records below it can no longer be read",
+    22: "two-phase commits with `transaction.two.phase.commit.enable`; Kafka 4.3.1 serves version 6 with "
+    "`unstable.api.versions.enable`",
     23: "an epoch begins with each start of the broker",
     24: "versions 4 and 5 are for brokers and tools",
     26: "the response is sent when the markers are written",

@@ -85,15 +85,24 @@ class TransactionService(Protocol):
     """The transactions of all producers. Every method may raise CoordinatorLoadInProgress, NotCoordinator."""
 
     async def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, current: ProducerIdentity | None = None
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        current: ProducerIdentity | None = None,
+        *,
+        two_phase_commit: bool = False,
+        keep_prepared: bool = False,
     ) -> ProducerIdentity:
         """Return the next identity of a producer; what an earlier instance left open is aborted.
 
         With the identity that it has (`current`, KIP-360) a producer gets the next epoch, unless another
-        instance has taken over.
+        instance has taken over. With `two_phase_commit` its transactions have no timeout, whatever it asks
+        for, and with `keep_prepared` what was left open is kept (KIP-939).
 
         Raises:
             InvalidRequest: the transactional id is empty.
+            TransactionalIdAuthorizationFailed: two-phase commits are not permitted.
+            UnsupportedVersion: this coordinator cannot keep what was left open.
             InvalidTransactionTimeout: not positive, or above `transaction.max.timeout.ms`.
             ProducerFenced: `current` is not the newest identity.
             ConcurrentTransactions: what was left open is still being completed; ask again.

@@ -10,6 +10,7 @@ import attrs
 from tidelog.plugins.coordinator.keys import (
     PARTITION_VERIFICATION_ENABLE,
     TRANSACTION_MAX_TIMEOUT_MS,
+    TRANSACTION_TWO_PHASE_COMMIT_ENABLE,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
 from tidelog.plugins.coordinator.log.topic_log import TRANSACTION_TOPIC
@@ -32,6 +33,7 @@ class TransactionContext:
         max_timeout_ms: `transaction.max.timeout.ms`
         id_expiration_ms: `transactional.id.expiration.ms`
         verifies_partitions: `transaction.partition.verification.enable`
+        permits_two_phase_commit: `transaction.two.phase.commit.enable`
     """
 
     clock: Clock
@@ -42,6 +44,7 @@ class TransactionContext:
     max_timeout_ms: int
     id_expiration_ms: int
     verifies_partitions: bool = True
+    permits_two_phase_commit: bool = False
 
     @classmethod
     def of(
@@ -61,6 +64,7 @@ class TransactionContext:
             max_timeout_ms=config[TRANSACTION_MAX_TIMEOUT_MS],
             id_expiration_ms=config[TRANSACTIONAL_ID_EXPIRATION_MS],
             verifies_partitions=config[PARTITION_VERIFICATION_ENABLE],
+            permits_two_phase_commit=config[TRANSACTION_TWO_PHASE_COMMIT_ENABLE],
         )
 
 

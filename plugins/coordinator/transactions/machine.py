@@ -44,6 +44,7 @@ from tidelog.plugins.coordinator.transactions.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_TIME,
+    NO_TIMEOUT_MS,
     Transaction,
 )
 
@@ -314,7 +315,12 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def is_overdue(known: Transaction, now_ms: int) -> bool:
-    """Return whether the transaction is open for longer than its producer's transaction timeout."""
+    """Return whether the transaction is open for longer than its producer's transaction timeout.
+
+    One that is part of a two-phase commit has none: only its producer knows the decision (KIP-939).
+    """
+    if known.timeout_ms == NO_TIMEOUT_MS:
+        return False
     return known.state is ONGOING and known.start_ms + known.timeout_ms < now_ms
 
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from tidelog.kernel.errors import BrokerError, InvalidTransactionTimeout, TransactionalIdNotFound
+from tidelog.kernel.errors import (
+    BrokerError,
+    InvalidTransactionTimeout,
+    TransactionalIdAuthorizationFailed,
+    TransactionalIdNotFound,
+    UnsupportedVersion,
+)
 from tidelog.kernel.regexes import compile_regex
 from tidelog.kernel.seams.coordination.transactions import (
     FIRST_TRANSACTION_VERSION,
@@ -29,7 +35,11 @@ from tidelog.plugins.coordinator.transactions.relocation import SupersededTransa
 from tidelog.plugins.coordinator.transactions.state_manager import TransactionStateManager
 from tidelog.plugins.coordinator.transactions.states import ONGOING
 from tidelog.plugins.coordinator.transactions.timeouts import TransactionTimeouts
-from tidelog.plugins.coordinator.transactions.transaction import NO_PRODUCER_ID, Transaction
+from tidelog.plugins.coordinator.transactions.transaction import (
+    NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
+    Transaction,
+)
 
 if TYPE_CHECKING:
     from tidelog.plugins.coordinator.log import StateLog
@@ -61,11 +71,24 @@ class Transactions:
         await self.superseded.complete()
 
     async def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, current: ProducerIdentity | None = None
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        current: ProducerIdentity | None = None,
+        *,
+        two_phase_commit: bool = False,
+        keep_prepared: bool = False,
     ) -> ProducerIdentity:
         """Return the next identity of a producer; what an earlier instance left open is aborted."""
         partition = self.state.locate(transactional_id)
-        if not 0 < timeout_ms <= self._context.max_timeout_ms:
+        if two_phase_commit:
+            self._check_two_phase_commit(transactional_id)
+            timeout_ms = NO_TIMEOUT_MS
+        if keep_prepared:
+            raise UnsupportedVersion(
+                "a transaction that was left open cannot be kept, only aborted, as in Apache Kafka 4.3"
+            )
+        if not two_phase_commit and not 0 < timeout_ms <= self._context.max_timeout_ms:
             raise InvalidTransactionTimeout(
                 f"a transaction timeout of {timeout_ms} ms is not in 1 to {self._context.max_timeout_ms} "
                 "(transaction.max.timeout.ms)"
@@ -85,6 +108,13 @@ class Transactions:
                 await self.state.record(partition, begun)
                 return begun.producer
             await self.completion.fence(partition, begun)
+
+    def _check_two_phase_commit(self, transactional_id: str) -> None:
+        if not self._context.permits_two_phase_commit:
+            raise TransactionalIdAuthorizationFailed(
+                f"{transactional_id!r} may not take part in two-phase commits; set "
+                "transaction.two.phase.commit.enable=true on the broker"
+            )
 
     async def add_partitions(
         self,

@@ -18,6 +18,8 @@ from tidelog.kernel.seams.storage import TopicPartition
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""Timeout of transactions in two-phase commits, in Kafka's log too (KIP-939)."""
 MAX_EPOCH: Final = 0x7FFF
 LAST_EPOCH_GIVEN_OUT: Final = MAX_EPOCH - 1
 """The epoch above it is reserved for fencing the producer that has this one."""

@@ -1,4 +1,8 @@
-"""InitProducerId (API 22): an id for an idempotent producer, or the next epoch of a transactional one."""
+"""InitProducerId (API 22): an id for an idempotent producer, or the next epoch of a transactional one.
+
+Version 6 (KIP-939), which Apache Kafka 4.3 serves with `unstable.api.versions.enable`, lets a producer take
+part in two-phase commits.
+"""
 
 from __future__ import annotations
 
@@ -45,5 +49,9 @@ async def _identity(context: RequestContext, request: InitProducerIdRequest) -> 
     coordinator = context.broker.coordinator
     await coordinator.prepare_transactions()
     return await coordinator.transactions.init_producer_id(
-        request.transactional_id, request.transaction_timeout_ms, current
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        current,
+        two_phase_commit=request.enable_2pc,
+        keep_prepared=request.keep_prepared_txn,
     )

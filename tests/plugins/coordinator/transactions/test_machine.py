@@ -353,6 +353,7 @@ def test_is_overdue_only_for_open_transactions_after_their_timeout() -> None:
     assert not machine.is_overdue(known(ONGOING), 61_000)
     assert machine.is_overdue(known(ONGOING), 61_001)
     assert not machine.is_overdue(known(PREPARE_COMMIT), 10**9)
+    assert not machine.is_overdue(attrs.evolve(known(ONGOING), timeout_ms=2**31 - 1), 10**15)
 
 
 @pytest.mark.parametrize("state", [EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_ABORT])

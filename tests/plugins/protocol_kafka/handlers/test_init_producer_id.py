@@ -8,7 +8,9 @@ import pytest
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.producer_ids import BLOCK_SIZE
-from tidelog.plugins.protocol_kafka.messages.api import INIT_PRODUCER_ID
+from tidelog.kernel.testing.broker import running_broker
+from tidelog.plugins.protocol_kafka.messages.api import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
+from tidelog.plugins.protocol_kafka.messages.describe_transactions import DescribeTransactionsRequest
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import InitProducerIdRequest
 
@@ -85,3 +87,46 @@ async def test_init_producer_id_returns_kafka_storage_error_when_the_disk_fails(
     assert (response.error_code, response.producer_id) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     store.allocate_producer_ids = allocate  # type: ignore[method-assign]
     assert (await client.ask(INIT_PRODUCER_ID, 4, request())).error_code == 0
+
+
+def two_phase(timeout_ms: int = 1000, *, keep: bool = False, enable: bool = True) -> InitProducerIdRequest:
+    """Ask for an id that takes part in two-phase commits."""
+    return InitProducerIdRequest(
+        transactional_id="payments",
+        transaction_timeout_ms=timeout_ms,
+        enable_2pc=enable,
+        keep_prepared_txn=keep,
+    )
+
+
+async def test_init_producer_id_refuses_two_phase_commits_unless_the_broker_permits_them(
+    client: Client,
+) -> None:
+    for keep in (False, True):
+        response = await client.ask(INIT_PRODUCER_ID, 6, two_phase(keep=keep))
+        assert (response.error_code, response.producer_id) == (
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            -1,
+        )
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 1000, 2**31 - 1])
+async def test_init_producer_id_gives_two_phase_commits_no_timeout(timeout_ms: int) -> None:
+    async with running_broker({"transaction.two.phase.commit.enable": "true"}) as broker:
+        client = Client(broker)
+        response = await client.ask(INIT_PRODUCER_ID, 6, two_phase(timeout_ms))
+        assert (response.error_code, response.producer_epoch) == (0, 0)
+        assert (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch) == (-1, -1)
+        (state,) = (
+            await client.ask(
+                DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(transactional_ids=["payments"])
+            )
+        ).transaction_states
+        assert state.transaction_timeout_ms == 2**31 - 1
+
+
+@pytest.mark.parametrize("enable", [False, True])
+async def test_init_producer_id_cannot_keep_an_open_transaction(enable: bool) -> None:
+    async with running_broker({"transaction.two.phase.commit.enable": "true"}) as broker:
+        response = await Client(broker).ask(INIT_PRODUCER_ID, 6, two_phase(keep=True, enable=enable))
+    assert (response.error_code, response.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
