@@ -15,7 +15,16 @@ import attrs
 from tidelog.plugins.protocol_kafka.codecs import ZERO_UUID, encode
 from tidelog.plugins.protocol_kafka.codecs.declare import spec_of
 from tidelog.plugins.protocol_kafka.codecs.layout import MAX_REQUEST_ELEMENTS, struct_layout
-from tidelog.plugins.protocol_kafka.codecs.types import BYTES, RECORDS, STRING, UUID, Array, Primitive, Struct
+from tidelog.plugins.protocol_kafka.codecs.types import (
+    BYTES,
+    INT8,
+    RECORDS,
+    STRING,
+    UUID,
+    Array,
+    Primitive,
+    Struct,
+)
 from tidelog.plugins.protocol_kafka.messages.api import APIS
 from tidelog.plugins.protocol_kafka.messages.create_topics import CreateTopicsRequest
 from tidelog.plugins.protocol_kafka.routes import SERVED
@@ -67,7 +76,8 @@ def repeated_arrays() -> list[Repeated]:
         for version in sorted({served.min_version, served.max_version}):
             for path, kind in _arrays(api.request_class, version, api.versions.is_flexible(version)):
                 found.append(Repeated(api, version, path, Elements.SAME))
-                if version == served.max_version:
+                # There are not enough bytes for as many elements, each another.
+                if version == served.max_version and kind.element is not INT8:
                     found.append(Repeated(api, version, path, Elements.EACH_ANOTHER))
                     if _has_text(kind, version):
                         found.append(Repeated(api, version, path, Elements.LONG))
