@@ -118,7 +118,7 @@ REMOVALS: Final = (
     Removal(
         "A timeout has to be within `transaction.max.timeout.ms`",
         f"{_COORDINATOR}/transactions/service.py",
-        "if not 0 < timeout_ms <= self._context.max_timeout_ms:",
+        "if not two_phase_commit and not 0 < timeout_ms <= self._context.max_timeout_ms:",
         "if timeout_ms is None:",
         f"{_COORDINATOR}/transactions/test_service.py::test_init_producer_id_refuses_timeouts_out_of_range",
     ),
