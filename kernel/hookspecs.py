@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.config import ConfigKey, UnsupportedKey
     from tidelog.kernel.seams.broker import BrokerContext, PluginHooks
     from tidelog.kernel.seams.cleanup import CleanupPolicy
+    from tidelog.kernel.seams.compression import CompressionCodec
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -64,6 +65,11 @@ def tidelog_index_formats() -> Iterable[IndexFormat]:  # type: ignore[empty-body
 @hookspec
 def tidelog_cleanup_policies() -> Iterable[CleanupPolicy]:  # type: ignore[empty-body]
     """Return ways to remove old records that the keys `log.cleanup.policy` and `cleanup.policy` can name."""
+
+
+@hookspec
+def tidelog_compression_codecs() -> Iterable[CompressionCodec]:  # type: ignore[empty-body]
+    """Return ways to compress the records of batches, which `compression.type` can name."""
 
 
 @hookspec

@@ -21,6 +21,8 @@ from tests.in_memory import memory_folder
 from tests.order import longest_first
 from tests.peers import PeerUnavailableError
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
+from tidelog.kernel.records.compression import register_codecs
+from tidelog.plugins.compression import tidelog_compression_codecs
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,6 +37,10 @@ settings.register_profile(
 # `make explore`: other examples in each pass, and more where a test does not say how many.
 settings.register_profile("explore", deadline=None, derandomize=False, max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any speed"))
+
+
+# Most tests use parts of a broker that has loaded no plugins.
+register_codecs(tidelog_compression_codecs())
 
 
 def only_cause(error: BaseException) -> BaseException:

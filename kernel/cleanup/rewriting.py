@@ -30,6 +30,7 @@ from tidelog.kernel.cleanup.worker.process import WorkerProcess
 from tidelog.kernel.config import Config, TopicConfig, keys
 from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
+from tidelog.kernel.seams.compression import registered_codecs
 from tidelog.kernel.seams.partition import Partition
 from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
@@ -244,4 +245,5 @@ def _job(
         index_bytes=topic[SEGMENT_INDEX_BYTES],
         chunk_bytes=max(buffer_bytes, _LEAST_CHUNK_BYTES),
         bytes_per_second=bytes_per_second,
+        codecs=registered_codecs(),
     )

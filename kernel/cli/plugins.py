@@ -26,6 +26,7 @@ _NAMED_SEAMS = {
     "tidelog_metadata_stores": "metadata store",
     "tidelog_index_formats": "index format",
     "tidelog_cleanup_policies": "cleanup policy",
+    "tidelog_compression_codecs": "compression codec",
     "tidelog_wire_codecs": "wire codec",
     "tidelog_group_coordinators": "coordinator",
     "tidelog_partition_assignors": "partition assignor",
@@ -36,7 +37,7 @@ _NAMELESS_SEAMS = {
     "tidelog_background_tasks": "background tasks",
     "tidelog_event_listeners": "event listeners",
 }
-_ALWAYS_ACTIVE = frozenset({"cleanup policy", "partition assignor", "command"})
+_ALWAYS_ACTIVE = frozenset({"cleanup policy", "compression codec", "partition assignor", "command"})
 
 
 @click.command("plugins", epilog=_EPILOG, short_help="List the plugins and what is in use.")

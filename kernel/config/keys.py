@@ -387,5 +387,29 @@ CLEANUP_POLICY = ConfigKey(
     "are refused.",
 )
 
+COMPRESSION_OF_PRODUCER, UNCOMPRESSED = "producer", "uncompressed"
+KAFKA_COMPRESSION_TYPES = (UNCOMPRESSED, "zstd", "lz4", "snappy", "gzip", COMPRESSION_OF_PRODUCER)
+"""The names that any directory of Apache Kafka may have; plugins add theirs."""
+_COMPRESSION_DOC = (
+    "The codec that records are stored with: `producer`, the one that the producer chose, `uncompressed`, "
+    "or the name of a codec. Batches of another codec are recompressed; those of this one are stored as they "
+    "are."
+)
+BROKER_COMPRESSION_TYPE = ConfigKey(
+    name="compression.type",
+    type=choice(*KAFKA_COMPRESSION_TYPES),
+    default=COMPRESSION_OF_PRODUCER,
+    dynamic=True,
+    documentation=_COMPRESSION_DOC,
+)
+COMPRESSION_TYPE = ConfigKey(
+    name="compression.type",
+    type=choice(*KAFKA_COMPRESSION_TYPES),
+    default=COMPRESSION_OF_PRODUCER,
+    scope="topic",
+    broker_defaults=(BrokerDefault(BROKER_COMPRESSION_TYPE),),
+    documentation=_COMPRESSION_DOC,
+)
+
 KERNEL_KEYS = declared_keys(sys.modules[__name__])
 """All of the above."""

@@ -9,13 +9,16 @@ import attrs
 
 from tidelog.kernel.config.key import ConfigKey, environment_variable
 from tidelog.kernel.config.keys import (
+    BROKER_COMPRESSION_TYPE,
     CLEANUP_POLICY,
+    COMPRESSION_TYPE,
     KAFKA_CLEANUP_POLICIES,
+    KAFKA_COMPRESSION_TYPES,
     KERNEL_KEYS,
     LOG_CLEANUP_POLICY,
 )
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SinkName
-from tidelog.kernel.config.types import Scope, comma_list, nearest_name
+from tidelog.kernel.config.types import Scope, ValueType, choice, comma_list, nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey, UnsupportedKeys
 from tidelog.kernel.errors import PluginError
 
@@ -31,11 +34,13 @@ class ConfigKeys:
         added: Iterable[ConfigKey[object]] = (),
         unsupported: Iterable[UnsupportedKey] = (),
         cleanup_policies: Iterable[str] = (),
+        compression_codecs: Iterable[str] = (),
         sink_kinds: Mapping[str, Sequence[ConfigKey[object]]] | None = None,
     ) -> None:
         """Take the kernel's keys, `added` ones, those that nothing here reads, and those of kinds of sinks.
 
-        `cleanup.policy` and `log.cleanup.policy` take the names `cleanup_policies` beside Apache Kafka's.
+        `cleanup.policy` and `log.cleanup.policy` take the names `cleanup_policies` beside Apache Kafka's,
+        `compression.type` the names `compression_codecs`.
 
         Raises:
             PluginError: two different keys claim one name.
@@ -46,9 +51,16 @@ class ConfigKeys:
         self.unsupported = UnsupportedKeys(unsupported)
         self.sink_kinds = sink_kinds or {}
         policies = comma_list(*dict.fromkeys((*KAFKA_CLEANUP_POLICIES, *cleanup_policies)))
+        codecs = choice(*dict.fromkeys((*KAFKA_COMPRESSION_TYPES, *compression_codecs)))
+        named: dict[int, ValueType[object]] = {
+            id(CLEANUP_POLICY): policies,
+            id(LOG_CLEANUP_POLICY): policies,
+            id(BROKER_COMPRESSION_TYPE): codecs,
+            id(COMPRESSION_TYPE): codecs,
+        }
         for key in (*KERNEL_KEYS, *added):
-            named = (CLEANUP_POLICY, LOG_CLEANUP_POLICY)
-            self._add(attrs.evolve(key, type=policies) if key in named else key)
+            known = named.get(id(key))
+            self._add(attrs.evolve(key, type=known) if known else key)
 
     def with_sinks(self, sinks: Sequence[SinkName]) -> ConfigKeys:
         """Return these keys and those of configured sinks, by full names; a sink of no known kind has none.

@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
+from tidelog.kernel.records.compression import memory_for
 from tidelog.kernel.records.record import iter_timestamps
-from tidelog.kernel.records.unpacking import memory_for
 from tidelog.kernel.seams.partition import Partition, TimestampOffset
 from tidelog.kernel.seams.storage import SegmentView, region_bytes
 

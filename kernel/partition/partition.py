@@ -35,7 +35,14 @@ from tidelog.kernel.partition.epochs import LeaderEpochFileCache
 from tidelog.kernel.partition.group_commit import GroupCommit
 from tidelog.kernel.partition.producer_state_manager import ProducerStateManager
 from tidelog.kernel.partition.producers import SentBatch
-from tidelog.kernel.partition.record_checks import CheckedAppend, CheckedBatch, RecordChecks, check_records
+from tidelog.kernel.partition.record_checks import (
+    CheckedAppend,
+    CheckedBatch,
+    RecordChecks,
+    check_records,
+    finish,
+    recompress,
+)
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
@@ -43,6 +50,7 @@ from tidelog.kernel.partition.validation import (
     ChecksTakeLong,
     PartitionConfig,
     needs_record_checks,
+    recompressed_in_steps,
     validate_batch,
     validate_records,
 )
@@ -53,6 +61,7 @@ from tidelog.kernel.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    parse_header,
     stamp_append_time,
     stamp_create_time,
     stamp_offset,
@@ -208,6 +217,9 @@ class Partition:
         max_timestamp = header.max_timestamp
         if needs_record_checks(header, config, now_ms):
             max_timestamp = await check_records(batch, header, config, now_ms, self.unpacking)
+        if config.recompresses(header):
+            batch = await recompress(batch, header, config, self.unpacking)
+            header = parse_header(batch)
         in_transaction = verify is not None and verify()
         checked = CheckedBatch(header, max_timestamp)
         return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, checked=checked)
@@ -245,6 +257,9 @@ class Partition:
             max_timestamp = validate_records(
                 batch, header, config, now_ms, quick=checks is RecordChecks.QUICK
             )
+            if config.recompresses(header):
+                batch = finish(recompressed_in_steps(batch, header, config))
+                header = parse_header(batch)
         if config.message_timestamp_type == LOG_APPEND_TIME:
             stamp_append_time(batch, header, now_ms)
             return self._append_stamped(batch, header._replace(max_timestamp=now_ms), now_ms)

@@ -1,4 +1,4 @@
-"""Checking the records inside a large batch: step by step on the event loop, then in a thread.
+"""Checking and recompressing the records of a large batch: step by step on the event loop, then in a thread.
 
 As long as no other task is ready, the event loop checks them itself, a fraction of a millisecond in each of
 its turns. That is the fastest: a thread has to be woken, finds the processor's caches cold, and wakes the
@@ -14,16 +14,18 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import trio
 
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.partition.unpacking import MemoryBudget, Unpacking
-from tidelog.kernel.partition.validation import PartitionConfig, validate_in_steps
+from tidelog.kernel.partition.validation import PartitionConfig, recompressed_in_steps, validate_in_steps
 from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.unpacking import comes_in_pieces, memory_for
+from tidelog.kernel.records.compression import comes_in_pieces, memory_for
 from tidelog.kernel.seams.partition import AppendResult
+
+T = TypeVar("T")
 
 OTHERS_SECONDS = 100e-6
 """A turn of the event loop that takes longer has served other tasks."""
@@ -66,6 +68,26 @@ async def check_records(
     steps = validate_in_steps(batch, header, config, now_ms)
     codec = header.attributes & CODEC_MASK
     memory_bytes = memory_for(codec, memoryview(batch)[HEADER_BYTES:])
+    return await take_steps(steps, memory_bytes, unpacking, on_event_loop=comes_in_pieces(codec))
+
+
+async def recompress(
+    batch: Buffer, header: BatchHeader, config: PartitionConfig, unpacking: Unpacking
+) -> bytearray:
+    """Recompress a batch whose records were checked; see `recompressed_in_steps`."""
+    steps = recompressed_in_steps(batch, header, config)
+    memory_bytes = memory_for(header.codec, memoryview(batch)[HEADER_BYTES:]) + config.max_message_bytes
+    # Compressing a piece may take milliseconds.
+    return await take_steps(steps, memory_bytes, unpacking, on_event_loop=False)
+
+
+async def take_steps(
+    steps: Generator[None, None, T], memory_bytes: int, unpacking: Unpacking, *, on_event_loop: bool
+) -> T:
+    """Take all steps while `memory_bytes` are held, and return their result; raises what they raise.
+
+    With `on_event_loop` they are taken there as long as no other task is ready, or else in a thread.
+    """
     async with unpacking.checks:
         with closing(steps):
             if not unpacking.memory.try_hold(memory_bytes):
@@ -73,22 +95,21 @@ async def check_records(
                     partial(_wait_and_finish, steps, unpacking.memory, memory_bytes)
                 )
             try:
-                return await _take(steps, codec, unpacking)
+                return await _take(steps, unpacking, on_event_loop=on_event_loop)
             finally:
                 steps.close()
                 unpacking.memory.release(memory_bytes)
 
 
-async def _take(steps: Generator[None, None, int], codec: int, unpacking: Unpacking) -> int:
-    """Take the steps on the event loop as long as no other task is ready."""
-    if comes_in_pieces(codec):
+async def _take(steps: Generator[None, None, T], unpacking: Unpacking, *, on_event_loop: bool) -> T:
+    if on_event_loop:
         try:
             next(steps)
             while not await _others_were_served():
                 next(steps)
         except StopIteration as end:
-            return cast("int", end.value)
-    return await unpacking.check_in_thread(partial(_finish, steps))
+            return cast("T", end.value)
+    return await unpacking.check_in_thread(partial(finish, steps))
 
 
 async def _others_were_served() -> bool:
@@ -97,16 +118,17 @@ async def _others_were_served() -> bool:
     return time.perf_counter() - before > OTHERS_SECONDS
 
 
-def _wait_and_finish(steps: Generator[None, None, int], memory: MemoryBudget, memory_bytes: int) -> int:
+def _wait_and_finish(steps: Generator[None, None, T], memory: MemoryBudget, memory_bytes: int) -> T:
     with memory.hold(memory_bytes), closing(steps):
-        return _finish(steps)
+        return finish(steps)
 
 
-def _finish(steps: Generator[None, None, int]) -> int:
+def finish(steps: Generator[None, None, T]) -> T:
+    """Take all steps at once; return their result."""
     pace = ThreadPace()
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            return cast("int", end.value)
+            return cast("T", end.value)
         pace.turn()

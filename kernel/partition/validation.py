@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import count
-from typing import cast
+from typing import NamedTuple, cast
 
 import attrs
 
@@ -36,11 +36,11 @@ from tidelog.kernel.records.batch import (
     verify_crc,
 )
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, MAX_TIMESTAMP, RecordRules, check_in_steps
+from tidelog.kernel.records.compression import UnpackedTooLarge, codec_named, in_pieces, is_registered, unpack
+from tidelog.kernel.records.recompression import recompress_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
-from tidelog.kernel.records.unpacking import UnpackedTooLarge, in_pieces, unpack
 
 LOG_APPEND_TIME = "LogAppendTime"
-NEWEST_CODEC = 4
 MIN_RECORD_BYTES = 7
 """An uncompressed record's length, attributes, two deltas, two lengths and number of headers, a byte each."""
 QUICK_RECORDS = 160
@@ -51,11 +51,33 @@ QUICK_STEPS = 16
 """Steps on the event loop: one or two, unless the records or their compression are unusual."""
 
 
+class TargetCompression(NamedTuple):
+    """The codec that `compression.type` names, and its level; `codec_id` is -1 if no plugin offers it."""
+
+    name: str
+    codec_id: int
+    level: int | None
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> TargetCompression | None:
+        """Return the compression of a topic with this configuration, None if producers choose it."""
+        name = config[keys.COMPRESSION_TYPE]
+        if name == keys.COMPRESSION_OF_PRODUCER:
+            return None
+        if name == keys.UNCOMPRESSED:
+            return cls(name, 0, None)
+        codec = codec_named(name)
+        if codec is None:
+            return cls(name, -1, None)
+        return cls(name, codec.id, None if codec.level_key is None else config[codec.level_key])
+
+
 @attrs.frozen
 class PartitionConfig:
     """Values that appends, flushes and checks of records use, looked up once at each change.
 
-    `is_compacted`: `cleanup.policy` has `compact`, so every record needs a key.
+    `is_compacted`: `cleanup.policy` has `compact`, so every record needs a key. `compression` is None if
+    producers choose it.
     """
 
     max_message_bytes: int = keys.MAX_MESSAGE_BYTES.default
@@ -64,6 +86,7 @@ class PartitionConfig:
     message_timestamp_after_max_ms: int = keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS.default
     flush_messages: int = keys.FLUSH_MESSAGES.default
     is_compacted: bool = False
+    compression: TargetCompression | None = None
 
     @classmethod
     def of(cls, config: TopicConfig) -> PartitionConfig:
@@ -75,7 +98,13 @@ class PartitionConfig:
             config[keys.MESSAGE_TIMESTAMP_AFTER_MAX_MS],
             config[keys.FLUSH_MESSAGES],
             "compact" in config[keys.CLEANUP_POLICY],
+            TargetCompression.of(config),
         )
+
+    def recompresses(self, header: BatchHeader) -> bool:
+        """Return whether a batch with this header is stored with another codec."""
+        target = self.compression
+        return target is not None and target.codec_id != header.attributes & CODEC_MASK
 
 
 class ChecksTakeLong(Exception):
@@ -160,7 +189,7 @@ def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
     # A few bytes must not claim billions of offsets.
     if codec == 0 and count * MIN_RECORD_BYTES > records_bytes:
         raise InvalidRecord(f"{count} records cannot be in {records_bytes} bytes")
-    if codec > NEWEST_CODEC:
+    if codec and not is_registered(codec):
         raise UnsupportedCompression(f"there is no compression codec {codec}")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control batches")
@@ -169,10 +198,11 @@ def _validate_counts(header: BatchHeader, records_bytes: int) -> None:
 def needs_record_checks(header: BatchHeader, config: PartitionConfig, now_ms: int) -> bool:
     """Return whether the records have to be checked one by one, since the header is not enough.
 
-    Compressed ones always, and those that need keys. Any others if the header's timestamps are beyond the
-    limits, so that the records at fault can be named, or if the largest is below that of the first record.
+    Compressed ones always, those that need keys, and those of a topic with a codec of its own. Any others if
+    the header's timestamps are beyond the limits, so that the records at fault can be named, or if the
+    largest is below that of the first record.
     """
-    if header.attributes & CODEC_MASK or config.is_compacted:
+    if header.attributes & CODEC_MASK or config.is_compacted or config.compression is not None:
         return True
     base, newest = header.base_timestamp, header.max_timestamp
     if config.message_timestamp_type == LOG_APPEND_TIME or base == newest == NO_TIMESTAMP:
@@ -190,10 +220,11 @@ def validate_records(
     """Check the records of a batch that `validate_batch` accepts, at once; return their largest timestamp.
 
     Raises:
-        ChecksTakeLong: `quick`, and there are too many records, or bytes, or steps.
+        ChecksTakeLong: `quick`, and there are too many records, or bytes, or steps, or the batch is to be
+            recompressed.
         BrokerError: see `validate_in_steps`.
     """
-    if quick and header.record_count > QUICK_RECORDS:
+    if quick and (config.recompresses(header) or header.record_count > QUICK_RECORDS):
         raise ChecksTakeLong(header)
     steps = validate_in_steps(batch, header, config, now_ms, quick=quick)
     try:
@@ -232,6 +263,24 @@ def validate_in_steps(
     except CorruptBatch as error:
         # The CRC is right, so nothing was damaged on the way: to send it again will not help.
         raise InvalidRecord(str(error)) from error
+
+
+def recompressed_in_steps(
+    batch: Buffer, header: BatchHeader, config: PartitionConfig
+) -> Generator[None, None, bytearray]:
+    """Return the batch, whose records were validated, with the codec of `compression.type`.
+
+    Raises:
+        MessageTooLarge: then it is larger than `max.message.bytes`.
+        UnsupportedCompression: no plugin offers the codec.
+    """
+    target = config.compression
+    assert target is not None  # noqa: S101 - `PartitionConfig.recompresses`
+    if target.codec_id < 0:
+        raise UnsupportedCompression(
+            f"compression.type={target.name}, but no plugin offers this codec; install it, or set another"
+        )
+    return recompress_in_steps(batch, header, target.codec_id, target.level, config.max_message_bytes)
 
 
 def _rules(header: BatchHeader, config: PartitionConfig, now_ms: int) -> RecordRules:

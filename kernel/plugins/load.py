@@ -17,10 +17,13 @@ from tidelog.kernel.errors import PluginError
 from tidelog.kernel.plugins import builtin
 from tidelog.kernel.plugins.discovery import Candidate, find_candidates, refuse_unknown_blocked
 from tidelog.kernel.plugins.loaded import Plugins
+from tidelog.kernel.records.compression import register_codecs
 
 
 def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plugins:
     """Import and register every installed plugin and the `extra` modules, without the `blocked` names.
+
+    From then on this process has their compression codecs.
 
     Raises:
         PluginError: a plugin cannot be imported, has a hook that does not exist or no hook at all; two have
@@ -43,6 +46,7 @@ def load_plugins(blocked: Sequence[str] = (), extra: Sequence[str] = ()) -> Plug
         raise _misfit(by_module[error.plugin], error) from error
     for module, candidate in by_module.items():
         _refuse_without_hooks(manager, module, candidate)
+    register_codecs(plugins.compression_codecs().values())
     return plugins
 
 

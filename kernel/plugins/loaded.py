@@ -8,11 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tidelog.kernel.config.key import ConfigKey
+from tidelog.kernel.config.keys import COMPRESSION_OF_PRODUCER, UNCOMPRESSED
 from tidelog.kernel.config.registry import ConfigKeys
 from tidelog.kernel.config.sinks import COMMON_SINK_KEYS, SINK_NAME
 from tidelog.kernel.config.types import nearest_name
 from tidelog.kernel.config.unsupported import UnsupportedKey
 from tidelog.kernel.errors import ConfigError, PluginError
+from tidelog.kernel.records.compression import MAX_CODEC_ID, NO_COMPRESSION
 from tidelog.kernel.seams.tasks import LifespanTask, PeriodicTask
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.plugins.discovery import Candidate
     from tidelog.kernel.seams.broker import BrokerContext
     from tidelog.kernel.seams.cleanup import CleanupPolicy
+    from tidelog.kernel.seams.compression import CompressionCodec
     from tidelog.kernel.seams.coordination.assignors import PartitionAssignor
     from tidelog.kernel.seams.coordination.backend import CoordinatorBackend
     from tidelog.kernel.seams.events import EventListener
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.tasks import BackgroundTask
     from tidelog.kernel.seams.wire import WireCodec
 
+NOT_CODECS = (NO_COMPRESSION, COMPRESSION_OF_PRODUCER, UNCOMPRESSED)
+"""What stands for no codec, in clients and as a value of `compression.type`."""
 _POLICY_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 
@@ -57,7 +62,13 @@ class Plugins:
     def known_keys(self) -> ConfigKeys:
         """Return all keys of a configuration with these plugins."""
         kinds = {name: tuple(kind.keys) for name, kind in self.sink_kinds().items()}
-        return ConfigKeys(self.config_keys(), self.unsupported_keys(), self.cleanup_policies(), kinds)
+        return ConfigKeys(
+            self.config_keys(),
+            self.unsupported_keys(),
+            self.cleanup_policies(),
+            self.compression_codecs(),
+            kinds,
+        )
 
     def unsupported_keys(self) -> tuple[UnsupportedKey, ...]:
         """Return the keys of other brokers that no plugin reads."""
@@ -114,6 +125,26 @@ class Plugins:
                 # It is an item of a list, and a part of the name of a file.
                 raise PluginError(f"The cleanup policy {name!r} has a name with other than a-z A-Z 0-9 . _ -")
         return cast("dict[str, CleanupPolicy]", found)
+
+    def compression_codecs(self) -> dict[str, CompressionCodec]:
+        """Return all compression codecs by name."""
+        found = cast(
+            "dict[str, CompressionCodec]", self._by_name("compression codec", "tidelog_compression_codecs")
+        )
+        by_id: dict[int, CompressionCodec] = {}
+        for codec in found.values():
+            if not 1 <= codec.id <= MAX_CODEC_ID or codec.name in NOT_CODECS:
+                raise PluginError(
+                    f"The compression codec {codec.name!r} has the id {codec.id}: ids are 1 to "
+                    f"{MAX_CODEC_ID}, and no codec is named {', '.join(NOT_CODECS)}."
+                )
+            other = by_id.setdefault(codec.id, codec)
+            if other is not codec:
+                raise PluginError(
+                    f"The compression codecs {other.name} and {codec.name} have the same id {codec.id}; "
+                    "block the plugin of one of them with plugins.blocked."
+                )
+        return found
 
     def wire_codec(self, name: str) -> WireCodec:
         """Return the wire protocol of that name."""

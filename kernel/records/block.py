@@ -15,8 +15,8 @@ import numpy as np
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer
 from tidelog.kernel.records.columns import Column, Mask, Varints, record_starts
+from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
-from tidelog.kernel.records.unpacking import unpack
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
 
 NEVER = 2**63 - 1

@@ -1,77 +1,192 @@
-"""Compression of record batches; `unpacking` decompresses.
+"""Compression of record batches: the contract of a codec, the codecs of this process, and their use.
 
-Codec ids are the low three bits of a batch's attributes: 1 gzip, 2 snappy, 3 lz4 (frame format), 4 zstd.
-Snappy arrives raw or in the framing of the Java library (a 16-byte head, then blocks with their length).
-The libraries are imported at first use.
+The low three bits of a batch's attributes are the id of its codec: 0 none, and in Apache Kafka 1 gzip,
+2 snappy, 3 lz4, 4 zstd. All codecs come from plugins (`tidelog_compression_codecs`). They belong to the
+process, since batches are decoded in many places: loading plugins registers them, and a process without
+plugins, such as one that rewrites segments, registers those that it is sent.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from tidelog.kernel.errors import UnsupportedCompression
+from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
 from tidelog.kernel.records.batch import Buffer
 
-CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-GZIP_WINDOW_BITS = 31
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEAD_BYTES = 16
-XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
-XERIAL_BLOCK_BYTES = 32 * 1024
-"""Uncompressed bytes of a block, as in the Java library."""
-BLOCK_LENGTH = struct.Struct(">i")
+if TYPE_CHECKING:
+    from tidelog.kernel.config import ConfigKey
+
+NO_COMPRESSION = "none"
+"""The name of codec 0."""
+MAX_CODEC_ID = 7
+LEAST_MEMORY_BYTES = 512 * 1024
+"""Memory for a piece or two, and for the library itself."""
+UNPACKED_PIECE_BYTES = 1024 * 1024
+"""Size of a piece of records that are not compressed."""
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+class UnpackedTooLarge(CorruptBatch):
+    """The records decompress to more bytes than the caller accepts."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"the records unpack to more than {max_bytes} bytes")
+
+
+class CompressionCodec(ABC):
+    """One way to compress the records of a batch.
+
+    It is used in several threads at once, and pickled for other processes: it keeps no state that matters,
+    and its class can be imported by name. Both directions work in pieces, so that a batch that unpacks to
+    hundreds of megabytes takes little memory. Libraries that are slow to import are imported in the methods.
+    """
+
+    id: int
+    """The low three bits of a batch's attributes: 1 to 7; Apache Kafka uses 1 to 4."""
+    name: str
+    """The name that `compression.type` chooses it by."""
+    level_key: ConfigKey[int] | None = None
+    """The topic key with the level to compress at, None for a codec without levels."""
+    comes_in_pieces = True
+    """Whether `unpack` returns small pieces, and not all records at once."""
+
+    @abstractmethod
+    def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
+        """Iterate over the compressed form of the records in `pieces`, which need not be whole records.
+
+        `level` is a value of `level_key`; None is the default.
+        """
+
+    @abstractmethod
+    def unpack(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+        """Iterate over the decompressed records in pieces of some 100 KB.
+
+        The caller counts them and stops beyond `max_bytes`. So the limit only matters to a codec that knows
+        the decompressed size before it allocates memory for it.
+
+        Raises:
+            UnpackedTooLarge: they decompress to more than `max_bytes`.
+            Exception: the bytes are not of this codec, or end early; any error will do.
+        """
+
+    def pack_v0(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
+        """Iterate as `pack` does, for a message of format 0, which may have another framing."""
+        return self.pack(pieces, level)
+
+    def unpack_v0(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+        """Iterate as `unpack` does, for a message of format 0, which may have another framing."""
+        return self.unpack(data, max_bytes)
+
+    def memory_for(self, data: Buffer) -> int:
+        """Return how many bytes of memory `unpack` takes at most, without the pieces it has returned.
+
+        For bytes that are not of this codec any number may be returned: `unpack` refuses them at once.
+        """
+        del data
+        return LEAST_MEMORY_BYTES
+
+
+_codecs: dict[int, CompressionCodec] = {}
+
+
+def register_codecs(codecs: Iterable[CompressionCodec], *, replace: bool = True) -> None:
+    """Let this process use `codecs`; one with the id of an earlier one replaces it, or is ignored."""
+    for codec in codecs:
+        if replace or codec.id not in _codecs:
+            _codecs[codec.id] = codec
+
+
+def registered_codecs() -> tuple[CompressionCodec, ...]:
+    """Return the codecs of this process in the order of their ids."""
+    return tuple(_codecs[codec_id] for codec_id in sorted(_codecs))
+
+
+def is_registered(codec_id: int) -> bool:
+    """Return whether this process has a codec of that id."""
+    return codec_id in _codecs
+
+
+def codec_of(codec_id: int) -> CompressionCodec:
+    """Return the codec of that id.
+
+    Raises:
+        UnsupportedCompression: no plugin offers it.
+    """
+    codec = _codecs.get(codec_id)
+    if codec is None:
+        installed = ", ".join(f"{each.id} {each.name}" for each in registered_codecs()) or "none"
+        raise UnsupportedCompression(f"compression codec {codec_id} is unknown; installed are: {installed}")
+    return codec
+
+
+def codec_named(name: str) -> CompressionCodec | None:
+    """Return the codec of that name, None without one."""
+    return next((codec for codec in _codecs.values() if codec.name == name), None)
+
+
+def compress(codec_id: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
     """Return the compressed records, in the framing that Kafka's readers accept; codec 0 only copies.
+
+    `magic` is the message format that they are in.
 
     Raises:
         UnsupportedCompression: no such codec.
     """
-    pack = _PACKERS.get(codec)
-    if pack is None:
-        raise UnsupportedCompression(f"compression codec {codec} is unknown")
-    return pack(data)
+    if not codec_id:
+        return bytes(data)
+    codec = codec_of(codec_id)
+    return b"".join((codec.pack if magic else codec.pack_v0)((data,), level))
 
 
-def _pack_gzip(data: Buffer) -> bytes:
-    packer = zlib.compressobj(wbits=GZIP_WINDOW_BITS)
-    return packer.compress(data) + packer.flush()
+def unpack(codec_id: int, data: Buffer, max_bytes: int, *, magic: int = 2) -> Iterator[bytes]:
+    """Iterate over the decompressed records in pieces, whose bounds need not be those of records.
+
+    A caller that iterates holds one piece at a time. `magic` is the message format that they are in.
+
+    Raises:
+        UnsupportedCompression: no such codec.
+        UnpackedTooLarge: they decompress to more than `max_bytes`.
+        CorruptBatch: the bytes are not of that codec.
+    """
+    codec = codec_of(codec_id)
+    left = max_bytes
+    try:
+        for piece in (codec.unpack if magic else codec.unpack_v0)(memoryview(data), max_bytes):
+            left -= len(piece)
+            if left < 0:
+                raise UnpackedTooLarge(max_bytes)
+            yield piece
+    except CorruptBatch:
+        raise
+    except Exception as error:  # each library has errors of its own, some derive from Exception alone
+        raise CorruptBatch(f"the records are not valid {codec.name}: {error}") from error
 
 
-def _pack_snappy(data: Buffer) -> bytes:
-    import cramjam
-
-    view = memoryview(data)
-    out = bytearray(XERIAL_MAGIC + XERIAL_VERSIONS)
-    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK_BYTES]))
-        out += BLOCK_LENGTH.pack(len(block)) + block
-    return bytes(out)
+def decompress(codec_id: int, data: Buffer, max_bytes: int) -> bytes:
+    """Return all decompressed records; raises as `unpack`."""
+    return b"".join(unpack(codec_id, data, max_bytes))
 
 
-def _pack_lz4(data: Buffer) -> bytes:
-    import lz4.frame
-
-    # Kafka's reader refuses linked blocks.
-    library: Any = lz4.frame
-    packed: bytes = library.compress(data, block_linked=False)
-    return packed
+def memory_for(codec_id: int, data: Buffer) -> int:
+    """Return how much memory `unpack` takes at most for `data`; see `CompressionCodec.memory_for`."""
+    codec = _codecs.get(codec_id)
+    return LEAST_MEMORY_BYTES if codec is None else codec.memory_for(data)
 
 
-def _pack_zstd(data: Buffer) -> bytes:
-    import zstandard
+def comes_in_pieces(codec_id: int) -> bool:
+    """Return whether each piece is small; a snappy block may be as large as all records together."""
+    codec = _codecs.get(codec_id)
+    return codec is None or codec.comes_in_pieces
 
-    return zstandard.ZstdCompressor().compress(data)
+
+def steps_of(view: memoryview, size: int) -> Iterator[memoryview]:
+    """Iterate in steps of `size`, for libraries that copy the input that they have not consumed."""
+    for position in range(0, len(view), size):
+        yield view[position : position + size]
 
 
-_PACKERS: dict[int, Callable[[Buffer], bytes]] = {
-    0: bytes,
-    1: _pack_gzip,
-    2: _pack_snappy,
-    3: _pack_lz4,
-    4: _pack_zstd,
-}
+def in_pieces(data: Buffer) -> Iterator[bytes]:
+    """Iterate over records that are not compressed in pieces, as `unpack` does."""
+    for piece in steps_of(memoryview(data), UNPACKED_PIECE_BYTES):
+        yield bytes(piece)

@@ -19,7 +19,7 @@ import attrs
 
 from tidelog.kernel.errors import CorruptBatch, MessageTooLarge
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
-from tidelog.kernel.records.unpacking import unpack
+from tidelog.kernel.records.compression import unpack
 from tidelog.kernel.records.varint import (
     MAX_VARINT_BYTES,
     MAX_VARLONG_BYTES,

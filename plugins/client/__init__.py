@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidelog.kernel.seams.compression import register_codecs
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.batches import NewRecord
 from tidelog.plugins.client.drivers.blocking import BlockingClient
@@ -25,6 +26,7 @@ from tidelog.plugins.client.operations import (
     or_raise,
 )
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
+from tidelog.plugins.compression import tidelog_compression_codecs
 
 if TYPE_CHECKING:
     from tidelog.plugins.client.drivers.trio_client import TrioClient
@@ -47,6 +49,10 @@ __all__ = [
     "TrioClient",
     "or_raise",
 ]
+
+
+# A program that is only a client loads no plugins.
+register_codecs(tidelog_compression_codecs(), replace=False)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -13,14 +13,11 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     pack_batch,
 )
-from tidelog.kernel.records.compression import CODEC_NAMES, compress
+from tidelog.kernel.records.compression import NO_COMPRESSION, codec_named, compress, registered_codecs
 from tidelog.kernel.records.record import Record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-CODECS: Final = {name: codec for codec, name in CODEC_NAMES.items()}
-"""Codec ids by Kafka's names for `compression.type`: none, gzip, snappy, lz4, zstd."""
 
 
 @attrs.frozen
@@ -56,9 +53,7 @@ def build_batch(
     """
     if not records:
         raise ValueError("a batch has at least one record")
-    if compression not in CODECS:
-        raise ValueError(f"compression {compression!r} is none of {', '.join(CODECS)}")
-    codec = CODECS[compression]
+    codec = _codec_id(compression)
     times = [now_ms if record.timestamp is None else record.timestamp for record in records]
     stamp = stamp or ProducerStamp()
     header = BatchHeader(
@@ -77,6 +72,16 @@ def build_batch(
         record_count=len(records),
     )
     return pack_batch(header, compress(codec, _encode(records, times)))
+
+
+def _codec_id(compression: str) -> int:
+    if compression == NO_COMPRESSION:
+        return 0
+    codec = codec_named(compression)
+    if codec is None:
+        names = ", ".join((NO_COMPRESSION, *(each.name for each in registered_codecs())))
+        raise ValueError(f"compression {compression!r} is none of {names}")
+    return codec.id
 
 
 def _encode(records: Sequence[NewRecord], times: Sequence[int]) -> bytearray:

@@ -33,12 +33,13 @@ from tidelog.kernel.seams.coordination.offsets import (
     OffsetFetch,
     OffsetToCommit,
 )
-from tidelog.kernel.seams.partition import Isolation
+from tidelog.kernel.seams.partition import AppendResult, Isolation
 from tidelog.kernel.seams.storage import region_bytes
 from tidelog.kernel.seams.tasks import LifespanTask
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.testing.broker import broker_in_thread, new_broker, running_broker
 from tidelog.kernel.testing.cleanup import CleanupPolicyConformance
+from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import decode, encode
@@ -68,6 +69,7 @@ PACKAGED = (
     "tidelog_storage_backends",
     "tidelog_index_formats",
     "tidelog_cleanup_policies",
+    "tidelog_compression_codecs",
     "tidelog_background_tasks",
     "tidelog_event_listeners",
     "tidelog_kafka_apis",
@@ -236,6 +238,39 @@ class TestTidelogCleanupPoliciesThatRewrite(
 
     keeps_newest = True
     topic_settings = ({}, {"versions.per.key": "1"})
+
+
+class TestTidelogCompressionCodecs(CompressionCodecConformance, plugin=loaded("tidelog_compression_codecs")):
+    """The example keeps the contract."""
+
+
+async def test_tidelog_compression_codecs(installed: Example) -> None:
+    installed("tidelog_compression_codecs")
+    config = {"compression.type": "bzip2", "compression.bzip2.level": "1"}
+    async with running_broker() as broker:
+        (partition,) = (await broker.topics.create(NewTopic("t", 1, config=config))).partitions
+        appended = partition.append(make_batch([b"squeezed" * 1000] * 3))
+        assert not isinstance(appended, AppendResult)
+        assert (await appended).last_offset == 2
+        found = partition.read(0, 10_000, Isolation.READ_UNCOMMITTED)
+        batch = b"".join(map(region_bytes, found.regions))
+        header = parse_header(batch)
+        assert (header.codec, batch[61:65]) == (5, b"BZh1")
+        assert [record.value for record in iter_records(batch, header)] == [b"squeezed" * 1000] * 3
+        squeezed = partition.append(bytearray(batch))
+        assert isinstance(squeezed, AppendResult), "a batch of that codec is stored as it is"
+
+
+def test_a_compression_codec_with_an_id_that_is_taken_is_refused(example: Example, tmp_path: Path) -> None:
+    plugin = example("tidelog_compression_codecs")
+    source = Path(str(sys.modules.get(plugin, tmp_path / f"{plugin}.py")))
+    other = source.read_text().replace('name = "bzip2"', 'name = "bz"').replace("bzip2.level", "bz.level")
+    (tmp_path / "other_codec.py").write_text(other)
+    with pytest.raises(PluginError, match="bzip2 and bz have the same id 5; block the plugin of one"):
+        configure({"plugins": f"{plugin},other_codec"})
+    (tmp_path / "third_codec.py").write_text(other.replace("id = 5", "id = 8"))
+    with pytest.raises(PluginError, match="'bz' has the id 8: ids are 1 to 7"):
+        configure({"plugins": "third_codec"})
 
 
 class TestTidelogIndexFormats(IndexFormatConformance, plugin=loaded("tidelog_index_formats")):

@@ -26,6 +26,7 @@ from tidelog.kernel.cleanup.worker.messages import (
 from tidelog.kernel.cleanup.worker.rewriter import Rewriter
 from tidelog.kernel.cleanup.worker.throttle import ByteRate
 from tidelog.kernel.errors import BrokerError
+from tidelog.kernel.seams.compression import register_codecs
 
 REPORT_INTERVAL_S = 0.5
 """How often a worker that waits reports: the rate may have changed, or the log may be gone."""
@@ -79,6 +80,7 @@ class BrokerConnection:
 
 def do_job(job: RewriteJob, connection: Connection[Any, Any]) -> object:
     """Do a job; return the message that ends it."""
+    register_codecs(job.codecs)
     try:
         return Rewriter(job, BrokerConnection(connection, job.bytes_per_second)).run()
     except (EOFError, ConnectionError):

@@ -22,6 +22,7 @@ import attrs
 
 from tidelog.kernel.config.types import LONG_MAX
 from tidelog.kernel.seams.cleanup import RecordFilter
+from tidelog.kernel.seams.compression import CompressionCodec
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction, DraftWriter, SegmentSource
 
@@ -33,7 +34,7 @@ class RewriteJob:
     `sources` are its inactive segments from the first on, `aborted` the aborted transactions with records or
     markers there, in the order of their markers. A group of segments becomes one of at most `segment_bytes`,
     with indexes of at most `index_bytes` each. `chunk_bytes` are read and worked
-    on together.
+    on together. `codecs` are those of the broker, which the worker decompresses with.
     """
 
     label: str
@@ -48,6 +49,7 @@ class RewriteJob:
     index_bytes: int
     chunk_bytes: int
     bytes_per_second: float
+    codecs: Sequence[CompressionCodec] = ()
 
     @property
     def horizon_ms(self) -> int:

@@ -22,10 +22,9 @@ from tidelog.kernel.records.batch import (
     pack_batch,
     parse_header,
 )
-from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.compression import compress, decompress
 from tidelog.kernel.records.control import EndMarker, decode_marker
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_records
-from tidelog.kernel.records.unpacking import decompress
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 
 NO_PRODUCER: Final = (NO_PRODUCER_ID, -1)

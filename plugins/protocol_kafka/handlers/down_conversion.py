@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from tidelog.kernel.errors import MessageTooLarge, StorageError
 from tidelog.kernel.pace import ThreadPace
 from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
+from tidelog.kernel.records.compression import memory_for
 from tidelog.kernel.records.record import Record, iter_contents
-from tidelog.kernel.records.unpacking import memory_for
 from tidelog.kernel.seams.partition import MemoryBudget
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 

@@ -120,7 +120,6 @@ def test_a_bad_secret_is_not_shown() -> None:
 NEUTRAL = [
     "remote.log.storage.system.enable=false",
     "min.insync.replicas=1",
-    "compression.type=producer",
 ]
 
 

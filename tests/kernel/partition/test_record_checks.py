@@ -22,10 +22,10 @@ from tidelog.kernel.partition.validation import (
 )
 from tidelog.kernel.records.batch import TRANSACTIONAL_BIT, pack_batch, parse_header
 from tidelog.kernel.records.checking import HEADERS_PER_STEP
-from tidelog.kernel.records.compression import XERIAL_HEAD_BYTES, compress
-from tidelog.kernel.records.unpacking import EMPTY_BLOCKS_PER_STEP
+from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.varint import write_varlong
 from tidelog.kernel.testing import make_batch
+from tidelog.plugins.compression.snappy import EMPTY_BLOCKS_PER_STEP, XERIAL_HEAD_BYTES
 
 from .parts import append_as_client, batch_of, changed, check_in_steps, compressed, open_partition, sent
 

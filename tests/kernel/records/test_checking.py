@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header
 from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, RECORDS_PER_STEP, RecordRules, check_in_steps
-from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.compression import compress, unpack
 from tidelog.kernel.records.record import Record, encode_record, iter_records
-from tidelog.kernel.records.unpacking import unpack
 from tidelog.kernel.testing import make_batch
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -1,264 +1,99 @@
-"""Compression codecs: what any client's library packs is unpacked, bombs are bounded, nonsense is corrupt."""
+"""The codecs of a process: registered by id, found by name, and bounded by those who use them."""
 
 from __future__ import annotations
 
-import gzip
-import random
-import struct
-import tracemalloc
-import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 
-import cramjam
-import lz4.frame
 import pytest
-import zstandard
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
-from tidelog.kernel.records import unpacking
-from tidelog.kernel.records.compression import compress
-from tidelog.kernel.records.unpacking import decompress
+from tidelog.kernel.records import compression
+from tidelog.kernel.records.batch import Buffer
+from tidelog.kernel.records.compression import (
+    LEAST_MEMORY_BYTES,
+    CompressionCodec,
+    UnpackedTooLarge,
+    codec_named,
+    comes_in_pieces,
+    compress,
+    decompress,
+    is_registered,
+    memory_for,
+    register_codecs,
+    registered_codecs,
+    unpack,
+)
 
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-MIB = 1024 * 1024
-RANDOM = random.Random(7).randbytes(200_000)
-TEXT = b"the quick brown fox jumps over the lazy dog " * 2_000
-
-
-def raw_snappy(data: bytes) -> bytes:
-    """One snappy block without any framing."""
-    return bytes(cramjam.snappy.compress_raw(data))
-
-
-def xerial_snappy(data: bytes, block_bytes: int = 32 * 1024) -> bytes:
-    """The framing of the Java library: a head of 16 bytes, then blocks with their length."""
-    out = bytearray(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
-    for start in range(0, len(data), block_bytes):
-        block = raw_snappy(data[start : start + block_bytes])
-        out += struct.pack(">i", len(block)) + block
-    return bytes(out)
+TWICE = 7
 
 
-def streamed_zstd(data: bytes) -> bytes:
-    """A frame that does not tell its content's size, as the Java client writes it."""
-    packer = zstandard.ZstdCompressor().compressobj()
-    return packer.compress(data) + packer.flush()
+class TwiceCodec(CompressionCodec):
+    """Half of the bytes."""
+
+    id = TWICE
+    name = "twice"
+
+    def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
+        for piece in pieces:
+            yield bytes(piece[: len(piece) // 2])
+
+    def unpack(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+        if bytes(data) == b"broken":
+            raise ZeroDivisionError("nothing to divide")
+        for byte in data:
+            yield bytes([byte]) * 2
+
+    def unpack_v0(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+        yield b"old"
 
 
-def chopped_zstd(data: bytes) -> bytes:
-    """A frame of many small blocks, with a checksum behind them."""
-    packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
-    blocks = []
-    for start in range(0, len(data), 50):
-        blocks += [packer.compress(data[start : start + 50]), packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
-    return b"".join(blocks) + packer.flush()
+@pytest.fixture(autouse=True)
+def own_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry of this test alone."""
+    monkeypatch.setattr(compression, "_codecs", {})
+    register_codecs([TwiceCodec()])
 
 
-def linked_lz4(data: bytes) -> bytes:
-    """Blocks that refer to each other, with checksums of blocks and content."""
-    packed: bytes = lz4.frame.compress(
-        data, block_linked=True, block_checksum=True, content_checksum=True, store_size=False
-    )
-    return packed
+def test_a_registered_codec_is_used_for_its_id() -> None:
+    assert (is_registered(TWICE), is_registered(1)) == (True, False)
+    assert [codec.name for codec in registered_codecs()] == ["twice"]
+    assert codec_named("twice") is registered_codecs()[0]
+    assert codec_named("gzip") is None
+    assert compress(TWICE, b"abcd") == b"ab"
+    assert decompress(TWICE, b"ab", 4) == b"aabb"
+    assert list(unpack(TWICE, b"ab", 4, magic=0)) == [b"old"]
 
 
-def plain_lz4(data: bytes) -> bytes:
-    """Independent blocks, as the Java client writes them."""
-    packed: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
-    return packed
+def test_register_codecs_replaces_one_of_the_same_id_unless_it_must_not() -> None:
+    first, second = registered_codecs()[0], TwiceCodec()
+    register_codecs([second], replace=False)
+    assert registered_codecs() == (first,)
+    register_codecs([second])
+    assert registered_codecs() == (second,)
 
 
-Pack = Callable[[bytes], bytes]
-PACKERS: dict[str, tuple[int, Pack]] = {
-    "gzip": (GZIP, gzip.compress),
-    "raw snappy": (SNAPPY, raw_snappy),
-    "xerial snappy": (SNAPPY, xerial_snappy),
-    "lz4": (LZ4, plain_lz4),
-    "linked lz4": (LZ4, linked_lz4),
-    "zstd": (ZSTD, zstandard.ZstdCompressor().compress),
-    "streamed zstd": (ZSTD, streamed_zstd),
-    "chopped zstd": (ZSTD, chopped_zstd),
-}
-
-each_packer = pytest.mark.parametrize(("codec", "pack"), PACKERS.values(), ids=PACKERS)
+def test_unpack_counts_for_the_codec() -> None:
+    pieces = unpack(TWICE, b"abc", 5)
+    assert [next(pieces), next(pieces)] == [b"aa", b"bb"]
+    with pytest.raises(UnpackedTooLarge, match="unpack to more than 5 bytes"):
+        next(pieces)
 
 
-@each_packer
-@pytest.mark.parametrize("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
-def test_decompress_reads_what_client_libraries_compress(codec: int, pack: Pack, data: bytes) -> None:
-    assert decompress(codec, pack(data), len(data)) == data
-    assert decompress(codec, memoryview(bytearray(pack(data))), MIB) == data
+def test_unpack_names_the_codec_whose_library_raises() -> None:
+    with pytest.raises(CorruptBatch, match="not valid twice: nothing to divide"):
+        list(unpack(TWICE, b"broken", 100))
 
 
-@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
-@pytest.mark.parametrize("data", [b"", b"x", TEXT, RANDOM], ids=["empty", "one", "text", "random"])
-def test_decompress_reads_what_compress_wrote(codec: int, data: bytes) -> None:
-    packed = compress(codec, data)
-    assert packed == data if codec == 0 else decompress(codec, packed, len(data)) == data
+@pytest.mark.parametrize("codec", [-1, 0, 1, 6])
+def test_an_unknown_codec_is_refused_with_the_installed_ones(codec: int) -> None:
+    with pytest.raises(UnsupportedCompression, match=f"codec {codec} is unknown; installed are: 7 twice"):
+        list(unpack(codec, b"data", 100))
+    if codec:
+        with pytest.raises(UnsupportedCompression, match="7 twice"):
+            compress(codec, b"data")
+    assert memory_for(codec, b"data") == LEAST_MEMORY_BYTES
+    assert comes_in_pieces(codec)
 
 
-@each_packer
-def test_decompress_enforces_max_bytes_exactly(codec: int, pack: Pack) -> None:
-    packed = pack(TEXT)
-    assert decompress(codec, packed, len(TEXT)) == TEXT
-    with pytest.raises(CorruptBatch, match=f"more than {len(TEXT) - 1} bytes"):
-        decompress(codec, packed, len(TEXT) - 1)
-
-
-@each_packer
-def test_decompress_refuses_data_that_is_cut_anywhere(codec: int, pack: Pack) -> None:
-    packed = pack(TEXT)
-    cuts = {*range(min(40, len(packed))), *range(0, len(packed), 97), *range(len(packed) - 20, len(packed))}
-    for cut in sorted(cuts & set(range(len(packed)))):
-        if codec == SNAPPY and _ends_at_a_block(packed, cut):
-            continue
-        with pytest.raises(CorruptBatch):
-            decompress(codec, packed[:cut], MIB)
-
-
-def _ends_at_a_block(packed: bytes, cut: int) -> bool:
-    """Xerial framing has no end mark: a cut between two blocks cannot be told from the end."""
-    at = 16
-    while at < min(cut, len(packed)):
-        at += 4 + int(struct.unpack_from(">i", packed, at)[0])
-    return packed.startswith(b"\x82SNAPPY") and at == cut
-
-
-def gzip_bomb() -> bytes:
-    """1 GiB in 1 MiB."""
-    packer = zlib.compressobj(9, wbits=31)
-    head = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)
-    block = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)
-    return head + 1023 * block
-
-
-def zstd_bomb() -> bytes:
-    """1 GiB in 32 KiB."""
-    packer = zstandard.ZstdCompressor().compressobj()
-    return b"".join(packer.compress(bytes(MIB)) for _ in range(1024)) + packer.flush()
-
-
-def lz4_bomb() -> bytes:
-    """1 GiB in 4 MiB: as far as this codec goes."""
-    packer = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB)
-    head = packer.begin()
-    return b"".join([head, *(packer.compress(bytes(4 * MIB)) for _ in range(256)), packer.flush()])
-
-
-def snappy_bomb() -> bytes:
-    """A raw block of a few bytes that claims to hold 1 GiB."""
-    return bytes.fromhex("8080808004") + b"\0" + bytes(100)
-
-
-def xerial_bomb() -> bytes:
-    """Blocks that are within the limit each, but not together."""
-    block = raw_snappy(bytes(MIB))
-    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + (struct.pack(">i", len(block)) + block) * 1024
-
-
-BOMBS: dict[str, tuple[int, Callable[[], bytes]]] = {
-    "gzip": (GZIP, gzip_bomb),
-    "raw snappy": (SNAPPY, snappy_bomb),
-    "xerial snappy": (SNAPPY, xerial_bomb),
-    "lz4": (LZ4, lz4_bomb),
-    "zstd": (ZSTD, zstd_bomb),
-}
-
-
-@pytest.mark.parametrize(("codec", "make"), BOMBS.values(), ids=BOMBS)
-def test_decompress_refuses_a_bomb_before_it_takes_memory(codec: int, make: Callable[[], bytes]) -> None:
-    bomb = make()
-    tracemalloc.start()
-    try:
-        with pytest.raises(CorruptBatch, match=f"more than {8 * MIB} bytes"):
-            decompress(codec, bomb, 8 * MIB)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 64 * MIB
-
-
-@each_packer
-def test_decompress_of_a_small_batch_takes_little_memory_with_a_high_limit(codec: int, pack: Pack) -> None:
-    packed = pack(b"small")
-    decompress(codec, packed, MIB)
-    tracemalloc.start()
-    try:
-        decompress(codec, packed, 1024 * MIB)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * MIB
-
-
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-@given(data=st.binary(max_size=200))
-@example(data=b"")
-@example(data=b"\x82SNAPPY\x00")
-@example(data=b"\x82SNAPPY\x00" + bytes(12))
-@example(data=b"\x82SNAPPY\x00" + bytes(8) + b"\xff\xff\xff\xff")
-@example(data=b"\x82SNAPPY\x00" + bytes(8) + b"\x7f\xff\xff\xff")
-@example(data=b"\x80" * 20)
-@example(data=b"\x04\x22\x4d\x18" + b"\xff" * 20)
-@example(data=b"\x28\xb5\x2f\xfd" + b"\xff" * 20)
-@example(data=b"\x1f\x8b\x08" + b"\xff" * 20)
-def test_decompress_of_any_bytes_raises_nothing_but_corrupt_batch(codec: int, data: bytes) -> None:
-    try:
-        unpacked = decompress(codec, data, 1000)
-    except CorruptBatch:
-        return
-    assert len(unpacked) <= 1000
-
-
-@each_packer
-@given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
-def test_decompress_of_a_flipped_byte_is_corrupt_or_within_max_bytes(
-    codec: int, pack: Pack, at: int, flip: int
-) -> None:
-    packed = bytearray(pack(TEXT[:5_000]))
-    packed[at % len(packed)] ^= flip
-    with suppress(CorruptBatch):
-        assert len(decompress(codec, packed, 6_000)) <= 6_000
-
-
-@pytest.mark.parametrize("codec", [0, 5, 6, 7])
-def test_decompress_refuses_an_unknown_codec(codec: int) -> None:
-    with pytest.raises(UnsupportedCompression, match=f"codec {codec} "):
-        decompress(codec, b"data", 100)
-
-
-@pytest.mark.parametrize("codec", [-1, 5, 6, 7])
-def test_compress_refuses_an_unknown_codec(codec: int) -> None:
-    with pytest.raises(UnsupportedCompression, match=f"codec {codec} "):
-        compress(codec, b"data")
-
-
-@pytest.mark.parametrize(("window_log", "is_kept"), [(17, True), (21, True), (22, False), (27, False)])
-def test_decompressors_with_large_windows_are_not_kept(
-    monkeypatch: pytest.MonkeyPatch, window_log: int, *, is_kept: bool
-) -> None:
-    spare: list[object] = []
-    monkeypatch.setattr(unpacking, "_spare_decompressors", spare)
-    parameters = zstandard.ZstdCompressionParameters(window_log=window_log, compression_level=1)
-    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    packed = packer.compress(bytes(100)) + packer.flush()
-    assert b"".join(unpacking.unpack(4, packed, 1000)) == bytes(100)
-    assert bool(spare) is is_kept
-    assert unpacking.memory_for(4, packed) - unpacking.LEAST_MEMORY_BYTES == 1 << window_log
-
-
-def test_unpack_refuses_a_zstd_window_larger_than_kafka_allows() -> None:
-    parameters = zstandard.ZstdCompressionParameters(window_log=28, compression_level=1)
-    packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    packed = packer.compress(bytes(100)) + packer.flush()
-    with pytest.raises(CorruptBatch):
-        list(unpacking.unpack(4, packed, 1000))
-
-
-def test_unpack_refuses_a_snappy_block_that_claims_more_than_it_can_hold() -> None:
-    claim = b"\xff\xff\xff\x7f" + bytes(20)
-    with pytest.raises(CorruptBatch, match="cannot unpack to"):
-        list(unpacking.unpack(2, claim, 2**30))
+def test_compress_with_codec_0_copies() -> None:
+    assert compress(0, bytearray(b"as it is")) == b"as it is"

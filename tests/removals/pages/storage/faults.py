@@ -204,7 +204,7 @@ _PROCESSES: Final = (
     ),
     Removal(
         "A decompression bomb for each codec",
-        "kernel/records/unpacking.py",
+        "kernel/records/compression.py",
         "if left < 0:",
         "if left < -(1 << 60):",
         f"{_PARTITION}/test_record_checks.py::test_append_does_not_unpack_a_bomb_in_one_turn",

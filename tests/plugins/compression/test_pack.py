@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.kernel.errors import UnsupportedCompression
-from tidelog.kernel.records.compression import CODEC_NAMES, compress
-from tidelog.kernel.records.unpacking import decompress
+from tidelog.kernel.records.compression import compress, decompress
+from tidelog.plugins.compression import tidelog_compression_codecs
 
-PACKING_CODECS = [codec for codec in CODEC_NAMES if codec]
+PACKING_CODECS = [codec.id for codec in tidelog_compression_codecs()]
 
 
 @pytest.mark.parametrize("codec", PACKING_CODECS)

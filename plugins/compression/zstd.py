@@ -1,0 +1,99 @@
+"""The codec zstd, with zstandard (RFC 8878)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.seams.compression import LEAST_MEMORY_BYTES, Buffer, CompressionCodec
+from tidelog.plugins.compression.keys import DEFAULT_ZSTD_LEVEL, TOPIC_ZSTD_LEVEL
+
+STEP_BYTES = 64
+"""Compressed bytes per call, rounded up to the end of a block: this library takes no limit on its output, but
+each block, of four bytes at least, decompresses to 128 KB at most."""
+MOST_HEAD_BYTES = 18
+WINDOW_AT = 5
+SINGLE_SEGMENT = 0x20
+LEAST_WINDOW_LOG = 10
+BLOCK_HEAD_BYTES = 3
+REPEATED_BYTE = 1
+"""The type of a block that holds a single byte, whatever its size says."""
+MAX_WINDOW_BYTES = 128 * 1024 * 1024
+"""The limit of the library that Apache Kafka uses."""
+SPARE_DECOMPRESSORS = 4
+SPARE_WINDOW_BYTES = 4 * 1024 * 1024
+"""As many decompressors are kept as threads decompress at the same time, with windows up to this size: a
+producer's default is 2 MB."""
+
+_spare_decompressors: list[Any] = []
+
+
+class ZstdCodec(CompressionCodec):
+    """One zstd frame."""
+
+    id = 4
+    name = "zstd"
+    level_key = TOPIC_ZSTD_LEVEL
+
+    def memory_for(self, data: Buffer) -> int:
+        """Return the size of the window, and a piece; see `CompressionCodec.memory_for`."""
+        return _window_bytes(data) + LEAST_MEMORY_BYTES
+
+    def pack(self, pieces: Iterable[Buffer], level: int | None) -> Iterator[bytes]:
+        """Iterate over the compressed form; see `CompressionCodec.pack`."""
+        import zstandard
+
+        packer = zstandard.ZstdCompressor(DEFAULT_ZSTD_LEVEL if level is None else level).compressobj()
+        for piece in pieces:
+            yield packer.compress(piece)
+        yield packer.flush()
+
+    def unpack(self, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+        """Iterate over the decompressed records; see `CompressionCodec.unpack`."""
+        import zstandard
+
+        # Creating one takes longer than decompressing a few kilobytes. It keeps the largest window so far.
+        decompressor = _spare_decompressors.pop() if _spare_decompressors else None
+        if decompressor is None:
+            decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+        try:
+            unpacker = decompressor.decompressobj()
+            for step in _steps(data, zstandard.frame_header_size(data)):
+                yield unpacker.decompress(step)
+                if unpacker.eof:
+                    return
+        finally:
+            if len(_spare_decompressors) < SPARE_DECOMPRESSORS and _has_small_window(data):
+                _spare_decompressors.append(decompressor)
+        raise CorruptBatch("the zstd frame ends early")
+
+
+def _has_small_window(frame: memoryview) -> bool:
+    """Return whether a decompressed frame has a small window (RFC 8878, section 3.1.1.1)."""
+    if len(frame) <= WINDOW_AT or frame[WINDOW_AT - 1] & SINGLE_SEGMENT:
+        return _window_bytes(frame) <= SPARE_WINDOW_BYTES
+    return 1 << LEAST_WINDOW_LOG + (frame[WINDOW_AT] >> 3) < SPARE_WINDOW_BYTES
+
+
+def _window_bytes(data: Buffer) -> int:
+    import zstandard
+
+    try:
+        window_bytes = zstandard.get_frame_parameters(bytes(data[:MOST_HEAD_BYTES])).window_size
+    except zstandard.ZstdError:
+        return 0
+    return min(window_bytes, MAX_WINDOW_BYTES)
+
+
+def _steps(view: memoryview, head_bytes: int) -> Iterator[memoryview]:
+    """Split a frame at the ends of blocks (RFC 8878, section 3.1.1.2)."""
+    start, position = 0, head_bytes
+    while position < len(view):
+        head = int.from_bytes(view[position : position + BLOCK_HEAD_BYTES], "little")
+        one_byte = head >> 1 & 0b11 == REPEATED_BYTE
+        position += BLOCK_HEAD_BYTES + (1 if one_byte else head >> 3)
+        if position - start >= STEP_BYTES:
+            yield view[start:position]
+            start = position
+    yield view[start:]
