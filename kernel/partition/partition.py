@@ -42,15 +42,18 @@ from tidelog.kernel.partition.record_checks import (
     check_records,
     finish,
     recompress,
+    up_convert,
 )
 from tidelog.kernel.partition.side_writes import SideWrites
 from tidelog.kernel.partition.unpacking import Unpacking
 from tidelog.kernel.partition.validation import (
     LOG_APPEND_TIME,
+    QUICK_SET_BYTES,
     ChecksTakeLong,
     PartitionConfig,
     needs_record_checks,
     recompressed_in_steps,
+    up_conversion,
     validate_batch,
     validate_records,
 )
@@ -67,6 +70,7 @@ from tidelog.kernel.records.batch import (
     stamp_offset,
 )
 from tidelog.kernel.records.control import EndMarker, marker_batch
+from tidelog.kernel.records.up_conversion import source_codec, up_convert_in_steps
 from tidelog.kernel.seams.partition import (
     NO_LEADER_EPOCH,
     AppendOrigin,
@@ -208,6 +212,22 @@ class Partition:
         if origin is AppendOrigin.COORDINATOR:
             return self._append(batch, RecordChecks.DONE, in_transaction=in_transaction, sequenced=False)
         return self._append(batch, RecordChecks.ALL, in_transaction=in_transaction)
+
+    def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
+        """Append the messages of a client before Kafka 0.11; return an awaitable if converting takes long."""
+        if len(messages) > QUICK_SET_BYTES or source_codec(messages) or self.config.compression is not None:
+            return CheckedAppend(partial(self._convert_and_append, messages))
+        conversion = up_conversion(self.config, self._clock())
+        return self._append_converted(finish(up_convert_in_steps(messages, conversion)))
+
+    async def _convert_and_append(self, messages: bytearray | memoryview) -> AppendResult:
+        conversion = up_conversion(self.config, self._clock())
+        return self._append_converted(await up_convert(messages, conversion, self.unpacking))
+
+    def _append_converted(self, batch: bytearray) -> AppendResult:
+        header = parse_header(batch)
+        checked = CheckedBatch(header, header.max_timestamp)
+        return self._append(batch, RecordChecks.DONE, in_transaction=False, checked=checked)
 
     async def _append_checked(
         self, batch: bytearray | memoryview, header: BatchHeader, verify: Callable[[], bool] | None

@@ -39,6 +39,7 @@ from tidelog.kernel.records.checking import MAX_RECORD_ERRORS, MAX_TIMESTAMP, Re
 from tidelog.kernel.records.compression import UnpackedTooLarge, codec_named, in_pieces, is_registered, unpack
 from tidelog.kernel.records.recompression import recompress_in_steps
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES
+from tidelog.kernel.records.up_conversion import UpConversion
 
 LOG_APPEND_TIME = "LogAppendTime"
 MIN_RECORD_BYTES = 7
@@ -47,6 +48,9 @@ QUICK_RECORDS = 160
 """Records that are checked in a tenth of a millisecond, about as long as starting a job in a thread takes."""
 QUICK_BYTES = 64 * 1024
 """Limit of the decompressed size of a batch on the event loop."""
+QUICK_SET_BYTES = 4 * 1024
+"""Limit of the size of a message set that is converted on the event loop at once, which has 150 messages at
+most."""
 QUICK_STEPS = 16
 """Steps on the event loop: one or two, unless the records or their compression are unusual."""
 
@@ -70,6 +74,17 @@ class TargetCompression(NamedTuple):
         if codec is None:
             return cls(name, -1, None)
         return cls(name, codec.id, None if codec.level_key is None else config[codec.level_key])
+
+    def check_is_offered(self) -> None:
+        """Check that a plugin offers the codec.
+
+        Raises:
+            UnsupportedCompression: none does.
+        """
+        if self.codec_id < 0:
+            raise UnsupportedCompression(
+                f"compression.type={self.name}, but no plugin offers this codec; install it, or set another"
+            )
 
 
 @attrs.frozen
@@ -256,8 +271,9 @@ def validate_in_steps(
     pieces = (
         unpack(codec, packed, QUICK_BYTES if quick else MAX_RECORDS_BYTES) if codec else in_pieces(packed)
     )
+    rules = _rules(header.base_timestamp, config, now_ms)
     try:
-        return (yield from check_in_steps(pieces, header.record_count, _rules(header, config, now_ms)))
+        return (yield from check_in_steps(pieces, header.record_count, rules))
     except UnpackedTooLarge as error:
         raise MessageTooLarge(f"{error}; send smaller batches") from None
     except CorruptBatch as error:
@@ -276,18 +292,29 @@ def recompressed_in_steps(
     """
     target = config.compression
     assert target is not None  # noqa: S101 - `PartitionConfig.recompresses`
-    if target.codec_id < 0:
-        raise UnsupportedCompression(
-            f"compression.type={target.name}, but no plugin offers this codec; install it, or set another"
-        )
+    target.check_is_offered()
     return recompress_in_steps(batch, header, target.codec_id, target.level, config.max_message_bytes)
 
 
-def _rules(header: BatchHeader, config: PartitionConfig, now_ms: int) -> RecordRules:
+def up_conversion(config: PartitionConfig, now_ms: int) -> UpConversion:
+    """Return what message sets have to be, and what they become.
+
+    Raises:
+        UnsupportedCompression: no plugin offers the codec of `compression.type`.
+    """
+    append_time = config.message_timestamp_type == LOG_APPEND_TIME
+    rules, target = _rules(0, config, now_ms), config.compression
+    if target is None:
+        return UpConversion(rules, config.max_message_bytes, append_time)
+    target.check_is_offered()
+    return UpConversion(rules, config.max_message_bytes, append_time, target.codec_id, target.level)
+
+
+def _rules(base_timestamp: int, config: PartitionConfig, now_ms: int) -> RecordRules:
     if config.message_timestamp_type == LOG_APPEND_TIME:
-        return RecordRules(header.base_timestamp, keys_required=config.is_compacted)
+        return RecordRules(base_timestamp, keys_required=config.is_compacted)
     return RecordRules(
-        header.base_timestamp,
+        base_timestamp,
         now_ms - config.message_timestamp_before_max_ms,
         min(now_ms + config.message_timestamp_after_max_ms, MAX_TIMESTAMP),
         config.is_compacted,

@@ -48,6 +48,12 @@ NO_TIMESTAMP = -1
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+LEAST_MESSAGE_BYTES = (26, 34)
+"""Bytes of a message of the formats 0 and 1 without key and value, with its offset and size."""
+NO_LEADER_EPOCH = -1
+NO_PRODUCER_EPOCH = -1
+
+_MESSAGE_HEAD = struct.Struct(">qiIbbq")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MAGIC_FIELD, _FIRST_AFTER_CRC = 3, 5
 _OFFSET = struct.Struct(">q")
@@ -148,6 +154,43 @@ def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
     # Without a Python function in between, as `_make` is one.
     return tuple.__new__(  # pyright: ignore[reportUnknownMemberType]
         BatchHeader, _HEADER.unpack_from(data, position)
+    )
+
+
+def is_message_set(data: Buffer) -> bool:
+    """Return whether the bytes begin with a message of format 0 or 1, and not with a record batch."""
+    return len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC_V2
+
+
+def parse_message(data: Buffer, position: int = 0) -> BatchHeader:
+    """Read the head of a message of format 0 or 1 at `position`, as the header of a batch of its own.
+
+    Its base offset is its last one: that of the first message in a compressed one is only known when it is
+    decompressed. Its count is 1. The CRC is a CRC-32; `message_set` has the layout.
+
+    Raises:
+        CorruptBatch: fewer bytes are left than its head has.
+    """
+    left = len(data) - position
+    if left < LEAST_MESSAGE_BYTES[0] or left < LEAST_MESSAGE_BYTES[data[position + MAGIC_AT] & 1]:
+        raise CorruptBatch(f"{left} bytes cannot hold a message (at least {LEAST_MESSAGE_BYTES[0]})")
+    offset, length, crc, magic, attributes, timestamp = _MESSAGE_HEAD.unpack_from(data, position)
+    if not magic:
+        attributes, timestamp = attributes & CODEC_MASK, NO_TIMESTAMP
+    return BatchHeader(
+        base_offset=offset,
+        batch_length=length,
+        leader_epoch=NO_LEADER_EPOCH,
+        magic=magic,
+        crc=crc,
+        attributes=attributes & (CODEC_MASK | TIMESTAMP_TYPE_BIT),
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=1,
     )
 
 

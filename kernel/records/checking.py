@@ -32,7 +32,7 @@ _UNBOUNDED = 2**63
 _ATTRIBUTES_BYTES = 1
 _NO_LENGTH = 0x01
 """The varint of -1."""
-_NO_KEY = "there is no key, which records of a compacted topic need"
+NO_KEY = "there is no key, which records of a compacted topic need"
 
 
 class RecordRules(NamedTuple):
@@ -283,13 +283,10 @@ class _Check(_Fields):
         rules = self._rules
         timestamp = (rules.base_timestamp + delta - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP  # as Java wraps
         if key_bytes < 0 and rules.keys_required:
-            self._note_error(_NO_KEY)
+            self._note_error(NO_KEY)
         elif timestamp != NO_TIMESTAMP and not rules.oldest_ms <= timestamp <= rules.newest_ms:
             self._error = InvalidTimestamp
-            self._note_error(
-                f"timestamp {timestamp} is not between {rules.oldest_ms} and {rules.newest_ms}, as "
-                "message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
-            )
+            self._note_error(timestamp_error(timestamp, rules))
         else:
             self._newest = max(self._newest, timestamp)
 
@@ -299,9 +296,24 @@ class _Check(_Fields):
         self.stops = len(self._errors) == MAX_RECORD_ERRORS
 
     def _refusal(self) -> InvalidRecord | InvalidTimestamp:
-        first, number = self._errors[0], len(self._errors)
-        more = f", and {number - 1} more records are at fault" if number > 1 else ""
-        return self._error(f"record {first.batch_index}: {first.message}{more}", self._errors)
+        return refusal(self._error, self._errors)
+
+
+def timestamp_error(timestamp: int, rules: RecordRules) -> str:
+    """Return what is wrong with a timestamp beyond the limits."""
+    return (
+        f"timestamp {timestamp} is not between {rules.oldest_ms} and {rules.newest_ms}, as "
+        "message.timestamp.before.max.ms and message.timestamp.after.max.ms ask for"
+    )
+
+
+def refusal(
+    kind: type[InvalidRecord | InvalidTimestamp], errors: Sequence[RecordError]
+) -> InvalidRecord | InvalidTimestamp:
+    """Return the error of a batch with such records, at least one."""
+    first, number = errors[0], len(errors)
+    more = f", and {number - 1} more records are at fault" if number > 1 else ""
+    return kind(f"record {first.batch_index}: {first.message}{more}", errors)
 
 
 def _skip_headers(data: bytes, position: int, count: int) -> tuple[int, int]:

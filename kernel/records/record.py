@@ -20,6 +20,7 @@ import attrs
 from tidelog.kernel.errors import CorruptBatch, MessageTooLarge
 from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, Buffer
 from tidelog.kernel.records.compression import unpack
+from tidelog.kernel.records.pieces import PieceReader
 from tidelog.kernel.records.varint import (
     MAX_VARINT_BYTES,
     MAX_VARLONG_BYTES,
@@ -108,60 +109,16 @@ def _split(batch: Buffer, header: BatchHeader, most_bytes: int = MAX_RECORDS_BYT
         cut.skip(length - most_bytes)
 
 
-class _Cut:
-    """A stream of bytes in pieces; bytes that were taken are not kept."""
-
-    def __init__(self, pieces: Iterator[Buffer]) -> None:
-        self._pieces = pieces
-        self._data: Buffer = b""
-        self._position = 0
+class _Cut(PieceReader):
+    """Records in pieces of their bytes."""
 
     def length(self) -> int:
         """Take the length of a record."""
-        if len(self._data) - self._position < MAX_VARINT_BYTES:
-            self._hold(MAX_VARINT_BYTES)
-        length, self._position = read_varint(self._data, self._position)
+        self.hold(MAX_VARINT_BYTES)
+        length, self.position = read_varint(self.data, self.position)
         if length < 0:
             raise CorruptBatch(f"a record cannot have {length} bytes")
         return length
-
-    def take(self, size: int) -> memoryview:
-        """Take so many bytes.
-
-        Raises:
-            CorruptBatch: there are fewer.
-        """
-        if len(self._data) - self._position < size:
-            self._hold(size)
-            if len(self._data) < size:
-                raise _beyond(size)
-        start = self._position
-        self._position += size
-        return memoryview(self._data)[start : start + size]
-
-    def skip(self, size: int) -> None:
-        """Skip so many bytes, none if `size` is negative. Raises as `take`."""
-        size = max(size, 0)
-        while size > (there := len(self._data) - self._position):
-            size -= there
-            self._data, self._position = next(self._pieces, b""), 0
-            if not self._data and not self._hold(1):
-                raise _beyond(size)
-        self._position += size
-
-    def _hold(self, size: int) -> bool:
-        """Hold `size` bytes if there are as many; return whether there are any."""
-        held = [self._data[self._position :]]
-        there = len(held[0])
-        while there < size and (piece := next(self._pieces, None)) is not None:
-            held.append(piece)
-            there += len(piece)
-        self._data, self._position = b"".join(held) if len(held) > 1 else held[0], 0
-        return there > 0
-
-
-def _beyond(size: int) -> CorruptBatch:
-    return CorruptBatch(f"a record of {size} bytes does not fit its batch")
 
 
 def decode_record(content: memoryview, header: BatchHeader) -> Record:

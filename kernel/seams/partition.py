@@ -267,6 +267,17 @@ class Partition(Watermarks, Protocol):
         """
         ...
 
+    def append_message_set(self, messages: bytearray | memoryview) -> AppendResult | Awaitable[AppendResult]:
+        """Append the messages of formats 0 and 1 that a client before Kafka 0.11 sent, as one record batch.
+
+        As with `append`, converting them may take long; then what is returned has to be awaited.
+
+        Raises:
+            BrokerError: the messages are refused, all together.
+            StorageError: the disk refused; the log is as before.
+        """
+        ...
+
     def append_nowait(
         self,
         batch: bytearray | memoryview,

@@ -88,9 +88,19 @@ def test_a_client_from_before_record_batches_reads(broker: Broker, topic: str) -
 
 
 @OLD
-def test_a_client_from_before_record_batches_is_told_why_it_cannot_write(broker: Broker, topic: str) -> None:
-    printed = run_java("Write", BEFORE_BATCHES, [broker.bootstrap, topic])
-    assert printed.startswith("UnsupportedForMessageFormatException")
+@pytest.mark.parametrize("release", [BEFORE_BATCHES, "0.9.0.1", "0.8.2.2"])
+def test_a_client_from_before_record_batches_writes_with_each_codec(
+    release: str, broker: Broker, topic: str
+) -> None:
+    codecs = CODECS[:4]
+    printed = run_java("Write", release, [broker.bootstrap, topic, *codecs])
+    assert printed.split() == [str(offset) for offset in range(2 * len(codecs))]
+    read = run_java("Read", BEFORE_BATCHES, [broker.bootstrap, topic, str(2 * len(codecs))])
+    assert read.splitlines() == [
+        f"{2 * number + half} {codec} {value}"
+        for number, codec in enumerate(codecs)
+        for half, value in enumerate(("first", "second"))
+    ]
 
 
 def _assert_round_trip(

@@ -2,49 +2,36 @@
 
 This is the only fetch that reads records, so it runs in a thread. Compressed batches are returned
 uncompressed, which every client reads; control batches, which old clients cannot distinguish from data, are
-omitted. A message of the formats 0 and 1:
-
-    offset        int64
-    message size  int32   bytes after this field
-    crc           uint32  CRC-32 (not CRC-32C) of everything after it
-    magic         int8    0 or 1
-    attributes    int8    bits 0-2 codec, in format 1 bit 3 timestamp type
-    timestamp     int64   format 1 only, milliseconds since the epoch
-    key           int32 length (-1: null) and bytes
-    value         int32 length (-1: null) and bytes
+omitted. The formats 0 and 1 have no field for record headers.
 
 Source: Kafka documentation, "Old Message Format".
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Callable, Iterator
 
 from tidelog.kernel.errors import MessageTooLarge, StorageError
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, parse_header
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    parse_header,
+)
 from tidelog.kernel.records.compression import memory_for
-from tidelog.kernel.records.record import Record, iter_contents
+from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
+from tidelog.kernel.records.record import iter_contents
 from tidelog.kernel.seams.partition import MemoryBudget
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 
-MAGIC_V0 = 0
-MAGIC_V1 = 1
-APPEND_TIME_BIT = 0x08
 FORMAT_1_SINCE = 2
 MAX_CONVERTED_BYTES = 4 * 1024 * 1024
 """Most bytes of messages in one response, which stay in memory until they are sent, and the largest record
 that is converted. Clients that old request 1 MB of a partition."""
 BATCHES_SINCE = 4
 """First version of Fetch with record batches; FORMAT_1_SINCE is the first with message format 1."""
-CRC_BYTES = 4
-
-_ENTRY = struct.Struct(">qiI")
-_HEAD_V0 = struct.Struct(">bb")
-_HEAD_V1 = struct.Struct(">bbq")
-_LENGTH = struct.Struct(">i")
 
 
 def message_set(
@@ -83,13 +70,14 @@ def _convert(
     pace: ThreadPace,
 ) -> bool:
     """Append a batch's records from `offset` on; whether there is room for more."""
+    attributes = header.attributes & TIMESTAMP_TYPE_BIT if magic == MAGIC_V1 else 0
     try:
         for record in iter_contents(batch, header, MAX_CONVERTED_BYTES):
             pace.turn()
             if record.offset < offset:
                 continue
             size = len(out)
-            encode_message(out, record, magic, is_append_time=header.is_append_time)
+            encode_message(out, record, magic, attributes=attributes)
             if len(out) > max_bytes:
                 if size:
                     del out[size:]
@@ -121,22 +109,3 @@ def _whole_batches(batches: memoryview) -> Iterator[tuple[BatchHeader, memoryvie
             return
         yield header, batches[position : position + header.size]
         position += header.batch_length + LOG_OVERHEAD_BYTES
-
-
-def encode_message(out: bytearray, record: Record, magic: int, *, is_append_time: bool = False) -> None:
-    """Append a record as an uncompressed message of format `magic`, which has no field for record headers."""
-    body = _encode_body(record, magic, is_append_time=is_append_time)
-    out += _ENTRY.pack(record.offset, CRC_BYTES + len(body), zlib.crc32(body))
-    out += body
-
-
-def _encode_body(record: Record, magic: int, *, is_append_time: bool) -> bytes:
-    if magic == MAGIC_V0:
-        head = _HEAD_V0.pack(MAGIC_V0, 0)
-    else:
-        head = _HEAD_V1.pack(MAGIC_V1, APPEND_TIME_BIT if is_append_time else 0, record.timestamp)
-    return head + _sized(record.key) + _sized(record.value)
-
-
-def _sized(content: bytes | None) -> bytes:
-    return _LENGTH.pack(-1) if content is None else _LENGTH.pack(len(content)) + content

@@ -1,4 +1,4 @@
-"""Produce (API 0): append one batch to each partition named."""
+"""Produce (API 0): append one batch to each partition named, or in versions 0 to 2 a message set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidelog.kernel.errors import (
     UnsupportedMessageFormat,
 )
 from tidelog.kernel.pace import Pace
-from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES
+from tidelog.kernel.records.batch import CODEC_MASK, HEADER_BYTES, is_message_set
 from tidelog.kernel.seams.coordination.transactions import ProducerIdentity
 from tidelog.kernel.seams.partition import AppendResult, Partition
 from tidelog.kernel.seams.storage import TopicPartition
@@ -90,7 +90,8 @@ def handle(
     """Append batches; they are in the log when this returns, so acks 1 and -1 are the same on one broker.
 
     The response waits for the disk only where `flush.messages` requires it. A large compressed batch is
-    appended once its records were checked; what the client sent behind it waits until then. A transactional
+    appended once its records were checked, a message set once it was converted; what the client sent behind
+    it waits until then. A transactional
     request has its `verification` when all partitions were added to the transaction that can be.
     """
     if verification is None and request.transactional_id is not None:
@@ -162,6 +163,7 @@ class _Appends:
         "_context",
         "_delayed_partitions",
         "_record_errors",
+        "_takes_message_sets",
         "_verification",
         "delayed",
         "flushes",
@@ -173,6 +175,7 @@ class _Appends:
         self._context = context
         self._acks = acks
         self._verification = verification
+        self._takes_message_sets = context.api_version < BATCHES_V2_SINCE
         self._delayed_partitions: set[Partition] = set()
         self.delayed: list[DelayedAppend] = []
         self.flushes: list[DueFlush] = []
@@ -205,7 +208,7 @@ class _Appends:
         if not records:
             nothing = InvalidRecord(f"{topic.name}-{index}: the request carries no record batch")
             return self._failed(topic.name, index, nothing)
-        if version < ZSTD_SINCE and len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD:
+        if version < ZSTD_SINCE and _has_zstd(records):
             too_old = UnsupportedCompression(
                 f"zstd needs version {ZSTD_SINCE} of Produce, this is version {version}"
             )
@@ -216,9 +219,12 @@ class _Appends:
         if self._at_once < 0 or (self.delayed and partition in self._delayed_partitions):
             self._delay(DelayedAppend(partition, records, answer, None))
             return answer
-        verify = self._verify(partition, records) if self._verification else None
         try:
-            appended = partition.append(records, verify)
+            if self._takes_message_sets and is_message_set(records):
+                appended = partition.append_message_set(records)
+            else:
+                verify = self._verify(partition, records) if self._verification else None
+                appended = partition.append(records, verify)
         except BrokerError as error:
             self._refuse(partition, answer, error)
             return answer
@@ -260,12 +266,17 @@ class _Appends:
     async def _append_delayed(self, batch: DelayedAppend) -> None:
         partition, records, answer, appending = batch
         try:
-            appended = appending or partition.append(records, self._verify(partition, records))
+            appended = appending or self._begin(partition, records)
             result = appended if isinstance(appended, AppendResult) else await appended
         except BrokerError as error:
             self._refuse(partition, answer, error)
         else:
             self._accept(partition, answer, result)
+
+    def _begin(self, partition: Partition, records: memoryview) -> AppendResult | Awaitable[AppendResult]:
+        if self._takes_message_sets and is_message_set(records):
+            return partition.append_message_set(records)
+        return partition.append(records, self._verify(partition, records))
 
     async def _wait_flushed(self, due: DueFlush) -> None:
         partition, offset, answer = due
@@ -302,6 +313,13 @@ class _Appends:
             base_offset=NO_OFFSET,
             error_message=context.error_message(error),
         )
+
+
+def _has_zstd(records: memoryview) -> bool:
+    """Return whether this is a record batch compressed with zstd; message sets never are."""
+    if is_message_set(records):
+        return False
+    return len(records) >= HEADER_BYTES and records[CODEC_AT] & CODEC_MASK == ZSTD
 
 
 def _close_on_error(response: ProduceResponse) -> None:

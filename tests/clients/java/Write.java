@@ -6,19 +6,26 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Produces one record and prints its offset, or the name of the exception that the client gets, for clients from
- * 0.9 on. Arguments: bootstrap servers, topic.
+ * Produces two records with each codec and prints their offsets, or the name of the exception that the client gets,
+ * for clients from 0.8.2 on. Arguments: bootstrap servers, topic, codecs.
  */
 public final class Write {
     public static void main(String[] arguments) throws Exception {
-        Properties settings = new Properties();
-        settings.put("bootstrap.servers", arguments[0]);
-        try (KafkaProducer<String, String> producer =
-                new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
-            ProducerRecord<String, String> record = new ProducerRecord<>(arguments[1], "key", "value");
-            System.out.println(producer.send(record).get(30, TimeUnit.SECONDS).offset());
-        } catch (ExecutionException error) {
-            System.out.println(error.getCause().getClass().getSimpleName() + ": " + error.getCause().getMessage());
+        for (int index = 2; index < arguments.length; index++) {
+            Properties settings = new Properties();
+            settings.put("bootstrap.servers", arguments[0]);
+            settings.put("compression.type", arguments[index]);
+            try (KafkaProducer<String, String> producer =
+                    new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
+                for (String value : new String[] {"first", "second"}) {
+                    ProducerRecord<String, String> record =
+                        new ProducerRecord<>(arguments[1], arguments[index], value);
+                    System.out.println(producer.send(record).get(30, TimeUnit.SECONDS).offset());
+                }
+            } catch (ExecutionException error) {
+                Throwable cause = error.getCause();
+                System.out.println(cause.getClass().getSimpleName() + ": " + cause.getMessage());
+            }
         }
     }
 

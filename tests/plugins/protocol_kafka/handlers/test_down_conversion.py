@@ -17,10 +17,11 @@ from kafka.record.legacy_records import LegacyRecordBatch as OtherRecordBatch
 from tidelog.kernel import pace
 from tidelog.kernel.partition.unpacking import MemoryBudget
 from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.message_set import encode_message
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.seams.storage import LogSlice
 from tidelog.kernel.testing import make_batch
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message, message_set
+from tidelog.plugins.protocol_kafka.handlers.down_conversion import message_set
 
 maybe_bytes = st.none() | st.binary(max_size=50)
 records = st.builds(
@@ -63,7 +64,7 @@ def test_encode_message_is_readable_by_aiokafka_and_kafka_python(magic: int, rec
 
 def test_encode_message_with_magic_1_marks_log_append_time() -> None:
     out = bytearray()
-    encode_message(out, Record(0, 1000, None, b"v"), 1, is_append_time=True)
+    encode_message(out, Record(0, 1000, None, b"v"), 1, attributes=8)
     (read,) = list(LegacyRecordBatch(bytes(out), 1))
     assert (read.timestamp, read.timestamp_type) == (1000, 1)
 

@@ -13,11 +13,11 @@ from tidelog.kernel.broker import Broker
 from tidelog.kernel.partition import Isolation
 from tidelog.kernel.records.batch import HEADER_BYTES, Buffer, pack_batch, parse_header
 from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.message_set import encode_message
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.seams.wire import ProtocolViolation
 from tidelog.kernel.testing import FakeClock, make_batch
 from tidelog.kernel.topics import Topic
-from tidelog.plugins.protocol_kafka.handlers.down_conversion import encode_message
 from tidelog.plugins.protocol_kafka.handlers.produce import (
     APPENDS_A_TURN,
     APPENDS_AT_ONCE,
@@ -158,8 +158,9 @@ REFUSED: dict[str, tuple[Callable[[], Buffer | None], int, ErrorCode]] = {
     "two batches": (lambda: make_batch() * 2, 8, ErrorCode.INVALID_RECORD),
     "format 0 in a new version": (lambda: old_message(0), 8, ErrorCode.INVALID_RECORD),
     "format 1 in a new version": (lambda: old_message(1), 8, ErrorCode.INVALID_RECORD),
-    "format 0": (lambda: old_message(0), 1, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
-    "format 1": (lambda: old_message(1), 2, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    "half a message": (lambda: old_message(1)[:-1], 2, ErrorCode.INVALID_RECORD),
+    "two formats": (lambda: old_message(0) + old_message(1), 2, ErrorCode.INVALID_RECORD),
+    "a flipped bit in a message": (lambda: old_message(1)[:-1] + b"X", 2, ErrorCode.CORRUPT_MESSAGE),
     "format 3": (other_magic, 8, ErrorCode.CORRUPT_MESSAGE),
     "zstd before its version": (lambda: packed(make_batch(), 4), 6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "an unknown codec": (

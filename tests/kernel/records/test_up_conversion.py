@@ -1,0 +1,219 @@
+"""Message sets become batches: what Apache Kafka accepts and refuses, with offsets, codecs and limits."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernel.records.message_sets import GZIP, LZ4, MIB, SNAPPY, Row, by_kafka_python, plain_set, wrapper
+from tidelog.kernel.errors import (
+    BrokerError,
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompression,
+)
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, parse_header, verify_crc
+from tidelog.kernel.records.checking import RecordRules
+from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.records.up_conversion import MESSAGES_PER_STEP, UpConversion, up_convert_in_steps
+
+ROWS: list[Row] = [(1000, b"key", b"value"), (990, None, b""), (1005, b"", None)]
+DEFAULT = UpConversion(RecordRules(), 100 * MIB)
+KEYS = DEFAULT._replace(rules=RecordRules(keys_required=True))
+LIMITS = DEFAULT._replace(rules=RecordRules(oldest_ms=990, newest_ms=1004))
+APPEND_TIME = LIMITS._replace(append_time=True)
+LONG_AGO = -(2**63)
+
+
+def converted(messages: bytes, conversion: UpConversion = DEFAULT) -> bytes:
+    """The batch of a message set."""
+    steps = up_convert_in_steps(messages, conversion)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bytes(end.value)
+
+
+def rows_of(batch: bytes) -> list[Row]:
+    """What is in a batch, whose offsets are dense."""
+    header = parse_header(batch)
+    assert header.size == len(batch)
+    assert verify_crc(batch, header)
+    records = list(iter_records(batch, header))
+    assert [record.offset for record in records] == list(range(header.last_offset_delta + 1))
+    assert header.record_count == len(records)
+    assert header.max_timestamp == max(record.timestamp for record in records)
+    return [(record.timestamp, record.key, record.value) for record in records]
+
+
+def seen(rows: list[Row], magic: int) -> list[Row]:
+    """The rows as a consumer gets them: format 0 has no timestamps."""
+    return rows if magic else [(-1, key, value) for _, key, value in rows]
+
+
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
+@pytest.mark.parametrize("magic", [0, 1])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 2**62), st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_up_convert_returns_the_records_of_kafka_python(magic: int, codec: int, rows: list[Row]) -> None:
+    batch = converted(by_kafka_python(rows, magic, codec))
+    assert rows_of(batch) == seen(rows, magic)
+    assert parse_header(batch).codec == codec
+
+
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_up_convert_of_many_large_and_small_messages(magic: int, codec: int) -> None:
+    rows: list[Row] = [(index * 7 % 1000, None, bytes(index % 300)) for index in range(3 * MESSAGES_PER_STEP)]
+    rows += [(5, b"k" * 9000, b"v" * 300_000), (2**40, None, b"v" * 128), *rows]
+    rows += [(1, None, b"x")] * 9000
+    assert rows_of(converted(by_kafka_python(rows, magic, codec))) == seen(rows, magic)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("target", [0, 1, 2, 3, 4])
+def test_up_convert_compresses_with_the_codec_of_the_topic(magic: int, target: int) -> None:
+    conversion = DEFAULT._replace(codec_id=target, level=None)
+    for codec in (0, GZIP):
+        batch = converted(by_kafka_python(ROWS, magic, codec), conversion)
+        assert parse_header(batch).codec == target
+        assert rows_of(batch) == seen(ROWS, magic)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("first_offset", [-5, 7, 2**40])
+def test_up_convert_ignores_the_offsets_of_the_producer(magic: int, first_offset: int) -> None:
+    messages = plain_set(ROWS, magic, first_offset)
+    assert rows_of(converted(messages)) == seen(ROWS, magic)
+    assert rows_of(converted(wrapper(messages, magic, GZIP, 3))) == seen(ROWS, magic)
+
+
+def test_up_convert_takes_the_timestamp_of_a_wrapper_with_log_append_time() -> None:
+    messages = wrapper(plain_set(ROWS, 1), 1, GZIP, 0, 77, attributes=TIMESTAMP_TYPE_BIT)
+    assert [row[0] for row in rows_of(converted(messages))] == [77] * 3
+
+
+def test_up_convert_of_extreme_timestamps_wraps_as_java_does() -> None:
+    rows: list[Row] = [(LONG_AGO, None, b"a"), (2**63 - 1, None, b"b")]
+    assert rows_of(converted(plain_set(rows, 1))) == rows
+
+
+def test_up_convert_says_every_record_at_fault() -> None:
+    with pytest.raises(InvalidRecord, match="record 1: there is no key") as keys:
+        converted(plain_set([*ROWS, (1, None, b"")], 1), KEYS)
+    assert [error.batch_index for error in keys.value.record_errors] == [1, 3]
+    with pytest.raises(InvalidTimestamp, match="timestamp 1005 is not between 990 and 1004") as times:
+        converted(wrapper(plain_set([*ROWS, (5, b"", b"")], 1), 1, LZ4), LIMITS)
+    assert [error.batch_index for error in times.value.record_errors] == [2, 3]
+
+
+def test_up_convert_of_format_0_has_no_timestamps_to_refuse() -> None:
+    assert rows_of(converted(plain_set(ROWS, 0), LIMITS)) == seen(ROWS, 0)
+
+
+def test_up_convert_for_log_append_time_ignores_timestamps_but_not_their_type() -> None:
+    assert rows_of(converted(plain_set(ROWS, 1), APPEND_TIME)) == ROWS
+    append_time = plain_set(ROWS, 1, attributes=TIMESTAMP_TYPE_BIT)
+    with pytest.raises(InvalidTimestamp, match="LogAppendTime"):
+        converted(append_time, APPEND_TIME)
+    assert rows_of(converted(append_time)) == ROWS
+    with pytest.raises(InvalidTimestamp, match="LogAppendTime"):
+        converted(plain_set([(-1, None, b"")], 1, attributes=TIMESTAMP_TYPE_BIT))
+
+
+ONE = plain_set(ROWS[:1], 1)
+REFUSED: dict[str, tuple[bytes, type[BrokerError], str]] = {
+    "nothing": (b"", InvalidRecord, "0 bytes hold no message"),
+    "half a message": (ONE[:-1], InvalidRecord, "the last message is cut"),
+    "a message and a half": (ONE + ONE[:20], InvalidRecord, "the last message is cut"),
+    "a message and its first bytes": (ONE + ONE[:5], InvalidRecord, "the last message is cut"),
+    "half a wrapper": (wrapper(ONE, 1, GZIP)[:-1], InvalidRecord, "the last message is cut"),
+    "a wrong CRC": (ONE[:12] + b"0" + ONE[13:], CorruptBatch, "CRC-32"),
+    "a wrong CRC of a wrapper": (wrapper(ONE, 1, GZIP)[:-1] + b"0", CorruptBatch, "CRC-32"),
+    "a wrong CRC inside": (wrapper(ONE[:-1] + b"0", 1, GZIP), CorruptBatch, "CRC-32"),
+    "no size": (bytes(100), CorruptBatch, "cannot have 12 bytes"),
+    "a negative size": (bytes(8) + b"\xff" * 4 + bytes(100), CorruptBatch, "cannot have 11 bytes"),
+    "formats 1 and 0": (ONE + plain_set(ROWS, 0), InvalidRecord, "message 1 has format 0, the first one 1"),
+    "formats 0 and 1": (plain_set(ROWS, 0) + ONE, InvalidRecord, "message 3 has format 1, the first one 0"),
+    "format 0 inside of 1": (wrapper(plain_set(ROWS, 0), 1, GZIP), InvalidRecord, "has format 0"),
+    "format 1 inside of 0": (wrapper(ONE, 0, GZIP), InvalidRecord, "has format 1"),
+    "two wrappers": (wrapper(ONE, 1, GZIP) * 2, InvalidRecord, "the only one"),
+    "a wrapper behind a message": (ONE + wrapper(ONE, 1, GZIP), InvalidRecord, "the only one"),
+    "a wrapper in a wrapper": (wrapper(wrapper(ONE, 1, GZIP), 1, GZIP), InvalidRecord, "compressed itself"),
+    "an empty wrapper": (wrapper(b"", 1, GZIP), InvalidRecord, "holds no message"),
+    "a wrapper without a value": (
+        plain_set([(1, None, None)], 1, attributes=GZIP), InvalidRecord, "has no value",
+    ),
+    "nonsense in a wrapper": (plain_set([(1, None, b"no")], 1, attributes=GZIP), InvalidRecord, "gzip"),
+    "half a message in a wrapper": (wrapper(ONE + ONE[:9], 1, GZIP), InvalidRecord, "cut"),
+    "zstd": (wrapper(ONE, 1, 4), UnsupportedCompression, "format 1 cannot have compression codec 4"),
+    "codec 7": (plain_set(ROWS[:1], 0, attributes=7), UnsupportedCompression, "codec 7"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "error", "reason"), REFUSED.values(), ids=REFUSED)
+def test_up_convert_refuses(messages: bytes, error: type[BrokerError], reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        converted(messages)
+
+
+def test_up_convert_enforces_max_bytes_on_each_message_and_on_the_batch() -> None:
+    one: list[Row] = [(1, None, bytes(500))]
+    size = len(plain_set(one, 1))
+    assert rows_of(converted(plain_set(one, 1), DEFAULT._replace(max_bytes=600))) == one
+    with pytest.raises(
+        MessageTooLarge, match=f"a message of {size} bytes exceeds max.message.bytes={size - 1}"
+    ):
+        converted(plain_set(one, 1), DEFAULT._replace(max_bytes=size - 1))
+    with pytest.raises(MessageTooLarge, match="as one record batch"):
+        converted(plain_set(one * 2, 1), DEFAULT._replace(max_bytes=size + 100))
+    packed = wrapper(plain_set(one * 2, 1), 1, GZIP)
+    with pytest.raises(MessageTooLarge, match="a message of"):
+        converted(packed, DEFAULT._replace(max_bytes=len(packed) - 1))
+    with pytest.raises(MessageTooLarge, match="as one record batch"):
+        converted(packed, DEFAULT._replace(max_bytes=len(packed) + 200, codec_id=0))
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4])
+def test_up_convert_of_a_bomb_takes_little_memory(codec: int) -> None:
+    """A wrapper of 64 MiB that is a message too large for the topic is not held."""
+    bomb = wrapper(plain_set([(1, None, bytes(64 * MIB))], 1), 1, codec)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MessageTooLarge):
+            converted(bomb, DEFAULT._replace(max_bytes=MIB, codec_id=0))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * MIB
+
+
+@given(
+    magic=st.sampled_from([0, 1]),
+    codec=st.sampled_from([0, GZIP, SNAPPY, LZ4]),
+    changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
+    cut=st.integers(0, 10_000),
+)
+def test_up_convert_of_changed_bytes_raises_nothing_but_broker_errors(
+    magic: int, codec: int, changes: list[tuple[int, int]], cut: int
+) -> None:
+    messages = bytearray(by_kafka_python(ROWS, magic, codec))
+    for at, byte in changes:
+        messages[at % len(messages)] = byte
+    try:
+        rows_of(converted(bytes(messages[: cut or None])))
+    except BrokerError:
+        return
