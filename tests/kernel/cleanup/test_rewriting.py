@@ -17,6 +17,7 @@ import trio.testing
 
 from tests.deadlines import DEADLINE_S
 from tests.kernel.cleanup.filters import Broken, Deadly, EvenOffsets, Filter, OneOffsetAtATime, TooShort
+from tests.kernel.partition.parts import compressed
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
 from tidelog.kernel.cleanup.rewriting import RewriteAborted, Rewritten, Worker
 from tidelog.kernel.cleanup.workers import Workers
@@ -435,3 +436,18 @@ async def test_rewrite_is_cancelled_when_the_broker_stops(tmp_path: Path) -> Non
         assert offsets(partition) == [*range(18)]
         assert (await Cleanup(broker, Rewriting(EvenOffsets)).run()).rewrites == 1
         assert offsets(partition)[:6] == [0, 2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+async def test_a_worker_has_the_codecs_of_the_broker(tmp_path: Path, codec: int) -> None:
+    async with running(tmp_path, "file") as broker:
+        topic = await broker.topics.create(NewTopic(TOPIC, 1, config={"cleanup.policy": "delete"}))
+        (partition,) = topic.partitions
+        partition.append_nowait(compressed(make_batch([b"value"] * 6), codec))
+        assert await partition.roll()
+        partition.append_nowait(make_batch())
+        statistics = await Cleanup(broker, Rewriting(EvenOffsets)).run()
+        assert statistics.failures == 0
+        assert offsets(partition) == [0, 2, 4, 6]
+        first = next(iter(partition.store.headers(0)))
+        assert (first.codec, first.record_count) == (codec, 3)
