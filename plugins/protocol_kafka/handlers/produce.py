@@ -163,7 +163,6 @@ class _Appends:
         "_context",
         "_delayed_partitions",
         "_record_errors",
-        "_takes_message_sets",
         "_verification",
         "delayed",
         "flushes",
@@ -175,7 +174,6 @@ class _Appends:
         self._context = context
         self._acks = acks
         self._verification = verification
-        self._takes_message_sets = context.api_version < BATCHES_V2_SINCE
         self._delayed_partitions: set[Partition] = set()
         self.delayed: list[DelayedAppend] = []
         self.flushes: list[DueFlush] = []
@@ -220,7 +218,7 @@ class _Appends:
             self._delay(DelayedAppend(partition, records, answer, None))
             return answer
         try:
-            if self._takes_message_sets and is_message_set(records):
+            if version < BATCHES_V2_SINCE and is_message_set(records):
                 appended = partition.append_message_set(records)
             else:
                 verify = self._verify(partition, records) if self._verification else None
@@ -274,7 +272,7 @@ class _Appends:
             self._accept(partition, answer, result)
 
     def _begin(self, partition: Partition, records: memoryview) -> AppendResult | Awaitable[AppendResult]:
-        if self._takes_message_sets and is_message_set(records):
+        if self._context.api_version < BATCHES_V2_SINCE and is_message_set(records):
             return partition.append_message_set(records)
         return partition.append(records, self._verify(partition, records))
 
