@@ -21,6 +21,7 @@ from tests.in_memory import memory_folder
 from tests.order import longest_first
 from tests.peers import PeerUnavailableError
 from tidelog.kernel.plugins.discovery import ENTRY_POINT_GROUP
+from tidelog.kernel.records import compression
 from tidelog.kernel.records.compression import register_codecs
 from tidelog.plugins.compression import tidelog_compression_codecs
 
@@ -149,6 +150,16 @@ def pytest_runtest_call() -> Generator[None]:
     """Tests ask for peers, and pytest-trio's fixtures run here too."""
     with skipping_without_peer(), keeping_the_reason():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def codecs_as_before() -> Generator[None]:
+    """Forget the codecs that a module registered: all brokers of a process share them."""
+    known = compression._codecs  # pyright: ignore[reportPrivateUsage]
+    before = dict(known)
+    yield
+    known.clear()
+    known.update(before)
 
 
 @pytest.fixture

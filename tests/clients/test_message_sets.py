@@ -6,10 +6,12 @@ to the age of each format, writes and reads as well.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import TopicPartition
 
 from tests.bad_input.raw import RawConnection
 from tests.bad_input.requests import ask, outcome_of, response_of
@@ -195,8 +197,8 @@ def test_kafka_python_of_each_age_writes_and_reads(
     producer.flush(DEADLINE_S)
     assert [report.get(DEADLINE_S).offset for report in reports] == list(range(100))
     producer.close()
-    consumer = KafkaConsumer(
-        topic, **settings, auto_offset_reset="earliest", consumer_timeout_ms=int(DEADLINE_S * 1000)
-    )
-    assert [next(consumer).value for _ in range(100)] == [b"%d" % number for number in range(100)]
-    consumer.close()
+    partition = TopicPartition(topic, 0)
+    with closing(KafkaConsumer(**settings, consumer_timeout_ms=int(DEADLINE_S * 1000))) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        assert [next(consumer).value for _ in range(100)] == [b"%d" % number for number in range(100)]
