@@ -14,9 +14,8 @@ from contextlib import closing, contextmanager
 
 from tidelog.kernel.errors import BrokerError, StorageError
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
-from tidelog.kernel.records.compression import memory_for
-from tidelog.kernel.records.record import iter_timestamps
+from tidelog.kernel.records.batch import MAGIC_V2, BatchHeader
+from tidelog.kernel.records.stored import iter_stored_timestamps, parse_stored, unpacking_memory
 from tidelog.kernel.seams.partition import Partition, TimestampOffset
 from tidelog.kernel.seams.storage import SegmentView, region_bytes
 
@@ -31,7 +30,7 @@ def offset_for_timestamp(partition: Partition, timestamp_ms: int) -> TimestampOf
         batch = partition.store.batch_at_timestamp(timestamp_ms)
         if batch is None:
             return None
-        header, start = parse_header(batch), partition.log_start_offset
+        header, start = parse_stored(batch), partition.log_start_offset
         found = _first_at(_records_in(partition, batch, header, start), timestamp_ms)
         return found or _search_from(partition, timestamp_ms, max(header.next_offset, start))
 
@@ -46,7 +45,7 @@ def offset_of_max_timestamp(partition: Partition) -> TimestampOffset | None:
         batch = partition.store.batch_of_max_timestamp()
         if batch is None:
             return None
-        header, start = parse_header(batch), partition.log_start_offset
+        header, start = parse_stored(batch), partition.log_start_offset
         found = _first_at(_records_in(partition, batch, header, start), header.max_timestamp)
         return found or _search_newest(partition, start)
 
@@ -128,16 +127,19 @@ def _records_in(
     """
     epoch = header.leader_epoch
     next_offset = max(header.base_offset, start)
-    if header.is_append_time and header.record_count == header.last_offset_delta + 1:
+    if (
+        header.is_append_time
+        and header.magic == MAGIC_V2
+        and header.record_count == header.last_offset_delta + 1
+    ):
         # None is missing, and all have the same time.
         if next_offset <= header.last_offset:
             yield TimestampOffset(header.max_timestamp, next_offset, epoch)
         return
     pace = ThreadPace()
-    memory_bytes = len(batch) + memory_for(header.codec, memoryview(batch)[HEADER_BYTES:])
     try:
-        with partition.unpacking.memory.hold(memory_bytes):
-            for offset, timestamp in iter_timestamps(batch, header):
+        with partition.unpacking.memory.hold(len(batch) + unpacking_memory(batch, header)):
+            for offset, timestamp in iter_stored_timestamps(batch, header):
                 pace.turn()
                 if offset >= start:
                     yield TimestampOffset(timestamp, offset, epoch)

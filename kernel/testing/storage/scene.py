@@ -9,7 +9,8 @@ from types import ModuleType
 from uuid import UUID, uuid4
 
 from tidelog.kernel.config import Config, TopicConfig
-from tidelog.kernel.records.batch import BatchHeader, parse_header
+from tidelog.kernel.records.batch import BatchHeader
+from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.seams.indexes import IndexFormat
 from tidelog.kernel.seams.metadata import MetadataContext, MetadataStore
 from tidelog.kernel.seams.storage import (
@@ -169,15 +170,7 @@ def read_all(store: PartitionStore, offset: int | None = None) -> bytes:
 
 def headers_of(content: bytes) -> list[BatchHeader]:
     """Return the headers of the complete batches in `content`."""
-    headers: list[BatchHeader] = []
-    position = 0
-    while len(content) - position >= 61:
-        header = parse_header(content, position)
-        if header.size > len(content) - position:
-            break
-        headers.append(header)
-        position += header.size
-    return headers
+    return [header for header, _ in iter_stored(memoryview(content))]
 
 
 def base_offsets(headers: Iterable[BatchHeader]) -> list[int]:

@@ -2,27 +2,21 @@
 
 This is the only fetch that reads records, so it runs in a thread. Compressed batches are returned
 uncompressed, which every client reads; control batches, which old clients cannot distinguish from data, are
-omitted. The formats 0 and 1 have no field for record headers.
+omitted. The formats 0 and 1 have no field for record headers. Messages that a log of Apache Kafka before 0.11
+holds keep their format, unless the client only reads format 0.
 
 Source: Kafka documentation, "Old Message Format".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from tidelog.kernel.errors import MessageTooLarge, StorageError
 from tidelog.kernel.pace import ThreadPace
-from tidelog.kernel.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    TIMESTAMP_TYPE_BIT,
-    BatchHeader,
-    parse_header,
-)
-from tidelog.kernel.records.compression import memory_for
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader
 from tidelog.kernel.records.message_set import MAGIC_V0, MAGIC_V1, encode_message
-from tidelog.kernel.records.record import iter_contents
+from tidelog.kernel.records.stored import iter_stored, iter_stored_contents, unpacking_memory
 from tidelog.kernel.seams.partition import MemoryBudget
 from tidelog.kernel.seams.storage import LogSlice, Region, region_bytes
 
@@ -50,11 +44,11 @@ def message_set(
     pace = ThreadPace()
     next_offset = offset
     while not out and (batches := _content(read(next_offset))):
-        for header, batch in _whole_batches(batches):
+        for header, batch in iter_stored(batches):
             next_offset = header.next_offset
             if header.is_control:
                 continue
-            with memory.hold(memory_for(header.codec, batch[HEADER_BYTES:])):
+            with memory.hold(unpacking_memory(batch, header)):
                 if not _convert(out, header, batch, offset, max_bytes, magic, pace):
                     break
     return bytes(out)
@@ -70,9 +64,10 @@ def _convert(
     pace: ThreadPace,
 ) -> bool:
     """Append a batch's records from `offset` on; whether there is room for more."""
+    magic = min(magic, header.magic)
     attributes = header.attributes & TIMESTAMP_TYPE_BIT if magic == MAGIC_V1 else 0
     try:
-        for record in iter_contents(batch, header, MAX_CONVERTED_BYTES):
+        for record in iter_stored_contents(batch, header, MAX_CONVERTED_BYTES):
             pace.turn()
             if record.offset < offset:
                 continue
@@ -99,13 +94,3 @@ def _bytes_of(region: Region) -> bytes | memoryview:
         return region_bytes(region)
     except OSError as error:
         raise StorageError(f"batches cannot be read: {error}") from error
-
-
-def _whole_batches(batches: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    position = 0
-    while len(batches) - position >= HEADER_BYTES:
-        header = parse_header(batches, position)
-        if header.size > len(batches) - position:
-            return
-        yield header, batches[position : position + header.size]
-        position += header.batch_length + LOG_OVERHEAD_BYTES

@@ -10,8 +10,9 @@ from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, parse_header
-from tidelog.kernel.seams.storage import LogSlice, region_bytes
+from tidelog.kernel.records.batch import BatchHeader
+from tidelog.kernel.records.stored import iter_stored
+from tidelog.kernel.seams.storage import region_bytes
 
 if TYPE_CHECKING:
     from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -84,7 +85,7 @@ class CatchUp:
             return 0
         found = source.read(max(start, source.log_start_offset), CHUNK_BYTES, end, wait=wait)
         copied = 0
-        for header, batch in _whole_batches(found):
+        for header, batch in iter_stored(memoryview(b"".join(map(region_bytes, found.regions)))):
             if header.base_offset >= target.log_end_offset:
                 target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
                 copied += header.size
@@ -110,17 +111,6 @@ class CatchUp:
             if start <= aborted.last_offset < reached:
                 self.target.add_aborted(aborted)
                 self._aborted_from = aborted.last_offset + 1
-
-
-def _whole_batches(found: LogSlice) -> Iterator[tuple[BatchHeader, memoryview]]:
-    data = memoryview(b"".join(map(region_bytes, found.regions)))
-    position = 0
-    while len(data) - position >= HEADER_BYTES:
-        header = parse_header(data, position)
-        if header.size > len(data) - position:
-            return
-        yield header, data[position : position + header.size]
-        position += header.size
 
 
 def is_prefix(copy: FilePartitionStore, source: FilePartitionStore) -> bool:

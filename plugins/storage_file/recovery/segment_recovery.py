@@ -2,7 +2,8 @@
 
 Two kinds of damage are expected after a crash: the tail is missing, or the file grew by blocks that were
 never written (nonsense or zeros). Both end at the first batch that is not whole, does not have its CRC, or
-does not follow the offsets before it. Source: Apache Kafka's `LogSegment.recover`.
+does not follow the offsets before it. Messages of the formats 0 and 1 are validated as batches are, with
+their own checksum; those in a compressed one are not read. Source: Apache Kafka's `LogSegment.recover`.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from struct import Struct
+from typing import TypeAlias
 
 from crc32c import crc32c
 
-from tidelog.kernel.errors import StorageError
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     CRC_COVERS_FROM,
-    HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     MAGIC_V2,
+    Buffer,
+    parse_message,
 )
+from tidelog.kernel.records.stored import LEAST_BYTES
 from tidelog.plugins.storage_file.log_file import LogFile
 from tidelog.plugins.storage_file.segments.batch_scan import CHUNK_BYTES as HEADERS_CHUNK_BYTES
 from tidelog.plugins.storage_file.segments.batch_scan import not_a_batch
@@ -34,10 +37,11 @@ CHUNK_BYTES = 1024 * 1024
 _FIELDS = Struct(">qi4xbIhi8xq")
 _unpack_fields = _FIELDS.unpack_from
 
+_LEAST_BYTES = LEAST_BYTES[0]
+
 MAX_OFFSET = 2**63 - 1
-_LEGACY_CRC_AT = 12
-_LEGACY_CRC = Struct(">I")
-_MIN_LEGACY_BYTES = 26
+
+_Fields: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
 def validate_batches(log: LogFile, size: int, limit_offset: int | None, builder: SegmentBuilder) -> bool:
@@ -45,9 +49,6 @@ def validate_batches(log: LogFile, size: int, limit_offset: int | None, builder:
 
     `limit_offset` is the base offset of the next segment, which no batch may reach. Returns whether there are
     control batches among them.
-
-    Raises:
-        StorageError: the segment holds intact messages of a format older than record batches.
     """
     return _Validation(log, size, limit_offset, builder).run()
 
@@ -63,17 +64,38 @@ def read_headers(log: LogFile, size: int, builder: SegmentBuilder) -> None:
     while position < size:
         available = min(log.read_into(buffer, position, wait=True), size - position)
         at = 0
-        while at + HEADER_BYTES <= available:
-            first, length, magic, _, _, delta, max_timestamp = _unpack_fields(buffer, at)
+        while (fields := _fields_at(buffer, at, available)) is not None:
+            first, length, magic, _, _, delta, max_timestamp = fields
             bytes_of_batch = length + LOG_OVERHEAD_BYTES
             fits = 0 < bytes_of_batch <= size - position - at
-            if magic != MAGIC_V2 or first < builder.next_offset or delta < 0 or not fits:
+            if magic > MAGIC_V2 or first < builder.next_offset or delta < 0 or not fits:
                 raise not_a_batch(log, position + at)
             add(first, first + delta, bytes_of_batch, max_timestamp)
             at += bytes_of_batch
         if not at:
             raise not_a_batch(log, position)
         position += at
+
+
+def _fields_at(data: Buffer, at: int, available: int) -> _Fields | None:
+    """Return the fields of the batch, or of the message of format 0 or 1, at `at`; None if cut."""
+    if at + _LEAST_BYTES > available:
+        return None
+    magic = data[at + MAGIC_AT]
+    return _fields_of(data, at) if at + LEAST_BYTES[min(magic, MAGIC_V2)] <= available else None
+
+
+def _fields_of(data: Buffer, at: int) -> _Fields:
+    magic = data[at + MAGIC_AT]
+    if magic >= MAGIC_V2:
+        return _unpack_fields(data, at)
+    header = parse_message(data, at)
+    return header.base_offset, header.batch_length, magic, header.crc, 0, 0, header.max_timestamp
+
+
+def _checksum_of(magic: int) -> tuple[Callable[[Buffer, int], int], int]:
+    """Return the checksum that a format has, and the first byte that it covers."""
+    return (crc32c, CRC_COVERS_FROM) if magic == MAGIC_V2 else (zlib.crc32, MAGIC_AT)
 
 
 class _Validation:
@@ -89,12 +111,10 @@ class _Validation:
 
     def run(self) -> bool:
         builder = self._builder
-        while self._intact and self._size - builder.size >= HEADER_BYTES:
+        while self._intact and self._size - builder.size >= _LEAST_BYTES:
             available = self._fill(builder.size)
             if not self._check_chunk(available) and self._intact:
                 self._check_large_batch()
-        if builder.size < self._size:
-            self._refuse_legacy_messages()
         return self._has_markers
 
     def _fill(self, position: int) -> int:
@@ -113,27 +133,30 @@ class _Validation:
         """Validate the batches that lie wholly in the buffer; return the bytes they take."""
         view, add = self._view, self._builder.add
         at = 0
-        while at + HEADER_BYTES <= available:
-            base_offset, length, magic, crc, attributes, delta, max_timestamp = _unpack_fields(view, at)
+        while (fields := _fields_at(view, at, available)) is not None:
+            base_offset, length, magic, crc, attributes, delta, max_timestamp = fields
             end = at + length + LOG_OVERHEAD_BYTES
             if not self._plausible(base_offset, length, magic, delta):
-                break
+                return at
             if end > available:
-                break
-            if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:
+                return at
+            checksum, covers_from = _checksum_of(magic)
+            if checksum(view[at + covers_from : end], 0) != crc:
                 self._intact = False
-                break
+                return at
             if attributes & CONTROL_BIT:
                 self._has_markers = True
             add(base_offset, base_offset + delta, end - at, max_timestamp)
             at = end
+        # The head of the first one is cut only where the file ends.
+        self._intact = at > 0
         return at
 
     def _plausible(self, base_offset: int, length: int, magic: int, delta: int) -> bool:
         builder = self._builder
         self._intact = (
-            magic == MAGIC_V2
-            and length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
+            magic <= MAGIC_V2
+            and length >= LEAST_BYTES[magic] - LOG_OVERHEAD_BYTES
             and builder.size + LOG_OVERHEAD_BYTES + length <= self._size
             and base_offset >= builder.next_offset
             and delta >= 0
@@ -143,14 +166,15 @@ class _Validation:
 
     def _check_large_batch(self) -> None:
         """Validate one batch that is larger than the buffer, whose header is at the buffer's start."""
-        base_offset, length, _, crc, _, delta, max_timestamp = _unpack_fields(self._view, 0)
+        base_offset, length, magic, crc, _, delta, max_timestamp = _fields_of(self._view, 0)
         position, size = self._builder.size, LOG_OVERHEAD_BYTES + length
-        if self._checksum(position + CRC_COVERS_FROM, position + size, crc32c) != crc:
+        checksum, covers_from = _checksum_of(magic)
+        if self._checksum(position + covers_from, position + size, checksum) != crc:
             self._intact = False
             return
         self._builder.add(base_offset, base_offset + delta, size, max_timestamp)
 
-    def _checksum(self, at: int, end: int, update: Callable[[memoryview, int], int]) -> int | None:
+    def _checksum(self, at: int, end: int, update: Callable[[Buffer, int], int]) -> int | None:
         """Return the CRC of a range that may be larger than the buffer, None when the file ends within it."""
         value = 0
         while at < end:
@@ -160,19 +184,3 @@ class _Validation:
             value = update(self._view[:count], value)
             at += count
         return value
-
-    def _refuse_legacy_messages(self) -> None:
-        """Raise for message sets of an older format, which truncation would destroy."""
-        position = self._builder.size
-        head = self._log.read_exactly(position, min(self._size - position, HEADER_BYTES))
-        if len(head) < _MIN_LEGACY_BYTES or head[MAGIC_AT] not in (0, 1):
-            return
-        size = LOG_OVERHEAD_BYTES + int.from_bytes(head[8:12], "big", signed=True)
-        if not _MIN_LEGACY_BYTES <= size <= self._size - position:
-            return
-        value = self._checksum(position + MAGIC_AT, position + size, zlib.crc32)
-        if value == _LEGACY_CRC.unpack_from(head, _LEGACY_CRC_AT)[0]:
-            raise StorageError(
-                f"{self._log.path} holds messages of format {head[MAGIC_AT]} at byte {position}; only record "
-                "batches (format 2) can be served. Copy the topic with a client that reads the old format."
-            )

@@ -10,11 +10,10 @@ from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
-    MAGIC_AT,
     MAGIC_V2,
     BatchHeader,
-    parse_header,
 )
+from tidelog.kernel.records.stored import LEAST_BYTES, whole_header
 from tidelog.kernel.seams.storage import WouldBlock
 from tidelog.plugins.storage_file.log_file import LogFile
 
@@ -25,6 +24,7 @@ CHUNK_BYTES = 4096
 _PLACE = Struct(">qi4xb6xi")
 _unpack_place = _PLACE.unpack_from
 _PLACE_BYTES = _PLACE.size
+_SMALLEST_MESSAGE_BYTES = LEAST_BYTES[0]
 
 
 class BatchPlace(NamedTuple):
@@ -34,6 +34,8 @@ class BatchPlace(NamedTuple):
     size: int
     base_offset: int
     last_offset: int
+    magic: int = MAGIC_V2
+    """With 0 or 1 it is a message, whose base offset is its last one even if it holds others."""
 
 
 def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -> BatchPlace | None:
@@ -52,13 +54,23 @@ def find_batch(log: LogFile, position: int, end: int, offset: int, wait: bool) -
         while at + _PLACE_BYTES <= available:
             base_offset, length, magic, delta = _unpack_place(buffer, at)
             if magic != MAGIC_V2 or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-                raise not_a_batch(log, position + at)
+                message = _header_of_message(log, position, buffer, at, available)
+                if message is None:
+                    break
+                base_offset, length, magic, delta = *message[:2], message.magic, 0
             size = length + LOG_OVERHEAD_BYTES
             if base_offset + delta >= offset:
-                return BatchPlace(position + at, size, base_offset, base_offset + delta)
+                return BatchPlace(position + at, size, base_offset, base_offset + delta, magic)
             at += size
         if not at:
-            _short_header(log, position, end, wait)
+            message = _smallest_message(log, position, buffer, end, available)
+            if message is None:
+                _short_header(log, position, end, wait)
+            elif message.base_offset >= offset:
+                return BatchPlace(
+                    position, message.size, message.base_offset, message.last_offset, message.magic
+                )
+            at = _SMALLEST_MESSAGE_BYTES
         position += at
     return None
 
@@ -75,17 +87,40 @@ def iter_headers(log: LogFile, position: int, end: int) -> Iterator[tuple[int, B
     while position < end:
         available = min(log.read_into(buffer, position, wait=True), end - position)
         at = 0
-        while at + HEADER_BYTES <= available:
-            if buffer[at + MAGIC_AT] != MAGIC_V2:
-                raise not_a_batch(log, position + at)
-            header = parse_header(buffer, at)
-            if header.size < HEADER_BYTES:
-                raise not_a_batch(log, position + at)
+        while (header := _whole_header(log, position, buffer, at, available)) is not None:
             yield position + at, header
             at += header.size
         if not at:
             raise not_a_batch(log, position)
         position += at
+
+
+def _header_of_message(
+    log: LogFile, position: int, buffer: bytearray, at: int, available: int
+) -> BatchHeader | None:
+    """Return the header of a message of format 0 or 1, None if its head is not in the buffer."""
+    header = _whole_header(log, position, buffer, at, available)
+    if header is not None and header.magic == MAGIC_V2:
+        raise not_a_batch(log, position + at)
+    return header
+
+
+def _smallest_message(
+    log: LogFile, position: int, buffer: bytearray, end: int, available: int
+) -> BatchHeader | None:
+    """Return the header of a message that ends the segment and is shorter than the place of a batch."""
+    if available != _SMALLEST_MESSAGE_BYTES or position + available != end:
+        return None
+    return _header_of_message(log, position, buffer, 0, available)
+
+
+def _whole_header(
+    log: LogFile, position: int, buffer: bytearray, at: int, available: int
+) -> BatchHeader | None:
+    try:
+        return whole_header(buffer, at, available)
+    except CorruptBatch as error:
+        raise not_a_batch(log, position + at) from error
 
 
 def _short_header(log: LogFile, position: int, end: int, wait: bool) -> None:

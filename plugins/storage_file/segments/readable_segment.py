@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import NO_TIMESTAMP, BatchHeader
+from tidelog.kernel.records.batch import MAGIC_V2, NO_TIMESTAMP, BatchHeader
 from tidelog.kernel.seams.indexes import IndexPlace, SegmentIndex
 from tidelog.kernel.seams.storage import FileRegion, LogSlice, SegmentView, WouldBlock
 from tidelog.plugins.storage_file.log_file import LogFile
@@ -152,7 +152,8 @@ class ReadableSegment:
         except CorruptBatch:
             return _MISLED
         if place is not None and place.position == start and place.base_offset > offset:
-            return _MISLED
+            # An index of Apache Kafka before 0.11 has the first offset of a compressed message.
+            return place if place.magic < MAGIC_V2 else _MISLED
         return place
 
     def read_batch(self, place: BatchPlace) -> bytes:
@@ -169,7 +170,7 @@ class ReadableSegment:
             return None
         for position, header in iter_headers(self.open_log(), place.position, size):
             if header.max_timestamp >= timestamp_ms:
-                return BatchPlace(position, header.size, header.base_offset, header.last_offset)
+                return BatchPlace(position, header.size, header.base_offset, header.last_offset, header.magic)
         return None
 
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tidelog.kernel import disk
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import NO_TIMESTAMP, Buffer
+from tidelog.kernel.records.batch import MAGIC_V2, NO_TIMESTAMP, BatchHeader, Buffer
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET, IndexFormat, IndexPlace, SegmentIndex
 from tidelog.plugins.storage_file.indexes.transaction_index import NO_OFFSET, TransactionIndex
 from tidelog.plugins.storage_file.log_config import ALWAYS, RollPolicy
@@ -216,7 +216,7 @@ class Segment(ReadableSegment):
         if not 0 <= start < max(self.size, 1):
             raise CorruptBatch(f"{self.index} has an entry for byte {start} of {self.size}")
         for position, header in iter_headers(self.open_log(), start, self.size):
-            if position == start and start and header.last_offset != indexed_offset:
+            if position == start and start and not _is_indexed_by(header, indexed_offset):
                 raise CorruptBatch(f"{self.index} has an entry of another batch for byte {start}")
             if header.base_offset < self.next_offset or header.last_offset_delta < 0:
                 raise CorruptBatch(f"{self.path()} has offsets that do not grow at byte {position}")
@@ -273,3 +273,13 @@ class Segment(ReadableSegment):
         self.removed = True
         for suffix in self.suffixes:
             disk.remove_if_there(self.path(suffix))
+
+
+def _is_indexed_by(header: BatchHeader, indexed_offset: int) -> bool:
+    """Return whether an index entry with that offset can be the one of the batch.
+
+    Apache Kafka before 0.11 wrote the first offset of a compressed message, whose header has the last one.
+    """
+    if header.magic < MAGIC_V2:
+        return indexed_offset <= header.last_offset
+    return indexed_offset == header.last_offset

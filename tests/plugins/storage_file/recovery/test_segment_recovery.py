@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from tests.plugins.storage_file.files import (
     overwrite,
     time_entries,
 )
-from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
@@ -379,35 +377,6 @@ async def test_validate_batches_checks_a_batch_larger_than_the_read_buffer(
     for at in (60_000, 100_050):
         again = await crashed_with(scene, partial(overwrite_first, position + at, b"\1"))
         assert read_all(again) == b"".join(batches[:6])
-
-
-def legacy_message(magic: int, offset: int) -> bytes:
-    timestamp = b"\0" * 8 if magic else b""
-    body = bytes([magic, 0]) + timestamp + b"\xff\xff\xff\xff\0\0\0\3old"
-    return (
-        offset.to_bytes(8, "big")
-        + (len(body) + 4).to_bytes(4, "big")
-        + zlib.crc32(body).to_bytes(4, "big")
-        + body
-    )
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("count", [1, 10])
-async def test_validate_batches_refuses_legacy_messages_and_does_not_destroy_them(
-    scene: LogDirectoryScene, magic: int, count: int
-) -> None:
-    store = await scene.open_store(**SETTINGS)
-    append(store)
-    crashed = scene.crash(scene.log_dir.parent / "crashed")
-    messages = b"".join(legacy_message(magic, offset + 1) for offset in range(count))
-    append_to(crashed.log_files()[0], messages)
-    content = crashed.log_files()[0].read_bytes()
-    await crashed.open()
-    with pytest.raises(StorageError, match=f"holds messages of format {magic} at byte 7"):
-        await crashed.open_store(**SETTINGS)
-    assert crashed.log_files()[0].read_bytes() == content
-    await crashed.close()
 
 
 @pytest.mark.parametrize(

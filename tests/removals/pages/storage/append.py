@@ -237,10 +237,10 @@ REMOVALS: Final = (
         f"{_FILE}/indexes/test_transaction_index.py::test_transaction_index_that_lost_entries_is_completed_at_start",
     ),
     Removal(
-        "Magic 0 and 1 on disk: refused, not truncated (no downgrade of the epoch cache is needed)",
+        "Magic 0 and 1 on disk: validated by their own checksum, not truncated",
         f"{_FILE}/recovery/segment_recovery.py",
-        "self._refuse_legacy_messages()\n        return",
-        "pass\n        return",
-        f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_refuses_legacy_messages_and_does_not_destroy_them",
+        "else (zlib.crc32, MAGIC_AT)",
+        "else (crc32c, MAGIC_AT)",
+        f"{_FILE}/recovery/test_old_formats.py::test_validate_batches_takes_messages_of_both_formats",
     ),
 )

@@ -1,0 +1,93 @@
+"""What a log holds, whatever its age: record batches, and messages of the formats 0 and 1 between them.
+
+A stored message counts as a batch of its own, see `parse_message`; Apache Kafka appends no others since 3.0,
+but serves those that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    LEAST_MESSAGE_BYTES,
+    MAGIC_AT,
+    MAGIC_V2,
+    BatchHeader,
+    Buffer,
+    parse_header,
+    parse_message,
+)
+from tidelog.kernel.records.compression import memory_for
+from tidelog.kernel.records.message_set import Content, iter_messages, wrapped_value
+from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_contents, iter_timestamps
+
+LEAST_BYTES = (*LEAST_MESSAGE_BYTES, HEADER_BYTES)
+"""Bytes of the smallest message or batch, by format."""
+
+
+def parse_stored(data: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the batch or message at `position`; raises CorruptBatch if there is none."""
+    header = whole_header(data, position, len(data))
+    if header is None:
+        raise CorruptBatch(f"{len(data) - position} bytes cannot hold a record batch or a message")
+    return header
+
+
+def whole_header(data: Buffer, position: int, end: int) -> BatchHeader | None:
+    """Return the header of the batch or message at `position`, None if it is not whole before `end`.
+
+    Raises:
+        CorruptBatch: there is no such format, or the size is less than that of the smallest.
+    """
+    if position + LEAST_MESSAGE_BYTES[0] > end:
+        return None
+    magic = data[position + MAGIC_AT]
+    if magic <= MAGIC_V2 and position + LEAST_BYTES[magic] > end:
+        return None
+    header = parse_header(data, position) if magic >= MAGIC_V2 else parse_message(data, position)
+    if header.size < LEAST_BYTES[magic]:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} cannot have {header.size} bytes")
+    return header
+
+
+def iter_stored(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Iterate over whole batches and messages with their headers; the last one may be incomplete.
+
+    Raises:
+        CorruptBatch: what is there is no batch. Checksums are not compared.
+    """
+    position, end = 0, len(data)
+    while (header := whole_header(data, position, end)) is not None and header.size <= end - position:
+        yield header, data[position : position + header.size]
+        position += header.size
+
+
+def iter_stored_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
+    """Iterate over the records of a batch, or of a message; as `iter_contents` and `iter_messages` do."""
+    if header.magic < MAGIC_V2:
+        return iter_messages(batch, header, most_bytes)
+    return iter_contents(batch, header, most_bytes)
+
+
+def iter_stored_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """Iterate over (offset, timestamp) of all records; raises as `iter_stored_contents`."""
+    if header.magic >= MAGIC_V2:
+        return iter_timestamps(batch, header)
+    if not header.codec:
+        return iter(((header.base_offset, header.max_timestamp),))
+    messages = iter_messages(batch, header, MAX_RECORDS_BYTES)
+    return ((message.offset, message.timestamp) for message in messages)
+
+
+def unpacking_memory(batch: Buffer, header: BatchHeader) -> int:
+    """Return how many bytes of memory decompressing the records takes at most, see `memory_for`.
+
+    Raises:
+        CorruptBatch: a compressed message is malformed.
+    """
+    view = memoryview(batch)[: header.size]
+    if header.magic >= MAGIC_V2:
+        return memory_for(header.codec, view[HEADER_BYTES:])
+    return memory_for(header.codec, wrapped_value(view, header.magic) if header.codec else view)
