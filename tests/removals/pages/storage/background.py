@@ -159,7 +159,7 @@ _OLDEST: Final = (
     Removal(
         "Recovery validates the newest segment: sizes within the file, CRC, then truncation",
         f"{_FILE}/recovery/segment_recovery.py",
-        "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
+        "if checksum(view[at + covers_from : end], 0) != crc:",
         "if crc < 0:",
         f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit",
     ),

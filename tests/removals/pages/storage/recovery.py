@@ -68,7 +68,7 @@ REMOVALS: Final = (
     Removal(
         _IN_ORDER,
         f"{_FILE}/segments/segment.py",
-        "if position == start and start and header.last_offset != indexed_offset:",
+        "if position == start and start and not _is_indexed_by(header, indexed_offset):",
         "if position < 0:",
         f"{_FILE}/recovery/test_segment_recovery.py::test_log_loader_rebuilds_an_index_whose_newest_entry_is_of_another_batch",
     ),
@@ -103,7 +103,7 @@ REMOVALS: Final = (
     Removal(
         _CHECKED,
         f"{_FILE}/recovery/segment_recovery.py",
-        "if crc32c(view[at + CRC_COVERS_FROM : end]) != crc:",
+        "if checksum(view[at + covers_from : end], 0) != crc:",
         "if crc < 0:",
         f"{_FILE}/recovery/test_segment_recovery.py::test_validate_batches_ends_the_log_at_a_batch_with_a_flipped_bit",
     ),
