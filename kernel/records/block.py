@@ -20,7 +20,17 @@ from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, R
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
 
 NEVER = 2**63 - 1
-_COLUMNS = ("batch", "start", "end", "offset", "timestamp", "key_start", "key_size", "value_size")
+_COLUMNS = (
+    "batch",
+    "start",
+    "end",
+    "offset",
+    "timestamp",
+    "key_start",
+    "key_size",
+    "value_start",
+    "value_size",
+)
 
 
 class PlacedBatch(NamedTuple):
@@ -35,9 +45,9 @@ class RecordBlock:
 
     `data` holds them uncompressed. For record i: `batch[i]` is the index of its batch in `headers`,
     `data[start[i]:end[i]]` are its bytes with the length in front, `offset[i]` and `timestamp[i]` its offset
-    and milliseconds since the epoch, `key_start[i]` the position of its key, `key_size[i]` and
-    `value_size[i]` are sizes in bytes, -1 for null. The records of the batch b are those from `first[b]` to
-    `first[b + 1]`.
+    and milliseconds since the epoch, `key_start[i]` and `value_start[i]` the positions of its key and value,
+    `key_size[i]` and `value_size[i]` their sizes in bytes, -1 for null. The headers follow the value. The
+    records of the batch b are those from `first[b]` to `first[b + 1]`.
     """
 
     __slots__ = (
@@ -52,6 +62,7 @@ class RecordBlock:
         "start",
         "timestamp",
         "value_size",
+        "value_start",
     )
 
     def __init__(self, content: bytes, batches: Sequence[PlacedBatch], most_bytes: int | None = None) -> None:
@@ -109,8 +120,8 @@ class RecordBlock:
         self.key_size, self.key_start = varints.read(position, MAX_VARINT_BYTES)
         position = self.key_start + np.maximum(self.key_size, 0)
         self._check(position < self.end)
-        self.value_size, position = varints.read(position, MAX_VARINT_BYTES)
-        self._check(position + np.maximum(self.value_size, 0) < self.end)
+        self.value_size, self.value_start = varints.read(position, MAX_VARINT_BYTES)
+        self._check(self.value_start + np.maximum(self.value_size, 0) < self.end)
         fields = dict(zip(BatchHeader._fields, zip(*self.headers, strict=True), strict=False))
 
         def of_batches(field: str) -> Column:

@@ -4,148 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
-from tidelog.kernel.records.batch import (
-    DELETE_HORIZON_BIT,
-    HEADER_BYTES,
-    TIMESTAMP_TYPE_BIT,
-    BatchHeader,
-    pack_batch,
-    parse_header,
-    stamp_offset,
+from tests.kernel.records.made_batches import (
+    BASE_TIMESTAMP,
+    Written,
+    batches,
+    block_of,
+    framed,
+    of_body,
+    placed,
+    stretched,
+    varint,
 )
-from tidelog.kernel.records.block import NEVER, PlacedBatch, RecordBlock
+from tidelog.kernel.errors import CorruptBatch, UnsupportedCompression
+from tidelog.kernel.records.batch import HEADER_BYTES, BatchHeader, pack_batch, parse_header, stamp_offset
+from tidelog.kernel.records.block import NEVER, RecordBlock
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.record import Record, encode_record, iter_records
-from tidelog.kernel.records.varint import write_varlong
-
-BASE_TIMESTAMP = 1_700_000_000_000
-MOST_DELTA = 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-
-# Lengths at which a varint gets another byte, whether it folds to an even number or not.
-sizes = st.integers(0, 20) | st.sampled_from([62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193])
-maybe_bytes = st.none() | st.binary(max_size=10) | sizes.map(bytes)
-header_lists = st.lists(st.tuples(st.text(max_size=8), maybe_bytes), max_size=3).map(tuple)
-timestamp_deltas = (
-    st.integers(-100, 100)
-    | st.integers(0, 62).map(lambda bits: 1 << bits)
-    | st.integers(0, 62).map(lambda bits: -(1 << bits))
-)
-
-
-@attrs.frozen
-class Written:
-    """A batch, its records as they were meant, and the delete horizon in its header."""
-
-    batch: bytes
-    records: Sequence[Record]
-    horizon_ms: int | None
-
-
-def wrapped(number: int) -> int:
-    """The number in 64 bits, as Java adds."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
-@st.composite
-def batches(draw: st.DrawFn, codecs: Sequence[int] = range(5)) -> Written:
-    """Any batch of the format, as a producer, the broker or compaction may write it."""
-    base_offset = draw(st.sampled_from([0, 5, 2**40, 2**62]))
-    base_timestamp = draw(st.sampled_from([BASE_TIMESTAMP, -1, 0, LONG_MIN, LONG_MAX]))
-    deltas = sorted(
-        draw(st.sets(st.integers(0, 70) | st.sampled_from([8191, 8192, 2**20, MOST_DELTA]), max_size=8))
-    )
-    appended_ms = draw(st.none() | st.just(BASE_TIMESTAMP + 77))
-    same_size = draw(st.booleans())
-    key = draw(maybe_bytes)
-    body = bytearray()
-    records: list[Record] = []
-    for delta in deltas:
-        timestamp = wrapped(base_timestamp + draw(timestamp_deltas))
-        if same_size:
-            timestamp = wrapped(base_timestamp + draw(st.integers(-64, 63)))
-            record = Record(base_offset + delta, timestamp, key, b"v" if delta % 2 else b"w")
-        else:
-            record = Record(
-                base_offset + delta, timestamp, draw(maybe_bytes), draw(maybe_bytes), draw(header_lists)
-            )
-        stored = attrs.evolve(record, timestamp=wrapped(timestamp - base_timestamp), offset=delta)
-        encode_record(body, stored, 0, 0)
-        records.append(record if appended_ms is None else attrs.evolve(record, timestamp=appended_ms))
-    last_delta = max(deltas[-1] if deltas else 0, draw(st.sampled_from([0, 100, MOST_DELTA])))
-    codec = draw(st.sampled_from(codecs))
-    has_horizon = draw(st.booleans())
-    attributes = codec | DELETE_HORIZON_BIT * has_horizon | TIMESTAMP_TYPE_BIT * (appended_ms is not None)
-    header = BatchHeader(
-        base_offset,
-        0,
-        0,
-        2,
-        0,
-        attributes,
-        last_delta,
-        base_timestamp,
-        appended_ms or 0,
-        7,
-        1,
-        3,
-        len(deltas),
-    )
-    packed = pack_batch(header, compress(codec, body) if codec else body)
-    return Written(bytes(packed), records, base_timestamp if has_horizon else None)
-
-
-def placed(parts: Sequence[bytes], between: bytes = b"") -> tuple[bytes, list[PlacedBatch]]:
-    """The bytes of all batches with something between them, and where each one is."""
-    content = bytearray()
-    found: list[PlacedBatch] = []
-    for part in parts:
-        content += between
-        found.append(PlacedBatch(parse_header(part), len(content)))
-        content += part
-    return bytes(content + between), found
-
-
-def block_of(*parts: bytes | bytearray) -> RecordBlock:
-    """The block of batches that follow each other."""
-    return RecordBlock(*placed([bytes(part) for part in parts]))
-
-
-def of_body(body: bytes | bytearray, count: int = 1, attributes: int = 0, last_delta: int = 0) -> bytes:
-    """A batch whose records' bytes are `body`, whatever that is."""
-    header = BatchHeader(100, 0, 0, 2, 0, attributes, last_delta, BASE_TIMESTAMP, 0, -1, -1, -1, count)
-    return bytes(pack_batch(header, body))
-
-
-def varint(value: int) -> bytes:
-    """A varint of the least size."""
-    out = bytearray()
-    write_varlong(out, value)
-    return bytes(out)
-
-
-def stretched(value: int, size: int) -> bytes:
-    """A varint of that size, however few bytes would do."""
-    folded = (value << 1) ^ (value >> 63)
-    groups = [folded >> 7 * index & 0x7F for index in range(size)]
-    return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
-
-
-def framed(body: bytes, length: int | None = None) -> bytes:
-    """A record of these bytes, with its length or a wrong one in front."""
-    return varint(len(body) if length is None else length) + body
 
 
 def keys_of(records: Sequence[Record]) -> list[bytes]:
     """The keys that are there."""
     return [record.key for record in records if record.key is not None]
+
+
+def values_of(block: RecordBlock) -> list[bytes | None]:
+    """The values by their positions and sizes."""
+    return [
+        None if size < 0 else block.data[start : start + size]
+        for start, size in zip(block.value_start.tolist(), block.value_size.tolist(), strict=True)
+    ]
 
 
 @given(st.lists(batches(), max_size=4), st.sampled_from([b"", b"\x80\x00\xff"]))
@@ -163,6 +55,7 @@ def test_record_block_has_what_iter_records_finds(written: list[Written], betwee
     assert block.key_size.tolist() == [-1 if each.key is None else len(each.key) for each in meant]
     assert block.value_size.tolist() == [-1 if each.value is None else len(each.value) for each in meant]
     assert block.keys(block.key_size >= 0) == keys_of(meant)
+    assert values_of(block) == [record.value for record in meant]
     horizons = [
         NEVER if each.horizon_ms is None else each.horizon_ms for each in written for _ in each.records
     ]
@@ -192,6 +85,7 @@ def test_select_keeps_the_records_in_the_mask(written: list[Written], data: st.D
     assert list(selected.records()) == meant
     assert selected.offset.tolist() == [record.offset for record in meant]
     assert selected.keys(selected.key_size >= 0) == keys_of(meant)
+    assert values_of(selected) == [record.value for record in meant]
     assert selected.headers == block.headers
     assert len(selected.delete_horizon) == len(selected.is_tombstone) == len(selected) == len(meant)
     first = 0
