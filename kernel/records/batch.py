@@ -22,8 +22,7 @@ Source: Kafka documentation, "Record Batch".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from itertools import repeat
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
@@ -55,7 +54,7 @@ NO_PRODUCER_EPOCH = -1
 
 _MESSAGE_HEAD = struct.Struct(">qiIbbq")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_MAGIC_FIELD, _FIRST_AFTER_CRC = 3, 5
+_FIRST_AFTER_CRC = 5
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -192,19 +191,6 @@ def parse_message(data: Buffer, position: int = 0) -> BatchHeader:
         base_sequence=NO_SEQUENCE,
         record_count=1,
     )
-
-
-def parse_headers(data: Buffer, positions: Sequence[int]) -> list[BatchHeader]:
-    """Read the headers that start at all these positions; as `parse_header`, in less time."""
-    every = map(_HEADER.unpack_from, repeat(data), positions)
-    headers = [
-        tuple.__new__(BatchHeader, fields)  # pyright: ignore[reportUnknownMemberType]
-        for fields in every
-    ]
-    for header, position in zip(headers, positions, strict=True):
-        if header[_MAGIC_FIELD] != MAGIC_V2:
-            parse_header(data, position)
-    return headers
 
 
 def verify_crc(batch: Buffer, header: BatchHeader) -> bool:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer
+from tidelog.kernel.records.batch import (
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    Buffer,
+)
 from tidelog.kernel.records.columns import Column, Mask, Varints, record_starts
 from tidelog.kernel.records.compression import unpack
+from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MAX_RECORDS_BYTES, Record, decode_record
 from tidelog.kernel.records.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_varint
 
@@ -33,17 +39,10 @@ _COLUMNS = (
 )
 
 
-class PlacedBatch(NamedTuple):
-    """The header of a batch, and the position of its first byte in the bytes that it was found in."""
-
-    header: BatchHeader
-    position: int
-
-
 class RecordBlock:
     """The records of some batches.
 
-    `data` holds them uncompressed. For record i: `batch[i]` is the index of its batch in `headers`,
+    `data` holds them uncompressed. For record i: `batch[i]` is the index of its batch in `batches`,
     `data[start[i]:end[i]]` are its bytes with the length in front, `offset[i]` and `timestamp[i]` its offset
     and milliseconds since the epoch, `key_start[i]` and `value_start[i]` the positions of its key and value,
     `key_size[i]` and `value_size[i]` their sizes in bytes, -1 for null. The headers follow the value. The
@@ -52,10 +51,10 @@ class RecordBlock:
 
     __slots__ = (
         "batch",
+        "batches",
         "data",
         "end",
         "first",
-        "headers",
         "key_size",
         "key_start",
         "offset",
@@ -72,17 +71,21 @@ class RecordBlock:
             CorruptBatch: their records are malformed.
             UnsupportedCompression: a codec is unknown.
         """
-        self.data, areas = _uncompressed(content, batches, most_bytes)
-        self.headers: list[BatchHeader] = [batch.header for batch in batches[: len(areas)]]
-        counts = np.array([header.record_count for header in self.headers], np.int64)
-        bounds = np.array(areas, np.int64).reshape(-1, 2)
+        placed = PlacedBatches.of(batches)
+        self.data, areas = _uncompressed(content, placed, most_bytes)
+        self.batches: PlacedBatches = placed[: len(areas)]
         try:
-            self._decode(bounds, counts)
+            self._decode(areas)
         except (CorruptBatch, IndexError) as error:
-            raise self._error_of_batch(bounds, counts) from error
+            raise self._error_of_batch(areas) from error
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def headers(self) -> list[BatchHeader]:
+        """Return the headers of the batches, made anew."""
+        return [batch.header for batch in self.batches]
 
     @property
     def is_tombstone(self) -> Mask:
@@ -95,8 +98,10 @@ class RecordBlock:
 
         A rewrite notes it in the header of a batch when it first keeps a tombstone of that.
         """
-        horizons = [header.delete_horizon_ms for header in self.headers]
-        return np.array([NEVER if each is None else each for each in horizons], np.int64)[self.batch]
+        batches = self.batches
+        has_horizon = (batches.attributes & DELETE_HORIZON_BIT) != 0
+        horizons: Column = np.where(has_horizon, batches.column("base_timestamp"), NEVER)
+        return horizons[self.batch]
 
     def select(self, mask: Mask) -> RecordBlock:
         """Return the block with the records in `mask` alone; every batch stays, if need be without any."""
@@ -106,7 +111,8 @@ class RecordBlock:
         chosen.first = np.concatenate(([0], np.cumsum(mask)))[self.first]
         return chosen
 
-    def _decode(self, areas: Column, counts: Column) -> None:
+    def _decode(self, areas: Column) -> None:
+        counts = self.batches.record_count
         varints = Varints(self.data)
         self.start: Column = record_starts(self.data, varints, areas[:, 0], areas[:, 1], counts)
         self.first: Column = np.concatenate(([0], np.cumsum(counts)))
@@ -122,10 +128,9 @@ class RecordBlock:
         self._check(position < self.end)
         self.value_size, self.value_start = varints.read(position, MAX_VARINT_BYTES)
         self._check(self.value_start + np.maximum(self.value_size, 0) < self.end)
-        fields = dict(zip(BatchHeader._fields, zip(*self.headers, strict=True), strict=False))
 
         def of_batches(field: str) -> Column:
-            return np.array(fields.get(field, ()), np.int64)[self.batch]
+            return self.batches.column(field)[self.batch]
 
         self._check((offset_delta >= 0) & (offset_delta <= of_batches("last_offset_delta")))
         self.offset = of_batches("base_offset") + offset_delta
@@ -137,18 +142,18 @@ class RecordBlock:
         if not holds.all():
             raise CorruptBatch("a record has a malformed field")
 
-    def _error_of_batch(self, bounds: Column, counts: Column) -> CorruptBatch:
+    def _error_of_batch(self, areas: Column) -> CorruptBatch:
         """Return what is wrong with the first batch that cannot be decoded by itself."""
-        headers = self.headers
-        for index, header in enumerate(headers):
-            self.headers = [header]
+        batches = self.batches
+        for index, base_offset in enumerate(batches.base_offset.tolist()):
+            self.batches = batches[index : index + 1]
             try:
-                self._decode(bounds[index : index + 1], counts[index : index + 1])
+                self._decode(areas[index : index + 1])
             except IndexError:
-                return CorruptBatch(f"the batch at offset {header.base_offset}: a record reaches beyond it")
+                return CorruptBatch(f"the batch at offset {base_offset}: a record reaches beyond it")
             except CorruptBatch as error:
-                return CorruptBatch(f"the batch at offset {header.base_offset}: {error}")
-        return CorruptBatch(f"records reach beyond the batch at offset {headers[-1].base_offset}")
+                return CorruptBatch(f"the batch at offset {base_offset}: {error}")
+        return CorruptBatch(f"records reach beyond the batch at offset {batches.base_offset[-1]}")
 
     def keys(self, mask: Mask) -> list[bytes]:
         """Return the keys of the records in `mask`, none of which is null."""
@@ -161,30 +166,29 @@ class RecordBlock:
         """Return one record."""
         start, end = int(self.start[index]), int(self.end[index])
         _, start = read_varint(self.data, start)
-        return decode_record(memoryview(self.data)[start:end], self.headers[int(self.batch[index])])
+        return decode_record(memoryview(self.data)[start:end], self.batches.header(int(self.batch[index])))
 
     def records(self) -> Iterator[Record]:
         """Iterate over all records."""
         return map(self.record, range(len(self)))
 
 
-def _uncompressed(
-    content: bytes, batches: Sequence[PlacedBatch], most_bytes: int | None
-) -> tuple[bytes, Sequence[tuple[int, int]]]:
+def _uncompressed(content: bytes, batches: PlacedBatches, most_bytes: int | None) -> tuple[bytes, Column]:
     """Return bytes with the records of the first batches, and where those of each one begin and end."""
-    if not any(batch.header.codec for batch in batches):
-        return content, [(each.position + HEADER_BYTES, each.position + each.header.size) for each in batches]
+    begins, ends = batches.position + HEADER_BYTES, batches.position + batches.size
+    if not batches.codec.any():
+        return content, np.stack((begins, ends), axis=1)
     pieces: list[Buffer] = []
     areas: list[tuple[int, int]] = []
     position = 0
-    for header, start in batches:
-        area = memoryview(content)[start + HEADER_BYTES : start + header.size]
+    for codec, begin, end in zip(batches.codec.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        area = memoryview(content)[begin:end]
         size = 0
-        for piece in unpack(header.codec, area, MAX_RECORDS_BYTES) if header.codec else (area,):
+        for piece in unpack(codec, area, MAX_RECORDS_BYTES) if codec else (area,):
             pieces.append(piece)
             size += len(piece)
         areas.append((position, position + size))
         position += size
         if most_bytes is not None and position >= most_bytes:
             break
-    return b"".join(pieces), areas
+    return b"".join(pieces), np.array(areas, np.int64)

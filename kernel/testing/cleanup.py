@@ -23,7 +23,8 @@ import pytest
 from tidelog.kernel.cleanup.plan_checks import check_plan
 from tidelog.kernel.config import Config, TopicConfig, topic_config
 from tidelog.kernel.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, pack_batch, parse_header
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.placed import PlacedBatch
 from tidelog.kernel.seams.cleanup import CleanupPolicy, LogView, Plan, RecordFilter
 from tidelog.kernel.seams.storage import SegmentView, TopicPartition
 from tidelog.kernel.testing.batches import make_batch

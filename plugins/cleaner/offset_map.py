@@ -60,11 +60,11 @@ class OffsetMap:
             # Where several hashes meet in an empty slot the last one gets it.
             taken = slots[empty]
             self._front[taken], self._back[taken] = search.front[empty], search.back[empty]
+            self.size += self._different(taken)
             front, back = self._front[slots], self._back[slots]
             placed = (front == search.front) & (back == search.back)
             # Of equal ones the last one stays, which has the largest offset.
             self._offsets[slots[placed]] = offsets[search.index[placed]]
-            self.size += len(np.unique(slots[placed & empty]))
             search.keep(~placed)
         return count
 
@@ -80,6 +80,12 @@ class OffsetMap:
             found[search.index[same]] = self._offsets[slots[same]]
             search.keep(~same & ((front | back) != 0))
         return found
+
+    def _different(self, taken: Column) -> int:
+        """Return how many slots these are; none has an offset yet, so an index is written there for now."""
+        indexes = np.arange(len(taken))
+        self._offsets[taken] = indexes
+        return int(np.count_nonzero(self._offsets[taken] == indexes))
 
     def _fitting(self, hashes: npt.NDArray[np.uint8]) -> int:
         """Return how many of the first hashes fit, of which those that are there need no room."""
@@ -108,12 +114,14 @@ class _Search:
     def slots(self) -> Column:
         """Return where each hash is looked for next."""
         at = min(self.attempt, _PROBES - 1)
-        number = np.ascontiguousarray(self._hashes[:, at : at + 4]).view(">i4")[:, 0].astype(np.int64)
-        number += max(0, self.attempt - (_PROBES - 1))
+        number: npt.NDArray[np.int32] = (
+            np.ascontiguousarray(self._hashes[:, at : at + 4]).view(">i4")[:, 0].astype(np.int32)
+        )
         # As in Java: numbers have 32 bits, and the absolute value of the smallest one is 0.
-        number = (number + 2**31) % 2**32 - 2**31
+        number += np.int32(max(0, self.attempt - (_PROBES - 1)))
         self.attempt += 1
-        return np.where(number == -(2**31), 0, np.abs(number)) % self._slots
+        np.abs(number, out=number)
+        return (np.maximum(number, 0) % np.int32(self._slots)).astype(np.int64)
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
         """Go on with some of the hashes."""

@@ -6,11 +6,11 @@ delete.retention.ms"; KIP-534.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -20,11 +20,11 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     Buffer,
     pack_batch,
-    verify_crc,
 )
 from tidelog.kernel.records.block import RecordBlock
-from tidelog.kernel.records.columns import Mask
+from tidelog.kernel.records.columns import Column, Mask
 from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.placed import pack_batches
 from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MIN_TIMESTAMP
 from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
 
@@ -46,14 +46,13 @@ def without_records(header: BatchHeader) -> KeptBatch:
     return KeptBatch(pack_batch(empty, b""), header.max_timestamp)
 
 
-def _largest(block: RecordBlock) -> list[int]:
+def _largest(block: RecordBlock) -> Column:
     """Return the largest timestamp of each batch, `NO_TIMESTAMP` of one without records."""
-    largest = np.full(len(block.headers), NO_TIMESTAMP, np.int64)
+    largest: Column = np.full(len(block.batches), NO_TIMESTAMP, np.int64)
     filled = np.flatnonzero(np.diff(block.first))
     if filled.size:
         largest[filled] = np.maximum.reduceat(block.timestamp, block.first[filled])
-    found: list[int] = largest.tolist()
-    return found
+    return largest
 
 
 class KeptRecords:
@@ -66,11 +65,8 @@ class KeptRecords:
         chosen = np.flatnonzero(keep)
         self._block = kept = block if len(chosen) == len(block) else block.select(keep)
         self._first: list[int] = kept.first.tolist()
-        self.counts: list[int] = np.diff(kept.first).tolist()
-        self.tombstones: list[int] = np.bincount(
-            kept.batch[kept.is_tombstone], minlength=len(kept.headers)
-        ).tolist()
-        self._max_timestamps = _largest(kept)
+        self.counts: Column = np.diff(kept.first)
+        self.tombstones: Column = np.bincount(kept.batch[kept.is_tombstone], minlength=len(kept.batches))
         # Records that follow each other are copied in one run; none has those of two batches.
         run_begins = np.ones(len(chosen), np.bool_)
         run_begins[1:] = (np.diff(chosen) != 1) | (np.diff(kept.batch) != 0)
@@ -79,26 +75,52 @@ class KeptRecords:
         self._run_ends: list[int] = kept.end[np.append(runs[1:], len(chosen))[: len(runs)] - 1].tolist()
         self._first_run: list[int] = np.searchsorted(runs, kept.first).tolist()
 
-    def batch(self, content: Buffer, index: int, horizon_ms: int | None) -> KeptBatch:
-        """Return batch `index` with the records of it that stay, at least one.
+    def batches(self, content: bytes, stamped: Mask, horizon_ms: int) -> dict[int, KeptBatch]:
+        """Return the batches of which records stay, by their index in the block, with these records alone.
 
-        `content` is the batch. `horizon_ms` is the delete horizon that it gets, None to leave that as it is.
+        `content` has all batches of the block. Those that are `stamped` get the delete horizon `horizon_ms`.
 
         Raises:
-            CorruptBatch: the batch has a wrong checksum; it would get a right one.
+            CorruptBatch: a batch that changes has a wrong checksum; it would get a right one.
         """
-        header = self._block.headers[index]
-        if not verify_crc(content, header):
-            raise CorruptBatch(f"the batch at offset {header.base_offset} has a wrong checksum")
-        max_timestamp = header.max_timestamp if header.is_append_time else self._max_timestamps[index]
-        kept = header._replace(record_count=self.counts[index], max_timestamp=max_timestamp)
-        if horizon_ms is None:
-            records = self._as_they_are(index)
-        else:
-            records = self._with_horizon(index, horizon_ms)
-            kept = kept._replace(attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms)
-        packed = compress(header.codec, records) if header.codec else records
-        return KeptBatch(pack_batch(kept, packed), max_timestamp)
+        batches = self._block.batches
+        changed: Mask = (self.counts > 0) & ((self.counts < batches.record_count) | stamped)
+        kept = self._as_they_were(content, (self.counts > 0) & ~changed)
+        kept.update(self._changed(content, np.flatnonzero(changed), stamped, horizon_ms))
+        return kept
+
+    def _as_they_were(self, content: bytes, whole: Mask) -> dict[int, KeptBatch]:
+        placed = self._block.batches.select(whole)
+        columns = (np.flatnonzero(whole), placed.position, placed.size, placed.column("max_timestamp"))
+        view = memoryview(content)
+        return {
+            index: KeptBatch(view[position : position + size], max_timestamp)
+            for index, position, size, max_timestamp in zip(*(each.tolist() for each in columns), strict=True)
+        }
+
+    def _changed(
+        self, content: bytes, indexes: Column, stamped: Mask, horizon_ms: int
+    ) -> Iterator[tuple[int, KeptBatch]]:
+        placed = self._block.batches.select(indexes)
+        placed.check_crcs(content)
+        attributes = placed.attributes
+        is_append_time = (attributes & TIMESTAMP_TYPE_BIT) != 0
+        largest = _largest(self._block)[indexes]
+        max_timestamp = np.where(is_append_time, placed.column("max_timestamp"), largest)
+        gets_horizon = stamped[indexes]
+        headers = placed.headers(
+            record_count=self.counts[indexes],
+            max_timestamp=max_timestamp,
+            attributes=attributes | gets_horizon * DELETE_HORIZON_BIT,
+            base_timestamp=np.where(gets_horizon, horizon_ms, placed.column("base_timestamp")),
+        )
+        columns = (indexes, placed.codec, gets_horizon)
+        records: list[Buffer] = []
+        for index, codec, with_horizon in zip(*(each.tolist() for each in columns), strict=True):
+            of_batch = self._with_horizon(index, horizon_ms) if with_horizon else self._as_they_are(index)
+            records.append(compress(codec, of_batch) if codec else of_batch)
+        packed = pack_batches(headers, records)
+        return zip(indexes.tolist(), map(KeptBatch, packed, max_timestamp.tolist()), strict=True)
 
     def _as_they_are(self, index: int) -> bytes:
         data = self._block.data

@@ -6,9 +6,7 @@ Source: seed 001, "Pass 1, build the offset map", "Pass 2, recopy segments keepi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, repeat
 from typing import Protocol
 
 import numpy as np
@@ -16,17 +14,19 @@ import numpy as np
 from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
 from tidelog.kernel.cleanup.worker.segments import Chunk, chosen_chunks, chunks, groups
-from tidelog.kernel.cleanup.worker.surveyed import HeaderColumns, SurveyedHeaders
+from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
 from tidelog.kernel.cleanup.worker.transactions import SeenTransactions
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     NO_PRODUCER_ID,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
 )
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
+from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.kernel.seams.cleanup import BatchFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import SegmentSource, WrittenBatch
@@ -105,11 +105,8 @@ class Rewriter:
 
     def _survey_chunk(self, chunk: Chunk, transactions: SeenTransactions) -> int | None:
         since = self._job.survey_from
-        batches = [
-            placed
-            for placed in _of_applications(chunk, transactions)
-            if placed.header.last_offset >= since and placed.header.record_count
-        ]
+        taken = transactions.take(chunk)
+        batches = chunk.batches.select(taken.of_applications & (chunk.batches.last_offset >= since))
         for block in _blocks(chunk, batches):
             from_since = block.select(block.offset >= since) if block.offset[0] < since else block
             full_at = self._job.filter.survey(from_since)
@@ -148,10 +145,10 @@ class Rewriter:
 
     def _chunks(self, source: SegmentSource, copier: _Copier) -> Iterator[Chunk]:
         """Return the batches of a segment but those of which it is known that nothing stays."""
-        headers = self._surveyed.take(source)
-        if headers is None:
+        batches = self._surveyed.take(source)
+        if batches is None:
             return chunks(source, self._job.chunk_bytes)
-        return chosen_chunks(source, headers.placed(copier.needs(headers)), self._job.chunk_bytes)
+        return chosen_chunks(source, batches.select(copier.needs(batches)), self._job.chunk_bytes)
 
 
 class _Copier:
@@ -171,49 +168,56 @@ class _Copier:
         self._transactions = transactions
         self.records_read = self.records_kept = 0
 
-    def needs(self, headers: HeaderColumns) -> Mask:
+    def needs(self, batches: PlacedBatches) -> Mask:
         """Return which batches have to be read: those of which something may stay.
 
         Those of transactions are read to learn which transactions have ended, others if they may have to stay
         without records.
         """
-        plain: Mask = (headers.of("attributes") & _NOT_PLAIN == 0) & (headers.of("record_count") > 0)
-        last = [each.offset for each in self._last_batches.values() if each.offset is not None]
-        needed: Mask = ~plain | np.isin(headers.last_offset, [*last, self._job.until - 1])
-        needed[plain] |= ~self._drops(headers.base_offset[plain], headers.last_offset[plain])
-        self.records_read += int(headers.of("record_count")[~needed].sum())
+        plain: Mask = (batches.attributes & _NOT_PLAIN == 0) & (batches.record_count > 0)
+        needed: Mask = ~plain | self._are_last(batches)
+        needed[plain] |= ~self._drops(batches.base_offset[plain], batches.last_offset[plain])
+        self.records_read += int(batches.record_count[~needed].sum())
         return needed
 
     def copy(self, chunk: Chunk) -> tuple[Buffer, list[WrittenBatch]]:
         """Return what stays of some batches, as `DraftWriter.append` takes it."""
-        surveyed: list[PlacedBatch] = []
-        spent: dict[int, bool] = {}
-        for placed in chunk.batches:
-            header = placed.header
-            self.records_read += header.record_count
-            if header.is_control:
-                spent[placed.position] = self._transactions.is_spent(_content(chunk, placed), header)
-            elif not self._transactions.is_aborted(header) and header.record_count:
-                surveyed.append(placed)
-        chosen = _Chosen(chunk, self._not_dropped(surveyed), self._job, self._until)
-        kept: list[tuple[BatchHeader, KeptBatch]] = []
-        for placed in chunk.batches:
-            if placed.position in spent:
-                batch = self._marker(chunk, placed, spent=spent[placed.position])
-            else:
-                batch = chosen.pop(placed)
-            if batch is None and self._stays_empty(placed.header):
-                batch = without_records(placed.header)
-            if batch is not None:
-                kept.append((placed.header, batch))
-        self.records_kept += chosen.count
-        return _joined(kept)
+        batches = chunk.batches
+        self.records_read += int(batches.record_count.sum())
+        taken = self._transactions.take(chunk)
+        kept = self._of_applications(chunk, np.flatnonzero(taken.of_applications))
+        for index, spent in taken.markers.items():
+            marker = self._marker(chunk, index, spent=spent)
+            if marker is not None:
+                kept[index] = marker
+        may_stay_empty = self._are_last(batches)
+        may_stay_empty[list(taken.markers)] = True
+        for index in np.flatnonzero(may_stay_empty).tolist():
+            if index not in kept and self._stays_empty(batches.header(index)):
+                kept[index] = without_records(batches.header(index))
+        return _joined(batches, kept)
 
-    def _not_dropped(self, batches: Sequence[PlacedBatch]) -> Sequence[PlacedBatch]:
-        """Return the batches of which the filter has to see the records."""
-        base_offsets = np.array([placed.header.base_offset for placed in batches], np.int64)
-        last_offsets = np.array([placed.header.last_offset for placed in batches], np.int64)
-        return list(compress(batches, ~self._drops(base_offsets, last_offsets)))
+    def _of_applications(self, chunk: Chunk, indexes: Column) -> dict[int, KeptBatch]:
+        """Return what stays of the batches of applications with these indexes, by their index."""
+        batches = chunk.batches
+        indexes = indexes[~self._drops(batches.base_offset[indexes], batches.last_offset[indexes])]
+        kept: dict[int, KeptBatch] = {}
+        done = 0
+        for block in _blocks(chunk, batches.select(indexes)):
+            of_block = indexes[done : done + len(block.batches)].tolist()
+            kept.update((of_block[index], batch) for index, batch in self._chosen(chunk, block).items())
+            done += len(of_block)
+        return kept
+
+    def _chosen(self, chunk: Chunk, block: RecordBlock) -> dict[int, KeptBatch]:
+        """Return what the filter keeps of the batches of a block, by their index there."""
+        keep: Mask = np.asarray(self._job.filter.keep(block), np.bool_)
+        if keep.shape != block.offset.shape:
+            raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
+        records = KeptRecords(block, keep | (block.offset >= self._until))
+        self.records_kept += int(records.counts.sum())
+        no_horizon = (block.batches.attributes & DELETE_HORIZON_BIT) == 0
+        return records.batches(chunk.content, (records.tombstones > 0) & no_horizon, self._job.horizon_ms)
 
     def _drops(self, base_offsets: Column, last_offsets: Column) -> Mask:
         record_filter = self._job.filter
@@ -224,22 +228,28 @@ class _Copier:
             raise TypeError(f"the filter answers for {drops.shape} batches of {len(base_offsets)}")
         return drops & (last_offsets < self._until)
 
-    def _marker(self, chunk: Chunk, placed: PlacedBatch, *, spent: bool) -> KeptBatch | None:
+    def _marker(self, chunk: Chunk, index: int, *, spent: bool) -> KeptBatch | None:
         """Return what stays of a control batch, None if nothing does.
 
         One whose transaction is gone is needed for as long as tombstones are: a reader that is in the middle
         of the transaction would never learn of its end.
         """
-        header = placed.header
+        header = chunk.batches.header(index)
         horizon_ms = header.delete_horizon_ms
         if not header.record_count or (spent and horizon_ms is not None and horizon_ms <= self._job.now_ms):
             return None
         self.records_kept += header.record_count
-        content = _content(chunk, placed)
         if not spent or horizon_ms is not None:
-            return KeptBatch(content, header.max_timestamp)
-        block = RecordBlock(chunk.content, [placed])
-        return KeptRecords(block, np.ones(len(block), np.bool_)).batch(content, 0, self._job.horizon_ms)
+            return KeptBatch(chunk.content_of(index), header.max_timestamp)
+        block = RecordBlock(chunk.content, chunk.batches[index : index + 1])
+        records = KeptRecords(block, np.ones(len(block), np.bool_))
+        return records.batches(chunk.content, np.ones(1, np.bool_), self._job.horizon_ms)[0]
+
+    def _are_last(self, batches: PlacedBatches) -> Mask:
+        """Return which batches have the last sequence of an active producer, or are the last of all."""
+        last = [each.offset for each in self._last_batches.values() if each.offset is not None]
+        found: Mask = np.isin(batches.last_offset, [*last, self._job.until - 1])
+        return found
 
     def _stays_empty(self, header: BatchHeader) -> bool:
         """Return whether a batch stays without records.
@@ -259,73 +269,24 @@ class _Copier:
         return header.is_control and header.producer_epoch == last.epoch
 
 
-class _Chosen:
-    """What a filter keeps of the batches of applications in a chunk; `count` records so far.
-
-    They are asked for in order, and decompressed a few at a time.
-    """
-
-    def __init__(self, chunk: Chunk, batches: Sequence[PlacedBatch], job: RewriteJob, until: int) -> None:
-        self._chunk = chunk
-        self._job = job
-        self._until = until
-        self._blocks = _blocks(chunk, batches)
-        self._waiting = deque(placed.position for placed in batches)
-        self._verdicts: deque[tuple[KeptRecords, int]] = deque()
-        self.count = 0
-
-    def pop(self, placed: PlacedBatch) -> KeptBatch | None:
-        """Return what stays of a batch, None if nothing does."""
-        if not self._waiting or self._waiting[0] != placed.position:
-            return None
-        self._waiting.popleft()
-        if not self._verdicts:
-            self._verdicts.extend(self._judge(next(self._blocks)))
-        kept, index = self._verdicts.popleft()
-        if not kept.counts[index]:
-            return None
-        header, content = placed.header, _content(self._chunk, placed)
-        set_horizon = kept.tombstones[index] > 0 and header.delete_horizon_ms is None
-        if kept.counts[index] == header.record_count and not set_horizon:
-            return KeptBatch(content, header.max_timestamp)
-        return kept.batch(content, index, self._job.horizon_ms if set_horizon else None)
-
-    def _judge(self, block: RecordBlock) -> Iterator[tuple[KeptRecords, int]]:
-        """Ask the filter about the records of some batches; iterate over what it keeps, and each batch."""
-        keep: Mask = np.asarray(self._job.filter.keep(block), np.bool_)
-        if keep.shape != block.offset.shape:
-            raise TypeError(f"the filter answers for {keep.shape} records of {len(block)}")
-        kept = KeptRecords(block, keep | (block.offset >= self._until))
-        self.count += sum(kept.counts)
-        return zip(repeat(kept), range(len(block.headers)), strict=False)
-
-
-def _blocks(chunk: Chunk, batches: Sequence[PlacedBatch]) -> Iterator[RecordBlock]:
+def _blocks(chunk: Chunk, batches: PlacedBatches) -> Iterator[RecordBlock]:
     """Iterate over the records of batches: a small chunk may decompress to gigabytes."""
     done = 0
     while done < len(batches):
         block = RecordBlock(chunk.content, batches[done:], _MOST_UNPACKED_BYTES)
         yield block
-        done += len(block.headers)
+        done += len(block.batches)
 
 
-def _of_applications(chunk: Chunk, transactions: SeenTransactions) -> Iterator[PlacedBatch]:
-    """Iterate over the batches with records of applications whose transactions were not aborted."""
-    for placed in chunk.batches:
-        if placed.header.is_control:
-            transactions.is_spent(_content(chunk, placed), placed.header)
-        elif not transactions.is_aborted(placed.header):
-            yield placed
-
-
-def _content(chunk: Chunk, placed: PlacedBatch) -> memoryview:
-    return memoryview(chunk.content)[placed.position : placed.position + placed.header.size]
-
-
-def _joined(kept: Sequence[tuple[BatchHeader, KeptBatch]]) -> tuple[Buffer, list[WrittenBatch]]:
-    content = b"".join([batch.content for _, batch in kept])
-    batches = [
-        WrittenBatch(header.base_offset, header.last_offset, len(batch.content), batch.max_timestamp)
-        for header, batch in kept
-    ]
-    return content, batches
+def _joined(batches: PlacedBatches, kept: Mapping[int, KeptBatch]) -> tuple[Buffer, list[WrittenBatch]]:
+    """Return what stays of batches, given by their index, in their order."""
+    indexes = sorted(kept)
+    contents = [kept[index].content for index in indexes]
+    written = map(
+        WrittenBatch,
+        batches.base_offset[indexes].tolist(),
+        batches.last_offset[indexes].tolist(),
+        map(len, contents),
+        [kept[index].max_timestamp for index in indexes],
+    )
+    return b"".join(contents), list(written)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header, parse_headers
-from tidelog.kernel.records.block import PlacedBatch
+from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header
+from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET
 from tidelog.kernel.seams.storage import SegmentSource
 
@@ -22,8 +24,13 @@ class Chunk(NamedTuple):
     """Whole batches of a segment, one after the other in `content`, which may go on behind them."""
 
     content: bytes
-    batches: Sequence[PlacedBatch]
+    batches: PlacedBatches
     size: int
+
+    def content_of(self, index: int) -> memoryview:
+        """Return the bytes of one batch."""
+        position = int(self.batches.position[index])
+        return memoryview(self.content)[position : position + int(self.batches.size[index])]
 
 
 def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
@@ -63,11 +70,10 @@ def _whole_batches(content: bytes) -> Chunk:
             break
         positions.append(position)
         position = after
-    batches = map(PlacedBatch, parse_headers(content, positions), positions)
-    return Chunk(content, list(batches), position)
+    return Chunk(content, PlacedBatches.read(content, positions), position)
 
 
-def chosen_chunks(source: SegmentSource, batches: Iterable[PlacedBatch], chunk_bytes: int) -> Iterator[Chunk]:
+def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: int) -> Iterator[Chunk]:
     """Iterate over some batches of a segment, whose positions there are known; `chunks` has the errors."""
     with closing(source), ThreadPoolExecutor(1) as ahead:
         waiting: Future[Chunk] | None = None
@@ -81,35 +87,24 @@ def chosen_chunks(source: SegmentSource, batches: Iterable[PlacedBatch], chunk_b
             yield waiting.result()
 
 
-def _of_about(batches: Iterable[PlacedBatch], most_bytes: int) -> Iterator[Sequence[PlacedBatch]]:
+def _of_about(batches: PlacedBatches, most_bytes: int) -> Iterator[PlacedBatches]:
     """Iterate over batches, as many at once as have `most_bytes`, and at least one."""
-    some: list[PlacedBatch] = []
-    size = 0
-    for placed in batches:
-        if some and size + placed.header.size > most_bytes:
-            yield some
-            some, size = [], 0
-        some.append(placed)
-        size += placed.header.size
-    if some:
-        yield some
+    ends = np.cumsum(batches.size)
+    done = done_bytes = 0
+    while done < len(batches):
+        after = max(int(np.searchsorted(ends, done_bytes + most_bytes, "right")), done + 1)
+        yield batches[done:after]
+        done, done_bytes = after, int(ends[after - 1])
 
 
-def _read_batches(source: SegmentSource, batches: Sequence[PlacedBatch]) -> Chunk:
+def _read_batches(source: SegmentSource, batches: PlacedBatches) -> Chunk:
     """Return batches that lie apart, one behind the other; those that follow each other are read at once."""
-    pieces: list[bytes] = []
-    placed: list[PlacedBatch] = []
-    begin = end = batches[0].position
-    size = 0
-    for header, position in batches:
-        if position != end:
-            pieces.append(_read_all(source, begin, end))
-            begin = position
-        end = position + header.size
-        placed.append(PlacedBatch(header, size))
-        size += header.size
-    pieces.append(_read_all(source, begin, end))
-    return Chunk(b"".join(pieces), placed, size)
+    ends = batches.position + batches.size
+    begins_run = np.append(True, batches.position[1:] != ends[:-1])
+    ends_run = np.append(begins_run[1:], True)
+    runs = zip(batches.position[begins_run].tolist(), ends[ends_run].tolist(), strict=True)
+    content = b"".join([_read_all(source, begin, end) for begin, end in runs])
+    return Chunk(content, batches.at(np.cumsum(batches.size) - batches.size), len(content))
 
 
 def _read_all(source: SegmentSource, begin: int, end: int) -> bytes:

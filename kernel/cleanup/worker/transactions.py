@@ -5,11 +5,27 @@ Source: seed 001, "Interaction with transactions / markers"; Apache Kafka's `Cle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from tidelog.kernel.records.batch import BatchHeader, Buffer
+import numpy as np
+
+from tidelog.kernel.cleanup.worker.segments import Chunk
+from tidelog.kernel.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, Buffer
+from tidelog.kernel.records.columns import Mask
 from tidelog.kernel.records.control import decode_marker
 from tidelog.kernel.seams.storage import AbortedTransaction
+
+
+class TakenBatches(NamedTuple):
+    """What transactions make of some batches.
+
+    `of_applications`: which have records of applications whose transaction was not aborted. `markers` are
+    the indexes of control batches, with whether they end nothing any more.
+    """
+
+    of_applications: Mask
+    markers: Mapping[int, bool]
 
 
 class SeenTransactions:
@@ -25,6 +41,24 @@ class SeenTransactions:
         self._seen_aborted: set[int] = set()
         self._seen_committed: set[int] = set()
         self.left: list[AbortedTransaction] = []
+
+    def take(self, chunk: Chunk) -> TakenBatches:
+        """Take the next batches of the log.
+
+        Raises:
+            CorruptBatch: a control batch is none.
+        """
+        batches = chunk.batches
+        of_applications: Mask = batches.record_count > 0
+        markers: dict[int, bool] = {}
+        for index in np.flatnonzero(batches.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)).tolist():
+            header = batches.header(index)
+            if header.is_control:
+                markers[index] = self.is_spent(chunk.content_of(index), header)
+                of_applications[index] = False
+            elif self.is_aborted(header):
+                of_applications[index] = False
+        return TakenBatches(of_applications, markers)
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Take a batch of records; return whether its transaction was aborted."""

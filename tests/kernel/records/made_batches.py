@@ -14,8 +14,9 @@ from tidelog.kernel.records.batch import (
     pack_batch,
     parse_header,
 )
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.placed import PlacedBatch
 from tidelog.kernel.records.record import Record, encode_record
 from tidelog.kernel.records.varint import write_varlong
 

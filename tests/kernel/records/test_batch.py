@@ -12,7 +12,6 @@ from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
-    MAGIC_AT,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
@@ -20,7 +19,6 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     pack_batch,
     parse_header,
-    parse_headers,
     stamp_append_time,
     stamp_offset,
     verify_crc,
@@ -240,20 +238,6 @@ def test_parse_header_refuses_other_magic_values(magic: int, error: type[Excepti
     batch[16] = magic
     with pytest.raises(error, match=f"message format {magic}"):
         parse_header(batch)
-
-
-@pytest.mark.parametrize(("magic", "error"), [(0, UnsupportedMessageFormat), (3, CorruptBatch)])
-def test_parse_headers_reads_each_and_refuses_other_magic_values(magic: int, error: type[Exception]) -> None:
-    header = BatchHeader(7, 0, 1, 2, 0, 0, 2, 10, 12, -1, -1, -1, 3)
-    batches = bytearray(b"".join(pack_batch(header._replace(base_offset=base), b"abc") for base in (7, 10)))
-    positions = [0, len(batches) // 2]
-    headers = parse_headers(batches, positions)
-    assert headers == [parse_header(batches, position) for position in positions]
-    assert [each.next_offset for each in headers] == [10, 13]
-    assert parse_headers(batches, []) == []
-    batches[positions[1] + MAGIC_AT] = magic
-    with pytest.raises(error):
-        parse_headers(batches, positions)
 
 
 def test_parse_header_reports_the_old_message_format_of_a_short_message() -> None:

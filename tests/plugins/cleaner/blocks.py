@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.block import RecordBlock
+from tidelog.kernel.records.placed import PlacedBatch
 from tidelog.kernel.testing import make_batch
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidelog.kernel.cleanup.worker.segments import chosen_chunks, chunks, groups
 from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
 from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, parse_header
-from tidelog.kernel.records.block import PlacedBatch
+from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
 from tidelog.kernel.seams.storage import SegmentSource
 from tidelog.kernel.testing import make_batch
 
@@ -109,7 +109,7 @@ def test_chosen_chunks_have_the_chosen_batches_alone(sizes: list[tuple[int, bool
     chosen = [each for each, (_, wanted) in zip(placed_in(source), sizes, strict=True) if wanted]
     source.reads.clear()
     found: list[bytes] = []
-    for chunk in chosen_chunks(source, chosen, chunk_bytes):
+    for chunk in chosen_chunks(source, PlacedBatches.of(chosen), chunk_bytes):
         assert len(chunk.content) == chunk.size == sum(each.header.size for each in chunk.batches)
         assert chunk.size <= max(chunk_bytes, HEADER_BYTES) or len(chunk.batches) == 1
         for header, position in chunk.batches:
@@ -125,7 +125,7 @@ def test_chosen_chunks_read_batches_that_follow_each_other_at_once() -> None:
     source = source_of(batches)
     placed = placed_in(source)
     source.reads.clear()
-    (chunk,) = chosen_chunks(source, [*placed[:3], placed[5], placed[6]], 2**20)
+    (chunk,) = chosen_chunks(source, PlacedBatches.of([*placed[:3], placed[5], placed[6]]), 2**20)
     assert source.reads == [3 * len(batches[0]), 2 * len(batches[0])]
     assert chunk.content == b"".join(batches[:3] + batches[5:])
 
@@ -135,7 +135,7 @@ def test_chosen_chunks_refuse_a_segment_that_was_cut_off() -> None:
     placed = placed_in(source)
     source.content = source.content[:-1]
     with pytest.raises(CorruptBatch, match=f"the segment at 0 ends in a batch, at byte {placed[2].position}"):
-        list(chosen_chunks(source, [placed[0], placed[2]], 2**20))
+        list(chosen_chunks(source, PlacedBatches.of([placed[0], placed[2]]), 2**20))
     assert source.closed
 
 
