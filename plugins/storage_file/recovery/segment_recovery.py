@@ -34,7 +34,8 @@ CHUNK_BYTES = 1024 * 1024
 """Read at once: large enough to amortise the call, small enough to stay in the processor's cache."""
 
 # baseOffset, batchLength, magic, crc, attributes, lastOffsetDelta and maxTimestamp of a batch header.
-_FIELDS = Struct(">qi4xbIhi8xq")
+# The format is unsigned here: a negative one does not exist either, and is no index.
+_FIELDS = Struct(">qi4xBIhi8xq")
 _unpack_fields = _FIELDS.unpack_from
 
 _LEAST_BYTES = LEAST_BYTES[0]

@@ -18,6 +18,7 @@ from tests.plugins.storage_file.files import (
     overwrite,
     time_entries,
 )
+from tidelog.kernel.records.batch import MAGIC_AT
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.batches import make_batch
 from tidelog.kernel.testing.storage.scene import append, append_many, headers_of, read_all
@@ -112,6 +113,27 @@ async def test_validate_batches_cuts_off_bytes_that_are_no_batches(
     assert message.endswith("the log continues at offset 5")
     batches.append(append(again))
     assert read_all(again) == b"".join(batches)
+
+
+@pytest.mark.parametrize("magic", [3, 127, 128, 253, 254, 255])
+@pytest.mark.parametrize("clean", [False, True], ids=["crash", "clean stop without an index"])
+async def test_validate_batches_ends_the_log_at_a_format_that_does_not_exist(
+    scene: LogDirectoryScene, clean: bool, magic: int
+) -> None:
+    """The checksum does not cover that byte, which is signed in Kafka's format."""
+    store = await scene.open_store(**SETTINGS)
+    batches = append_many(store, 6, 40)
+    if clean:
+        await scene.storage.close()
+
+    def damage(crashed: LogDirectoryScene) -> None:
+        overwrite_first(sum(map(len, batches[:4])) + MAGIC_AT, bytes([magic]), crashed)
+        for path in crashed.partition_dir.glob("*.index"):
+            remove(path)
+
+    again = await crashed_with(scene, damage)
+    assert again.log_end_offset == 4
+    assert read_all(again) == b"".join(batches[:4])
 
 
 async def test_validate_batches_cuts_off_an_old_batch_behind_the_end_of_the_log(
