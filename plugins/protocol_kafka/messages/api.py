@@ -134,6 +134,26 @@ DESCRIBE_TOPIC_PARTITIONS: Final = Api(
     75, "DescribeTopicPartitions", VersionSpan(0, 0, flexible=0), "describe_topic_partitions"
 )
 
+DESCRIBE_ACLS: Final = Api(29, "DescribeAcls", VersionSpan(0, 3, flexible=2), "describe_acls")
+CREATE_ACLS: Final = Api(30, "CreateAcls", VersionSpan(0, 3, flexible=2), "create_acls")
+DELETE_ACLS: Final = Api(31, "DeleteAcls", VersionSpan(0, 3, flexible=2), "delete_acls")
+DESCRIBE_CLIENT_QUOTAS: Final = Api(
+    48, "DescribeClientQuotas", VersionSpan(0, 1, flexible=1), "describe_client_quotas"
+)
+ALTER_CLIENT_QUOTAS: Final = Api(
+    49, "AlterClientQuotas", VersionSpan(0, 1, flexible=1), "alter_client_quotas"
+)
+DESCRIBE_USER_SCRAM_CREDENTIALS: Final = Api(
+    50, "DescribeUserScramCredentials", VersionSpan(0, 0, flexible=0), "describe_user_scram_credentials"
+)
+ALTER_USER_SCRAM_CREDENTIALS: Final = Api(
+    51, "AlterUserScramCredentials", VersionSpan(0, 0, flexible=0), "alter_user_scram_credentials"
+)
+GET_TELEMETRY_SUBSCRIPTIONS: Final = Api(
+    71, "GetTelemetrySubscriptions", VersionSpan(0, 0, flexible=0), "get_telemetry_subscriptions"
+)
+PUSH_TELEMETRY: Final = Api(72, "PushTelemetry", VersionSpan(0, 0, flexible=0), "push_telemetry")
+
 APIS: Final[Mapping[int, Api]] = {
     api.key: api
     for api in (
@@ -182,6 +202,15 @@ APIS: Final[Mapping[int, Api]] = {
         DESCRIBE_CLUSTER,
         LIST_CONFIG_RESOURCES,
         DESCRIBE_TOPIC_PARTITIONS,
+        DESCRIBE_ACLS,
+        CREATE_ACLS,
+        DELETE_ACLS,
+        DESCRIBE_CLIENT_QUOTAS,
+        ALTER_CLIENT_QUOTAS,
+        DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ALTER_USER_SCRAM_CREDENTIALS,
+        GET_TELEMETRY_SUBSCRIPTIONS,
+        PUSH_TELEMETRY,
     )
 }
 

@@ -1,0 +1,58 @@
+"""AlterUserScramCredentials (key 51): set and delete the SCRAM credentials of users (KIP-554)."""
+
+from __future__ import annotations
+
+from tidelog.plugins.protocol_kafka.codecs.declare import (
+    array,
+    byte_string,
+    int8,
+    int16,
+    int32,
+    string,
+    struct,
+)
+from tidelog.plugins.protocol_kafka.messages.api import ALTER_USER_SCRAM_CREDENTIALS
+
+
+@struct()
+class ScramCredentialDeletion:
+    """Delete a credential."""
+
+    name: str = string()
+    mechanism: int = int8()
+
+
+@struct()
+class ScramCredentialUpsertion:
+    """Set a credential; the client has salted the password."""
+
+    name: str = string()
+    mechanism: int = int8()
+    iterations: int = int32()
+    salt: bytes = byte_string()
+    salted_password: bytes = byte_string()
+
+
+@struct(ALTER_USER_SCRAM_CREDENTIALS.versions)
+class AlterUserScramCredentialsRequest:
+    """Change credentials."""
+
+    deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
+    upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
+
+
+@struct()
+class AlterUserScramCredentialsResult:
+    """Result for one user."""
+
+    user: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+@struct(ALTER_USER_SCRAM_CREDENTIALS.versions)
+class AlterUserScramCredentialsResponse:
+    """AlterUserScramCredentials response."""
+
+    throttle_time_ms: int = int32(default=0)
+    results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)
