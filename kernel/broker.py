@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tidelog.kernel.cleanup.log_cleanup import LogCleanup
+from tidelog.kernel.client_quotas import ClientQuotas
 from tidelog.kernel.clock import Clock, wall_clock_ms
 from tidelog.kernel.cluster import Cluster, advertised_addresses
 from tidelog.kernel.collector import frozen_survivors, thaw_task
@@ -31,6 +32,7 @@ from tidelog.kernel.features import Features
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
+from tidelog.kernel.scram import ScramCredentials
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
 from tidelog.kernel.seams.metadata import BrokerRegistration, MetadataContext
@@ -98,6 +100,8 @@ class Broker:
         self.dynamic_config = DynamicConfig(
             config, self.metadata, self.topics, config[keys.NODE_ID], self.events
         )
+        self.client_quotas = ClientQuotas(self.metadata)
+        self.scram_credentials = ScramCredentials(self.metadata)
         self._stop_requested = trio.Event()
         self._halted: str | None = None
         self._patience = trio.CancelScope(shield=True)

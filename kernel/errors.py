@@ -254,6 +254,22 @@ class TransactionalIdNotFound(BrokerError):
     """No transaction coordinator knows this transactional id."""
 
 
+class DuplicateResource(BrokerError):
+    """The request names a resource more than once."""
+
+
+class ResourceNotFound(BrokerError):
+    """There is no such resource."""
+
+
+class UnacceptableCredential(BrokerError):
+    """A credential breaks a limit, such as that of its iterations."""
+
+
+class UnsupportedSaslMechanism(BrokerError):
+    """The SASL mechanism is unknown."""
+
+
 class TransactionAbortable(BrokerError):
     """The transaction can only be aborted; then the producer may continue."""
 

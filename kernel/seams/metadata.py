@@ -1,4 +1,4 @@
-"""The metadata seam: the store of topics, broker configuration, registration and producer ids.
+"""The metadata seam: the store of topics, configuration, quotas, credentials and producer ids.
 
 A metadata store is chosen by the key `metadata`, apart from the storage of the partitions. The storage opens
 and closes it, since a store may keep its files in the storage's directories, and since a storage needs the
@@ -28,6 +28,8 @@ from tidelog.kernel.seams.storage.partition_store import TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
+    from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
+    from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
     from tidelog.kernel.seams.tasks import BackgroundTask
 
 
@@ -118,6 +120,30 @@ class MetadataStore(StorageMetadata, Protocol):
 
         Raises:
             OSError, StorageError: the disk refused; the configuration is as before.
+        """
+        ...
+
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """Return a view of the quotas of each entity that has any."""
+        ...
+
+    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
+        """Set and remove quotas, all or none; durable on return. To remove what is not set changes nothing.
+
+        Raises:
+            OSError, StorageError: the disk refused; the quotas are as before.
+        """
+        ...
+
+    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
+        """Return a view of the credentials of all users."""
+        ...
+
+    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
+        """Set credentials, and delete those whose value is None, all or none; durable on return.
+
+        Raises:
+            OSError, StorageError: the disk refused; the credentials are as before.
         """
         ...
 

@@ -23,9 +23,11 @@ from tidelog.kernel.seams.storage import Region, Storage
 
 if TYPE_CHECKING:
     from tidelog.kernel.config import Alter
+    from tidelog.kernel.seams.client_quotas import ClientQuotas
     from tidelog.kernel.seams.cluster import Cluster
     from tidelog.kernel.seams.coordination.backend import Coordinator
     from tidelog.kernel.seams.features import Features
+    from tidelog.kernel.seams.scram import ScramCredentials
 
 Parts: TypeAlias = list[Region]
 
@@ -100,6 +102,16 @@ class WireContext(BrokerContext, Protocol):
     @property
     def features(self) -> Features:
         """The features that brokers and clients of the cluster have agreed to use."""
+        ...
+
+    @property
+    def client_quotas(self) -> ClientQuotas:
+        """The quotas of users, client ids and addresses."""
+        ...
+
+    @property
+    def scram_credentials(self) -> ScramCredentials:
+        """The salted passwords of users."""
         ...
 
     @property

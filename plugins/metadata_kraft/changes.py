@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.metadata_kraft.formatting import supported_features
-from tidelog.plugins.metadata_kraft.image import MetadataImage, Resource, TopicImage
+from tidelog.plugins.metadata_kraft.image import (
+    MetadataImage,
+    Resource,
+    TopicImage,
+    credential_record,
+    quota_record,
+)
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
 from tidelog.plugins.metadata_kraft.records.types import (
     FENCING_VERSION,
@@ -58,6 +66,28 @@ class Changes:
         """Change the configuration of the broker of that name (empty: the default of all) to `config`."""
         resource = (settings.BROKER_RESOURCE, name)
         yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
+
+    def alter_client_quotas(self, changes: Iterable[QuotaChange]) -> Iterator[Change]:
+        """Set and remove quotas, as far as that changes any."""
+        made: dict[tuple[QuotaEntity, str], float | None] = {}
+        for change in changes:
+            place = change.entity, change.key
+            before = made.get(place, self._image.quotas.get(change.entity, {}).get(change.key))
+            if before != change.value:
+                made[place] = change.value
+                yield quota_record(*change), 0
+
+    def alter_scram_credentials(
+        self, changes: Mapping[CredentialKey, ScramCredential | None]
+    ) -> Iterator[Change]:
+        """Set and delete credentials, as far as that changes any."""
+        for key, credential in changes.items():
+            if credential == self._image.credentials.get(key):
+                continue
+            if credential is None:
+                yield settings.RemoveUserScramCredentialRecord(name=key.user, mechanism=key.mechanism), 0
+            else:
+                yield credential_record(key, credential), 0
 
     def _partitions(self, topic: TopicImage, record: TopicRecord) -> Iterator[Change]:
         version = partition_version(self._image.metadata_version)

@@ -1,7 +1,7 @@
 """Image of the cluster: the state described by the metadata log, and the records that rebuild it.
 
-Records that this broker has no use for (access control entries, credentials, tokens, quotas, and types that
-it does not know) are kept as they are and go into every snapshot.
+Records that this broker has no use for (access control entries, delegation tokens, and types that it does not
+know) are kept as they are and go into every snapshot.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from tidelog.plugins.metadata_kraft.records.settings import (
     ClientQuotaRecord,
     ConfigRecord,
     DelegationTokenRecord,
+    PartOfEntity,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
-    RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 from tidelog.plugins.metadata_kraft.records.topics import TopicRecord
 from tidelog.plugins.metadata_kraft.records.types import partition_version, registration_version
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.client_quotas import QuotaEntity
+    from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
     from tidelog.plugins.metadata_kraft.encoding import FramedRecord
     from tidelog.plugins.metadata_kraft.records.cluster import (
         RegisterBrokerRecord,
@@ -42,17 +44,8 @@ def _entry(record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) ->
     return ("acl", record.id)
 
 
-def _credential(record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> Hashable:
-    return ("scram", record.name, record.mechanism)
-
-
 def _token(record: DelegationTokenRecord | RemoveDelegationTokenRecord) -> Hashable:
     return ("token", record.token_id)
-
-
-def _quota(record: ClientQuotaRecord) -> Hashable:
-    entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
-    return ("quota", entity, record.key)
 
 
 def _migration(record: ZkMigrationStateRecord) -> Hashable:
@@ -62,14 +55,11 @@ def _migration(record: ZkMigrationStateRecord) -> Hashable:
 _SUBJECT_OF: dict[type[Any], Callable[[Any], Hashable]] = {
     AccessControlEntryRecord: _entry,
     RemoveAccessControlEntryRecord: _entry,
-    UserScramCredentialRecord: _credential,
-    RemoveUserScramCredentialRecord: _credential,
     DelegationTokenRecord: _token,
     RemoveDelegationTokenRecord: _token,
-    ClientQuotaRecord: _quota,
     ZkMigrationStateRecord: _migration,
 }
-_REMOVALS = (RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
+_REMOVALS = (RemoveAccessControlEntryRecord, RemoveDelegationTokenRecord)
 
 KEPT_TYPES = frozenset(_SUBJECT_OF)
 
@@ -94,8 +84,7 @@ class KeptRecords:
             return
         subject = _SUBJECT_OF[type(message)](message)
         self._values.pop(subject, None)
-        gone = isinstance(message, _REMOVALS) or (isinstance(message, ClientQuotaRecord) and message.remove)
-        if not gone:
+        if not isinstance(message, _REMOVALS):
             self._values[subject] = record.value
 
 
@@ -116,7 +105,7 @@ class TopicImage:
 
 @attrs.define(eq=True)
 class MetadataImage:
-    """Topics by id, configuration by resource, and everything else in the log.
+    """Topics by id, configuration by resource, quotas by entity, credentials, and everything else in the log.
 
     `next_producer_id` is the first that was never given out. `kept` are records that this broker has no use
     for but never loses. `removed_topics` are the ids and names of topics that were
@@ -126,6 +115,10 @@ class MetadataImage:
     topics: dict[Uuid, TopicImage] = attrs.field(factory=dict[bytes, TopicImage])
     topic_ids: dict[str, Uuid] = attrs.field(factory=dict[str, bytes])
     configs: dict[Resource, dict[str, str]] = attrs.field(factory=dict[Resource, dict[str, str]])
+    quotas: dict[QuotaEntity, dict[str, float]] = attrs.field(factory=dict["QuotaEntity", dict[str, float]])
+    credentials: dict[CredentialKey, ScramCredential] = attrs.field(
+        factory=dict["CredentialKey", "ScramCredential"]
+    )
     features: dict[str, int] = attrs.field(factory=dict[str, int])
     brokers: dict[int, RegisterBrokerRecord] = attrs.field(factory=dict[int, "RegisterBrokerRecord"])
     controllers: dict[int, RegisterControllerRecord] = attrs.field(
@@ -169,9 +162,36 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
     for (kind, resource), values in image.configs.items():
         for name, value in values.items():
             yield frame(ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value))
+    for entity, quotas in image.quotas.items():
+        for key, quota in quotas.items():
+            yield frame(quota_record(entity, key, quota))
     if image.next_producer_id:
         yield frame(ProducerIdsRecord(broker_id=NO_BROKER, next_producer_id=image.next_producer_id))
+    for credential_key, credential in image.credentials.items():
+        yield frame(credential_record(credential_key, credential))
     yield from image.kept.values()
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    """Return the record of a quota that is set, or removed when `value` is None."""
+    parts = [PartOfEntity(entity_type=kind, entity_name=name) for kind, name in _sorted(entity)]
+    return ClientQuotaRecord(entity=parts, key=key, value=value or 0.0, remove=value is None)
+
+
+def _sorted(entity: QuotaEntity) -> list[tuple[str, str | None]]:
+    return sorted(entity, key=lambda part: part[0])
+
+
+def credential_record(key: CredentialKey, credential: ScramCredential) -> UserScramCredentialRecord:
+    """Return the record of a credential."""
+    return UserScramCredentialRecord(
+        name=key.user,
+        mechanism=key.mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
 
 
 def _features(image: MetadataImage) -> Iterator[bytes]:

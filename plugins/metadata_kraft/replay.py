@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.plugins.metadata_kraft.encoding import FramedRecord, UnreadableMetadataRecord
 from tidelog.plugins.metadata_kraft.image import KEPT_TYPES, MetadataImage, TopicImage
 from tidelog.plugins.metadata_kraft.records import cluster, settings, topics
@@ -92,6 +93,27 @@ def _config(image: MetadataImage, record: settings.ConfigRecord) -> None:
         del image.configs[resource]
 
 
+def _quota(image: MetadataImage, record: settings.ClientQuotaRecord) -> None:
+    entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+    quotas = image.quotas.setdefault(entity, {})
+    if record.remove:
+        quotas.pop(record.key, None)
+    else:
+        quotas[record.key] = record.value
+    if not quotas:
+        del image.quotas[entity]
+
+
+def _credential(image: MetadataImage, record: settings.UserScramCredentialRecord) -> None:
+    image.credentials[CredentialKey(record.name, record.mechanism)] = ScramCredential(
+        record.salt, record.stored_key, record.server_key, record.iterations
+    )
+
+
+def _remove_credential(image: MetadataImage, record: settings.RemoveUserScramCredentialRecord) -> None:
+    image.credentials.pop(CredentialKey(record.name, record.mechanism), None)
+
+
 def _feature(image: MetadataImage, record: cluster.FeatureLevelRecord) -> None:
     if record.feature_level:
         image.features[record.name] = record.feature_level
@@ -156,6 +178,9 @@ _APPLY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
     topics.PartitionChangeRecord: _change_partition,
     topics.ClearElrRecord: _clear_elr,
     settings.ConfigRecord: _config,
+    settings.ClientQuotaRecord: _quota,
+    settings.UserScramCredentialRecord: _credential,
+    settings.RemoveUserScramCredentialRecord: _remove_credential,
     cluster.FeatureLevelRecord: _feature,
     cluster.RegisterBrokerRecord: _register_broker,
     cluster.UnregisterBrokerRecord: _unregister_broker,

@@ -15,12 +15,14 @@ from uuid import UUID, uuid4
 import trio
 
 from tidelog.kernel.errors import ConfigError, StorageError
+from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
     MetadataContext,
     MetadataQuorum,
     TopicRecord,
 )
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
 from tidelog.kernel.seams.tasks import PeriodicTask
@@ -296,6 +298,24 @@ class KraftMetadata:
         """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
         async with self._changing:
             await self._commit(self._changes.put_broker_config(_resource_name(node_id), config))
+
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """Return the quotas of each entity."""
+        return self.image.quotas
+
+    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
+        """Set and remove quotas; durable on return."""
+        async with self._changing:
+            await self._commit(self._changes.alter_client_quotas(changes))
+
+    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
+        """Return the credentials of all users."""
+        return self.image.credentials
+
+    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
+        """Set and delete credentials; durable on return."""
+        async with self._changing:
+            await self._commit(self._changes.alter_scram_credentials(changes))
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return producer ids that were never returned before; durable on return."""

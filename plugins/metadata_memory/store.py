@@ -1,4 +1,4 @@
-"""Metadata store in memory: topics, configuration and producer ids."""
+"""Metadata store in memory: topics, configuration, quotas, credentials and producer ids."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tidelog.kernel.ids import new_id
+from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
 from tidelog.kernel.seams.features import HIGHEST_LEVELS, SupportedLevels
 from tidelog.kernel.seams.metadata import (
     BrokerRegistration,
@@ -14,6 +15,7 @@ from tidelog.kernel.seams.metadata import (
     MetadataStoreBase,
     TopicRecord,
 )
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage.metadata import DataDirectories
 
 
@@ -42,6 +44,8 @@ class MemoryMetadata(MetadataStoreBase):
         self.cluster_id = new_id()
         self._topics: dict[str, TopicRecord] = {}
         self._broker_configs: dict[int | None, Mapping[str, str]] = {}
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self._credentials: dict[CredentialKey, ScramCredential] = {}
         self._next_producer_id = 0
         self.features = MemoryLevels()
 
@@ -69,6 +73,32 @@ class MemoryMetadata(MetadataStoreBase):
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace it."""
         self._broker_configs[node_id] = dict(config)
+
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """Return the quotas of each entity."""
+        return self._quotas
+
+    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
+        """Set and remove quotas."""
+        for entity, key, value in changes:
+            quotas = self._quotas.setdefault(entity, {})
+            if value is None:
+                quotas.pop(key, None)
+            else:
+                quotas[key] = value
+            if not quotas:
+                del self._quotas[entity]
+
+    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
+        """Return the credentials of all users."""
+        return self._credentials
+
+    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
+        """Set and delete credentials."""
+        for key, credential in changes.items():
+            self._credentials.pop(key, None)
+            if credential is not None:
+                self._credentials[key] = credential
 
     async def allocate_producer_ids(self, count: int) -> range:
         """Return producer ids that were never returned before."""

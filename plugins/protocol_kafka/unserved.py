@@ -21,8 +21,6 @@ _NO_CONTROLLER: Final = (
 )
 _NO_AUTHENTICATION: Final = "clients are not authenticated"
 _NO_TOKENS: Final = "clients are not authenticated, so there is no one to issue a token for"
-_NO_ACLS: Final = "there is no authorizer"
-_NO_QUOTAS: Final = "clients have no quotas"
 _NO_TELEMETRY: Final = "metrics of clients are not collected"
 _NO_SHARE_GROUPS: Final = "share groups are not coordinated here (KIP-932)"
 _NO_STREAMS_GROUPS: Final = "streams groups are not coordinated here (KIP-1071)"
@@ -34,18 +32,11 @@ UNSERVED: Final[Mapping[int, Unserved]] = {
     6: Unserved("UpdateMetadata", _NO_CONTROLLER),
     7: Unserved("ControlledShutdown", "a broker sends it to the controller of a ZooKeeper cluster"),
     17: Unserved("SaslHandshake", _NO_AUTHENTICATION),
-    29: Unserved("DescribeAcls", _NO_ACLS),
-    30: Unserved("CreateAcls", _NO_ACLS),
-    31: Unserved("DeleteAcls", _NO_ACLS),
     36: Unserved("SaslAuthenticate", _NO_AUTHENTICATION),
     38: Unserved("CreateDelegationToken", _NO_TOKENS),
     39: Unserved("RenewDelegationToken", _NO_TOKENS),
     40: Unserved("ExpireDelegationToken", _NO_TOKENS),
     41: Unserved("DescribeDelegationToken", _NO_TOKENS),
-    48: Unserved("DescribeClientQuotas", _NO_QUOTAS),
-    49: Unserved("AlterClientQuotas", _NO_QUOTAS),
-    50: Unserved("DescribeUserScramCredentials", _NO_AUTHENTICATION),
-    51: Unserved("AlterUserScramCredentials", _NO_AUTHENTICATION),
     56: Unserved("AlterPartition", "a broker sends it to its controller, and this one has no peers"),
     58: Unserved("Envelope", "a broker sends it to its controller, and this one has no peers"),
     64: Unserved("UnregisterBroker", "this node is the only broker"),

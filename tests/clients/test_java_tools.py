@@ -75,6 +75,15 @@ def test_the_brokers_own_keys_are_changed_while_it_runs(broker: Broker, topic: s
     assert "log.index.interval.bytes" not in _run(CONFIGS, broker, "--describe", "--broker-defaults")
 
 
+def test_quotas_and_credentials_are_set_and_described(broker: Broker) -> None:
+    user = ["--entity-type", "users", "--entity-name", "alice"]
+    for change in ("producer_byte_rate=1024", "SCRAM-SHA-256=[iterations=8192,password=alice-secret]"):
+        _run(CONFIGS, broker, "--alter", *user, "--add-config", change)
+    told = _run(CONFIGS, broker, "--describe", *user)
+    assert "producer_byte_rate=1024.0" in told
+    assert "SCRAM-SHA-256=iterations=8192" in told
+
+
 def test_topics_grow(broker: Broker, topic: str) -> None:
     _run(TOPICS, broker, "--create", "--topic", topic)
     _run(TOPICS, broker, "--alter", "--topic", topic, "--partitions", "3")

@@ -1,4 +1,4 @@
-"""Conformance of metadata stores: topics, broker configuration, producer ids, registration, directories."""
+"""Conformance of metadata stores: topics, configuration, quotas, credentials, ids, log directories."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import pytest
 import trio
 
 from tidelog.kernel.errors import InvalidUpdateVersion
+from tidelog.kernel.seams.client_quotas import QuotaChange
 from tidelog.kernel.seams.features import GROUP_VERSION, HIGHEST_LEVELS, TRANSACTION_VERSION
 from tidelog.kernel.seams.metadata import BrokerRegistration, TopicRecord
+from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.tasks import BackgroundTasks
 from tidelog.kernel.testing.metadata.scene import MetadataScene
@@ -139,6 +141,49 @@ class MetadataConformance:
         assert dict(scene.store.broker_config(None)) == {"a": "2"}
         await scene.store.put_broker_config(None, {})
         assert not scene.store.broker_config(None)
+
+    async def test_alter_client_quotas_sets_and_removes_quotas(self, scene: MetadataScene) -> None:
+        assert not scene.store.client_quotas()
+        alice, default = frozenset({("user", "alice"), ("client-id", None)}), frozenset({("ip", None)})
+        await scene.store.alter_client_quotas(
+            [
+                QuotaChange(alice, "producer_byte_rate", 1000.5),
+                QuotaChange(alice, "consumer_byte_rate", 2.0),
+                QuotaChange(default, "connection_creation_rate", 7.0),
+                QuotaChange(default, "never there", None),
+            ]
+        )
+        await scene.store.alter_client_quotas(
+            [
+                QuotaChange(alice, "consumer_byte_rate", None),
+                QuotaChange(default, "connection_creation_rate", 8),
+            ]
+        )
+        await scene.reopen()
+        assert scene.store.client_quotas() == {
+            alice: {"producer_byte_rate": 1000.5},
+            default: {"connection_creation_rate": 8.0},
+        }
+        await scene.store.alter_client_quotas([QuotaChange(alice, "producer_byte_rate", None)])
+        assert list(scene.store.client_quotas()) == [default]
+
+    async def test_alter_client_quotas_with_a_change_twice_has_the_last(self, scene: MetadataScene) -> None:
+        entity = frozenset({("user", "alice")})
+        changes = [QuotaChange(entity, "producer_byte_rate", value) for value in (1.0, None, 1.0, 2.0, None)]
+        for count, expected in ((4, {entity: {"producer_byte_rate": 2.0}}), (5, {})):
+            await scene.store.alter_client_quotas(changes[:count])
+            await scene.reopen()
+            assert scene.store.client_quotas() == expected
+
+    async def test_alter_scram_credentials_sets_and_deletes_them(self, scene: MetadataScene) -> None:
+        assert not scene.store.scram_credentials()
+        first, second = CredentialKey("alice", 1), CredentialKey("alice", 2)
+        credential = ScramCredential(b"salt", b"stored", b"server", 4096)
+        await scene.store.alter_scram_credentials({first: credential, second: credential})
+        changed = ScramCredential(b"", b"\0\xff", b"server", 8192)
+        await scene.store.alter_scram_credentials({first: changed, second: None, CredentialKey("b", 1): None})
+        await scene.reopen()
+        assert scene.store.scram_credentials() == {first: changed}
 
     async def test_register_broker_at_each_start(self, scene: MetadataScene) -> None:
         for port in (9092, 19092):

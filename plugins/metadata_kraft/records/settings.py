@@ -40,7 +40,7 @@ class ConfigRecord:
 
 
 @struct()
-class QuotaEntity:
+class PartOfEntity:
     """Part of a quota's entity, such as a user; a name of null is the default."""
 
     entity_type: str = string()
@@ -51,7 +51,7 @@ class QuotaEntity:
 class ClientQuotaRecord:
     """A quota was set or removed."""
 
-    entity: list[QuotaEntity] = array(QuotaEntity)
+    entity: list[PartOfEntity] = array(PartOfEntity)
     key: str = string()
     value: float = float64()
     remove: bool = boolean()

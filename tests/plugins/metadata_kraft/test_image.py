@@ -132,7 +132,9 @@ def test_image_records_keep_every_record_of_kafka_through_a_snapshot(tmp_path: P
     again = through_a_snapshot(image, tmp_path / "snapshot")
     assert again == image
     assert list(again.kept.values()).count(UNKNOWN) == 2
-    assert len(list(again.kept.values())) == 5
+    assert len(list(again.kept.values())) == 3
+    assert again.quotas == {frozenset({("user", "bob")}): {"producer_byte_rate": 100000.0}}
+    assert list(again.credentials) == [("bob", 1)]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,6 @@ def test_image_records_keep_every_record_of_kafka_through_a_snapshot(tmp_path: P
         (("ACCESS_CONTROL_ENTRY_RECORD",), 1),
         (("ACCESS_CONTROL_ENTRY_RECORD", "ACCESS_CONTROL_ENTRY_RECORD"), 1),
         (("ACCESS_CONTROL_ENTRY_RECORD", "REMOVE_ACCESS_CONTROL_ENTRY_RECORD"), 0),
-        (("USER_SCRAM_CREDENTIAL_RECORD", "REMOVE_USER_SCRAM_CREDENTIAL_RECORD"), 0),
-        (("USER_SCRAM_CREDENTIAL_RECORD", "CLIENT_QUOTA_RECORD"), 2),
     ],
 )
 def test_kept_records_replace_and_remove_each_other(names: tuple[str, ...], left: int) -> None:
@@ -152,12 +152,19 @@ def test_kept_records_replace_and_remove_each_other(names: tuple[str, ...], left
 
 def test_a_quota_is_removed_by_its_entity_whatever_the_order() -> None:
     parts = [
-        settings.QuotaEntity(entity_type=kind, entity_name=name)
+        settings.PartOfEntity(entity_type=kind, entity_name=name)
         for kind, name in [("user", "u"), ("ip", None)]
     ]
     there = settings.ClientQuotaRecord(entity=parts, key="k", value=1.0, remove=False)
     gone = settings.ClientQuotaRecord(entity=parts[::-1], key="k", value=0.0, remove=True)
-    assert list(image_of([frame(there), frame(gone)]).kept.values()) == []
+    assert image_of([frame(there)]).quotas == {frozenset({("user", "u"), ("ip", None)}): {"k": 1.0}}
+    assert image_of([frame(there), frame(gone)]).quotas == {}
+
+
+def test_a_credential_of_the_metadata_image_is_removed() -> None:
+    there, gone = vectors_of("USER_SCRAM_CREDENTIAL_RECORD", "REMOVE_USER_SCRAM_CREDENTIAL_RECORD")
+    assert len(image_of([there]).credentials) == 1
+    assert image_of([there, gone]).credentials == {}
 
 
 def test_lead_and_leave_change_epochs_and_isr_of_the_metadata_image_as_in_kafka() -> None:

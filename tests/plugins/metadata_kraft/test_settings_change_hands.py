@@ -1,4 +1,4 @@
-"""What was set while a broker ran, of topics and of the broker, is in force with the other one too."""
+"""What was set while a broker ran is in force with the other one too: configuration, quotas, credentials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,26 @@ from confluent_kafka.admin._resource import ResourceType
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.metadata_kraft.hands import Client, kafka_on, tidelog_on
+from tests.plugins.protocol_kafka.against_kafka.asking import Asker
+from tidelog.plugins.protocol_kafka.messages import alter_client_quotas
+from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from tidelog.plugins.protocol_kafka.messages.api import (
+    ALTER_CLIENT_QUOTAS,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_CLIENT_QUOTAS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
+from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import DescribeClientQuotasRequest
+from tidelog.plugins.protocol_kafka.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
 
 BROKER = "1"
+RATE = "producer_byte_rate"
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 
 
@@ -33,6 +51,51 @@ def told(admin: AdminClient, kind: ResourceType, name: str, key: str) -> tuple[s
     return str(entry.value), ConfigSource(entry.source)
 
 
+class Kept:
+    """Quotas and credentials, as requests set and read them; `see` comes last."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._asker = Asker(bootstrap)
+
+    def set_quota(self, user: str | None, value: float | None) -> None:
+        """Set the rate of a user, or remove it."""
+        entry = alter_client_quotas.EntryData(
+            entity=[alter_client_quotas.EntityData(entity_type="user", entity_name=user)],
+            ops=[alter_client_quotas.OpData(key=RATE, value=value or 0.0, remove=value is None)],
+        )
+        request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=False)
+        (result,) = self._asker.ask(ALTER_CLIENT_QUOTAS, 1, request).entries
+        assert result.error_code == 0
+
+    def set_credential(self, user: str, iterations: int) -> None:
+        """Set a credential."""
+        upsertion = ScramCredentialUpsertion(
+            name=user, mechanism=1, iterations=iterations, salt=b"salt", salted_password=b"p" * 32
+        )
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
+        (result,) = self._asker.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, request).results
+        assert result.error_code == 0
+
+    def delete_credential(self, user: str) -> None:
+        """Delete it."""
+        deletion = ScramCredentialDeletion(name=user, mechanism=1)
+        request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
+        (result,) = self._asker.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, request).results
+        assert result.error_code == 0
+
+    def see(self) -> tuple[dict[str | None, float], dict[str, int]]:
+        """The rate of each user, and the iterations of each credential."""
+        every = DescribeClientQuotasRequest(components=[], strict=False)
+        quotas = {
+            entry.entity[0].entity_name: entry.values[0].value
+            for entry in self._asker.ask(DESCRIBE_CLIENT_QUOTAS, 1, every).entries
+        }
+        everyone = DescribeUserScramCredentialsRequest(users=None)
+        results = self._asker.ask(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, everyone).results
+        self._asker.close()
+        return quotas, {result.user: result.credential_infos[0].iterations for result in results}
+
+
 def test_settings_change_hands(tmp_path: Path) -> None:
     data = tmp_path / "data"
     kafka, tidelog = kafka_on(data, tmp_path / "kafka"), tidelog_on(data, tmp_path / "tidelog")
@@ -42,9 +105,17 @@ def test_settings_change_hands(tmp_path: Path) -> None:
         client.create("orders", 1, {"flush.ms": "5000"})
         alter(client.admin, ResourceType.TOPIC, "orders", segment_bytes="2000000", flush_ms=None)
         alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="555555")
+        kept = Kept(tidelog.bootstrap)
+        kept.set_quota("alice", 1000.0)
+        kept.set_quota(None, 2000.0)
+        kept.set_credential("alice", 4096)
+        kept.set_credential("bob", 5000)
+        before = kept.see()
+        assert before == ({"alice": 1000.0, None: 2000.0}, {"alice": 4096, "bob": 5000})
         tidelog.stop()
 
         kafka.start()
+        assert Kept(kafka.bootstrap).see() == before
         client = Client(kafka.bootstrap)
         assert client.topic_config("orders") == {"segment.bytes": "2000000"}
         for kind, name, key in (
@@ -54,9 +125,16 @@ def test_settings_change_hands(tmp_path: Path) -> None:
             assert told(client.admin, kind, name, key) == ("555555", ConfigSource.DYNAMIC_BROKER_CONFIG)
         alter(client.admin, ResourceType.TOPIC, "orders", segment_bytes=None, retention_ms="7777")
         alter(client.admin, ResourceType.BROKER, BROKER, message_max_bytes="666666")
+        kept = Kept(kafka.bootstrap)
+        kept.set_quota("alice", None)
+        kept.set_quota("carl", 3000.0)
+        kept.delete_credential("bob")
+        kept.set_credential("alice", 6000)
+        kept.see()
         kafka.stop()
 
         tidelog.start()
+        assert Kept(tidelog.bootstrap).see() == ({None: 2000.0, "carl": 3000.0}, {"alice": 6000})
         client = Client(tidelog.bootstrap)
         assert client.topic_config("orders") == {"retention.ms": "7777"}
         inherited = told(client.admin, ResourceType.TOPIC, "orders", "max.message.bytes")

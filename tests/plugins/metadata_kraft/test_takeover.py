@@ -20,7 +20,7 @@ from tidelog.kernel.records.batch import parse_header
 from tidelog.kernel.seams.metadata import TopicRecord
 from tidelog.plugins import storage_file
 from tidelog.plugins.metadata_kraft.encoding import data_batch, frame
-from tidelog.plugins.metadata_kraft.image import MetadataImage
+from tidelog.plugins.metadata_kraft.image import MetadataImage, credential_record
 from tidelog.plugins.metadata_kraft.records import cluster, control, topics
 from tidelog.plugins.metadata_kraft.records.settings import BROKER_RESOURCE
 from tidelog.plugins.metadata_kraft.takeover import foreign_settings
@@ -54,7 +54,7 @@ async def reopen_with(scene: LogDirectoryScene, values: Sequence[bytes]) -> None
 async def test_takeover_keeps_foreign_records_through_restarts_and_snapshots(
     scene: LogDirectoryScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = vectors_of("USER_SCRAM_CREDENTIAL_RECORD", "CLIENT_QUOTA_RECORD", "ACCESS_CONTROL_ENTRY_RECORD")
+    kept = vectors_of("DELEGATION_TOKEN_RECORD", "ACCESS_CONTROL_ENTRY_RECORD")
     await reopen_with(scene, [*kept, UNKNOWN])
     assert "1 records of type 110 are unknown to this broker; they are kept as they are" in caplog.text
     scene.clock.advance(3_600_001)
@@ -190,7 +190,10 @@ async def test_takeover_keeps_scram_credentials_of_the_bootstrap_checkpoint(scen
     static_quorum(scene, [1])
     scene.storage = scene.new_storage()
     await scene.open()
-    assert list(metadata_of(scene).image.kept.values()) == vectors_of("USER_SCRAM_CREDENTIAL_RECORD")
+    image = metadata_of(scene).image
+    assert [frame(credential_record(*each)) for each in image.credentials.items()] == vectors_of(
+        "USER_SCRAM_CREDENTIAL_RECORD"
+    )
 
 
 def test_topic_record_equality_ignores_leader_epochs() -> None:

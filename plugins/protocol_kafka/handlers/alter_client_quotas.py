@@ -1,0 +1,63 @@
+"""AlterClientQuotas (API 49): set and remove quotas of users, client ids and addresses."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tidelog.kernel.errors import BrokerError, InvalidRequest, StorageError
+from tidelog.kernel.seams.client_quotas import QuotaEntity
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryData,
+    EntryResponseData,
+)
+
+
+async def handle(context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Change each entity independently: the error of one does not affect the others.
+
+    An entity that is named twice is refused, with one result, and so is one with a key twice.
+    """
+    entries = [(_entity(entry), entry) for entry in request.entries]
+    times = Counter(entity for entity, _ in entries)
+    errors: dict[QuotaEntity, BrokerError] = {}
+    alterations: dict[QuotaEntity, dict[str, float | None]] = {}
+    for entity, entry in entries:
+        quotas = {op.key: None if op.remove else op.value for op in entry.ops}
+        if times[entity] > 1:
+            errors[entity] = InvalidRequest("Ignoring duplicate entity: it is in the request more than once")
+        elif len(quotas) < len(entry.ops):
+            errors[entity] = InvalidRequest("Ignoring an entity with a quota key more than once")
+        else:
+            alterations[entity] = quotas
+    try:
+        refused = await context.broker.client_quotas.alter(alterations, validate_only=request.validate_only)
+    except StorageError as error:
+        errors |= dict.fromkeys(alterations, error)
+    else:
+        errors |= refused
+    return AlterClientQuotasResponse(
+        entries=[_result(context, entity, errors.get(entity)) for entity in times]
+    )
+
+
+def _entity(entry: EntryData) -> QuotaEntity:
+    # As in Kafka, the last name of a type counts.
+    return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
+
+
+def _result(context: RequestContext, entity: QuotaEntity, error: BrokerError | None) -> EntryResponseData:
+    if error is not None:
+        context.warn("refusing to change client quotas for", error)
+    return EntryResponseData(
+        error_code=error_code(error) if error else 0,
+        error_message=context.error_message(error) if error else None,
+        entity=[
+            EntityData(entity_type=kind, entity_name=name)
+            for kind, name in sorted(entity, key=lambda part: part[0])
+        ],
+    )

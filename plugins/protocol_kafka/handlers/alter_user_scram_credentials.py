@@ -1,0 +1,47 @@
+"""AlterUserScramCredentials (API 51): set and delete the salted passwords of users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelog.kernel.errors import BrokerError, StorageError
+from tidelog.kernel.seams.scram import CredentialKey, ScramUpsertion
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+
+async def handle(
+    context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    """Change each user independently, once; there is one result for each."""
+    deletions = [CredentialKey(each.name, each.mechanism) for each in request.deletions]
+    upsertions = [
+        ScramUpsertion(
+            CredentialKey(each.name, each.mechanism), each.salt, each.salted_password, each.iterations
+        )
+        for each in request.upsertions
+    ]
+    results: Mapping[str, BrokerError | None]
+    try:
+        results = await context.broker.scram_credentials.alter(deletions, upsertions)
+    except StorageError as error:
+        keys = [*deletions, *(upsertion.key for upsertion in upsertions)]
+        results = dict.fromkeys((key.user for key in keys), error)
+    return AlterUserScramCredentialsResponse(
+        results=[_result(context, user, error) for user, error in results.items()]
+    )
+
+
+def _result(context: RequestContext, user: str, error: BrokerError | None) -> AlterUserScramCredentialsResult:
+    if error is not None:
+        context.warn("refusing to change SCRAM credentials for", error)
+    return AlterUserScramCredentialsResult(
+        user=user,
+        error_code=error_code(error) if error else 0,
+        error_message=context.error_message(error) if error else None,
+    )

@@ -1,0 +1,81 @@
+"""DescribeClientQuotas (API 48): the quotas of the entities that match a filter."""
+
+from __future__ import annotations
+
+from tidelog.kernel.errors import BrokerError, InvalidRequest, UnsupportedVersion
+from tidelog.kernel.pace import Pace
+from tidelog.kernel.seams.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
+from tidelog.plugins.protocol_kafka.context import RequestContext
+from tidelog.plugins.protocol_kafka.errors import error_code
+from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+MATCH_TYPES = {EXACT: "MATCH_TYPE_EXACT", DEFAULT: "MATCH_TYPE_DEFAULT", ANY: "MATCH_TYPE_SPECIFIED"}
+
+
+async def handle(
+    context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    """Return the entities that match with all their quotas; a filter without components matches any."""
+    try:
+        wanted = _filter(request)
+    except BrokerError as error:
+        return DescribeClientQuotasResponse(
+            error_code=error_code(error), error_message=context.error_message(error), entries=None
+        )
+    entries: list[EntryData] = []
+    pace = Pace()
+    for entity, quotas in list(context.broker.client_quotas.all().items()):
+        if wanted.matches(entity):
+            parts = sorted(entity, key=lambda part: part[0])
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in parts],
+                    values=[ValueData(key=key, value=value) for key, value in quotas.items()],
+                )
+            )
+        await pace.turn()
+    # As in Kafka, whose message of a success is empty and not null.
+    return DescribeClientQuotasResponse(error_code=0, error_message="", entries=entries)
+
+
+def _filter(request: DescribeClientQuotasRequest) -> QuotaFilter:
+    names: dict[str, str | None] = {}
+    types: set[str] = set()
+    for component in request.components:
+        kind = component.entity_type
+        _check(component)
+        if kind in names or kind in types:
+            raise InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
+        if component.match_type == ANY:
+            types.add(kind)
+        else:
+            names[kind] = component.match
+    if IP in names.keys() | types and len(names) + len(types) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination. IP filter component should not be used with user "
+            "or clientId filter component."
+        )
+    return QuotaFilter(names, frozenset(types), request.strict)
+
+
+def _check(component: ComponentData) -> None:
+    kind = component.entity_type
+    if not kind:
+        raise InvalidRequest("Invalid empty entity type.")
+    if kind not in (USER, CLIENT_ID, IP):
+        raise UnsupportedVersion(f"Unsupported entity type {kind}")
+    match = MATCH_TYPES.get(component.match_type)
+    if match is None:
+        raise InvalidRequest(f"Unknown match type {component.match_type}")
+    if component.match_type == EXACT and component.match is None:
+        raise InvalidRequest(f"Request specified {match}, but set match string to null.")
+    if component.match_type != EXACT and component.match is not None:
+        raise InvalidRequest(f"Request specified {match}, but also specified a match string.")

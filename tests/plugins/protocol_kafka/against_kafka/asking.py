@@ -1,0 +1,61 @@
+"""The same requests to Apache Kafka and to tidelog, over sockets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from tests.deadlines import DEADLINE_S
+from tests.plugins.protocol_kafka.handlers.client import answer_in, framed
+from tidelog.plugins.protocol_kafka.messages.api import Api
+
+TEXTS = frozenset({"error_message", "documentation"})
+SOME = "some text"
+
+
+class Asker:
+    """A connection to one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), DEADLINE_S)
+        self._file = self._socket.makefile("rb")
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._file.close()
+        self._socket.close()
+
+    def ask(self, api: Api, version: int, request: object) -> Any:
+        """The answer to a request."""
+        self._socket.sendall(framed(api, version, request))
+        head = self._file.read(4)
+        assert len(head) == 4, f"{api.name} {version}: the connection was closed"
+        (size,) = struct.unpack(">i", head)
+        return answer_in(api, version, head + self._file.read(size))
+
+
+def plain(message: Any) -> Any:
+    """A message as dictionaries and lists; lists of structures are sorted, as Kafka has no order for them.
+
+    Of a text for the user only that there is one is left: the words are each broker's own.
+    """
+    if attrs.has(type(message)):
+        names = [field.name for field in attrs.fields(type(message))]
+        values = {name: plain(getattr(message, name)) for name in names}
+        return {name: value and SOME if name in TEXTS else value for name, value in values.items()}
+    if isinstance(message, list):
+        items = [plain(item) for item in message]
+        return sorted(items, key=repr) if items and isinstance(items[0], dict) else items
+    return message
+
+
+def same_answers(kafka: Asker, tidelog: Asker, script: Sequence[tuple[Api, int, Any]]) -> None:
+    """Assert that both brokers answer each request of a script alike, one after the other."""
+    for api, version, request in script:
+        expected, found = (plain(broker.ask(api, version, request)) for broker in (kafka, tidelog))
+        assert found == expected, f"{api.name} {version}: {request}"
