@@ -32,6 +32,7 @@ from tidelog.kernel.features import Features
 from tidelog.kernel.peer_warnings import PeerWarnings
 from tidelog.kernel.plugins import Plugins
 from tidelog.kernel.producer_ids import ProducerIds
+from tidelog.kernel.resource_configs import ResourceConfigs
 from tidelog.kernel.scram import ScramCredentials
 from tidelog.kernel.seams.coordination.backend import Coordinator, CoordinatorBackend
 from tidelog.kernel.seams.events import PartitionMoved, PartitionsOffline
@@ -88,6 +89,7 @@ class Broker:
         self.topics = Topics(config, self.storage, self.metadata, clock, self.tasks, self.events)
         self.cleanup = LogCleanup(plugins.cleanup_policies(), config, self.topics, clock)
         self.sinks = Sinks(config.sinks, plugins.sink_kinds(), self)
+        self.resource_configs = ResourceConfigs(config, self.metadata)
         self._coordinator: Coordinator | None = None
         if plugins.has_group_coordinators:
             self._coordinator = plugins.group_coordinator(config[keys.COORDINATOR]).create(self)

@@ -78,6 +78,13 @@ def _describe_all(config: Config) -> Iterator[_Described]:
     for key in sorted(config.keys.of_scope("topic"), key=str):
         default = config.topic_defaults[key.name]
         yield _describe(key, default.value, str(default.broker_key or "default"))
+    for key in sorted(config.keys.of_scope("group"), key=str):
+        broker_key = key.broker_defaults[0].key if key.broker_defaults else None
+        value = key.default if broker_key is None else config[broker_key]
+        set_by = broker_key if broker_key is not None and config.is_set(broker_key) else "default"
+        yield _describe(key, value, str(set_by))
+    for key in sorted(config.keys.of_scope("client-metrics"), key=str):
+        yield _describe(key, key.default, "default")
 
     for kind, keys in config.keys.sink_kinds.items():
         for key in (*COMMON_SINK_KEYS, *keys):

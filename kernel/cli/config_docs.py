@@ -59,7 +59,7 @@ def render(
     """Return the whole page, for keys by the names of the plugins that hand them over."""
     sections = [_INTRODUCTION]
     by_owner = _by_first_owner(handed_over)
-    for scope, title in (("broker", "Broker keys"), ("topic", "Topic keys")):
+    for scope, title in _TITLES.items():
         for owner, keys in by_owner:
             title_of = "the kernel" if owner == builtin.NAME else f"`{owner}`"
             rows = [_row(key) for key in sorted(keys, key=str) if key.scope == scope]
@@ -91,9 +91,18 @@ def _by_first_owner(
     return found
 
 
-_HEADS = {
+_TITLES: dict[Scope, str] = {
+    "broker": "Broker keys",
+    "topic": "Topic keys",
+    "group": "Group keys",
+    "client-metrics": "Keys of client metrics",
+}
+_OF_RESOURCES = "| key | type | default | set for all {} by | meaning |\n|---|---|---|---|---|"
+_HEADS: dict[Scope, str] = {
     "broker": "| key | type | default | meaning |\n|---|---|---|---|",
-    "topic": "| key | type | default | set for all topics by | meaning |\n|---|---|---|---|---|",
+    "topic": _OF_RESOURCES.format("topics"),
+    "group": _OF_RESOURCES.format("groups"),
+    "client-metrics": "| key | type | default | meaning |\n|---|---|---|---|",
 }
 
 
@@ -102,7 +111,7 @@ def _row(key: ConfigKey[object]) -> str:
     kind = f"{key.type.name}: {key.type.allowed}" if key.type.allowed else key.type.name
     default = _default(key)
     cells = [name, kind, default]
-    if key.scope == "topic":
+    if key.scope in ("topic", "group"):
         cells.append(", ".join(f"`{source.key.name}`" for source in key.broker_defaults))
     cells.append(key.documentation + _more(key))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -25,6 +25,8 @@ class ConfigKey(Generic[T_co]):
     `broker_defaults` are the broker keys that give its default: the first that is set (not None) wins.
     `only_with` names another key and the value without which this key has no effect; a warning reports a key
     that is set without it. `not_above` names a topic key of whose value this one's must not be the larger.
+    Of a group key, `within` are the broker keys with the least and the largest value, and `below` names a key
+    whose value has to be larger.
     `dynamic`: a broker key that may also be set while the broker runs. `chooses` is the seam, as `tidelog
     plugins` lists it, whose implementation the value names. `required`: a key of a sink that has to be set.
     """
@@ -38,6 +40,8 @@ class ConfigKey(Generic[T_co]):
     broker_defaults: tuple[BrokerDefault, ...] = ()
     only_with: tuple[str, str] | None = None
     not_above: str = ""
+    within: tuple[ConfigKey[int], ConfigKey[int]] | None = None
+    below: str = ""
     dynamic: bool = False
     chooses: str = ""
     required: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from typing import get_args
 
 import attrs
 
@@ -45,7 +46,7 @@ class ConfigKeys:
         Raises:
             PluginError: two different keys claim one name.
         """
-        self._by_scope: dict[Scope, dict[str, ConfigKey[object]]] = {"broker": {}, "topic": {}}
+        self._by_scope: dict[Scope, dict[str, ConfigKey[object]]] = {scope: {} for scope in get_args(Scope)}
         self._by_variable: dict[str, ConfigKey[object]] = {}
         self._keys: list[ConfigKey[object]] = []
         self.unsupported = UnsupportedKeys(unsupported)

@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
-Scope = Literal["broker", "topic"]
+Scope = Literal["broker", "topic", "group", "client-metrics"]
 
 Alter: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
 """A change of a configuration: a function from the settings in force, as text by name, to the new ones."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.clock import Clock
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.events import Events
+    from tidelog.kernel.seams.resource_configs import ResourceConfigs
     from tidelog.kernel.seams.tasks import Tasks
     from tidelog.kernel.seams.topics import Topics
 
@@ -52,6 +53,11 @@ class BrokerContext(Protocol):
     @property
     def events(self) -> Events:
         """Events of topics, partitions and configuration."""
+        ...
+
+    @property
+    def resource_configs(self) -> ResourceConfigs:
+        """The configuration of groups and of client metrics."""
         ...
 
     @property

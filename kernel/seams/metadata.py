@@ -29,6 +29,7 @@ from tidelog.kernel.seams.storage.partition_store import TopicPartition
 if TYPE_CHECKING:
     from tidelog.kernel.config import Config
     from tidelog.kernel.seams.client_quotas import QuotaChange, QuotaEntity
+    from tidelog.kernel.seams.resource_configs import ResourceScope
     from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
     from tidelog.kernel.seams.tasks import BackgroundTask
 
@@ -117,6 +118,22 @@ class MetadataStore(StorageMetadata, Protocol):
 
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace what `broker_config` returns; durable on return.
+
+        Raises:
+            OSError, StorageError: the disk refused; the configuration is as before.
+        """
+        ...
+
+    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
+        """Return the names of the groups, or subscriptions to client metrics, that have a configuration."""
+        ...
+
+    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
+        """Return the configuration of a group or of a subscription to client metrics."""
+        ...
+
+    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
+        """Replace what `resource_config` returns; durable on return.
 
         Raises:
             OSError, StorageError: the disk refused; the configuration is as before.

@@ -15,7 +15,7 @@ from tidelog.plugins.coordinator.classic_groups.settings import group_settings
 from tidelog.plugins.coordinator.consumer_groups.changes import CHANGES as CONSUMER_GROUP_CHANGES
 from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
-from tidelog.plugins.coordinator.consumer_groups.settings import settings_of
+from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups, settings_of
 from tidelog.plugins.coordinator.consumer_groups.topics import BrokerTopics
 from tidelog.plugins.coordinator.deadlines import Deadlines
 from tidelog.plugins.coordinator.group_relocation import GroupRelocation
@@ -69,7 +69,9 @@ class CoordinatorService:
                 registry,
                 group_log,
                 self.partition_for_group,
-                settings_of(config, broker.partition_assignors, settings),
+                SettingsOfGroups(
+                    settings_of(config, broker.partition_assignors, settings), broker.resource_configs
+                ),
                 BrokerTopics(broker.topics, base=clock()),
                 self.deadlines,
                 clock,

@@ -62,9 +62,8 @@ class Changes:
         yield from _config_changes((settings.TOPIC_RESOURCE, record.name), before, record.config)
         yield from self._partitions(topic, record)
 
-    def put_broker_config(self, name: str, config: Mapping[str, str]) -> Iterator[Change]:
-        """Change the configuration of the broker of that name (empty: the default of all) to `config`."""
-        resource = (settings.BROKER_RESOURCE, name)
+    def put_config(self, resource: Resource, config: Mapping[str, str]) -> Iterator[Change]:
+        """Change the configuration of a resource to `config`; the broker without a name is that of all."""
         yield from _config_changes(resource, self._image.configs.get(resource, {}), config)
 
     def alter_client_quotas(self, changes: Iterable[QuotaChange]) -> Iterator[Change]:

@@ -22,6 +22,7 @@ from tidelog.kernel.seams.metadata import (
     MetadataQuorum,
     TopicRecord,
 )
+from tidelog.kernel.seams.resource_configs import ResourceScope
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories
@@ -297,7 +298,22 @@ class KraftMetadata:
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace the dynamic configuration of a broker, or the default of all; durable on return."""
         async with self._changing:
-            await self._commit(self._changes.put_broker_config(_resource_name(node_id), config))
+            resource = (settings.BROKER_RESOURCE, _resource_name(node_id))
+            await self._commit(self._changes.put_config(resource, config))
+
+    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
+        """Return the names of the resources that have a configuration."""
+        wanted = settings.RESOURCE_TYPES[scope]
+        return [name for kind, name in self.image.configs if kind == wanted]
+
+    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
+        """Return the configuration of a resource."""
+        return self.image.configs.get((settings.RESOURCE_TYPES[scope], name), {})
+
+    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
+        """Replace the configuration of a resource; durable on return."""
+        async with self._changing:
+            await self._commit(self._changes.put_config((settings.RESOURCE_TYPES[scope], name), config))
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return the quotas of each entity."""

@@ -15,6 +15,7 @@ from tidelog.kernel.seams.metadata import (
     MetadataStoreBase,
     TopicRecord,
 )
+from tidelog.kernel.seams.resource_configs import ResourceScope
 from tidelog.kernel.seams.scram import CredentialKey, ScramCredential
 from tidelog.kernel.seams.storage.metadata import DataDirectories
 
@@ -44,6 +45,7 @@ class MemoryMetadata(MetadataStoreBase):
         self.cluster_id = new_id()
         self._topics: dict[str, TopicRecord] = {}
         self._broker_configs: dict[int | None, Mapping[str, str]] = {}
+        self._resource_configs: dict[tuple[ResourceScope, str], Mapping[str, str]] = {}
         self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._credentials: dict[CredentialKey, ScramCredential] = {}
         self._next_producer_id = 0
@@ -73,6 +75,20 @@ class MemoryMetadata(MetadataStoreBase):
     async def put_broker_config(self, node_id: int | None, config: Mapping[str, str]) -> None:
         """Replace it."""
         self._broker_configs[node_id] = dict(config)
+
+    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
+        """Return the names of the resources that have a configuration."""
+        return [name for kind, name in self._resource_configs if kind == scope]
+
+    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
+        """Return the configuration of a resource."""
+        return self._resource_configs.get((scope, name), {})
+
+    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
+        """Replace it."""
+        self._resource_configs.pop((scope, name), None)
+        if config:
+            self._resource_configs[scope, name] = dict(config)
 
     def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """Return the quotas of each entity."""

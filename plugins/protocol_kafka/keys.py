@@ -225,6 +225,12 @@ _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {
     "max.decompressed.message.bytes": _Part("a limit on decompressed sizes"),
 }
 
+_WITHOUT_PART_FOR_GROUPS: dict[str, _Part] = {
+    "consumer.*": _Part("group coordination"),
+    "share.*": _Part("share groups"),
+    "streams.*": _Part("streams groups"),
+    "errors.deadletterqueue.*": _Part("dead-letter queues"),
+}
 
 _RENAMED: dict[str, str] = {
     "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms and "
@@ -251,5 +257,6 @@ UNSUPPORTED: tuple[UnsupportedKey, ...] = (
     *(UnsupportedKey(name, "topic", meaningless=why) for name, why in _WITHOUT_MEANING_FOR_TOPICS.items()),
     *(UnsupportedKey(name, "broker", "", *part) for name, part in _WITHOUT_PART.items()),
     *(UnsupportedKey(name, "topic", "", *part) for name, part in _WITHOUT_PART_FOR_TOPICS.items()),
+    *(UnsupportedKey(name, "group", "", *part) for name, part in _WITHOUT_PART_FOR_GROUPS.items()),
 )
 """All of the above, for the hook `tidelog_config_keys`."""

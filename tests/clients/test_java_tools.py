@@ -99,3 +99,11 @@ def test_records_are_deleted(broker: Broker, topic: str, tmp_path: Path) -> None
     assert f"{topic}-0" in told
     assert "low_watermark: 2" in told
     assert _run(OFFSETS, broker, "--topic", topic, "--time", "earliest") == f"{topic}:0:2\n"
+
+
+def test_a_group_is_configured(broker: Broker) -> None:
+    group = ["--entity-type", "groups", "--entity-name", "readers"]
+    _run(CONFIGS, broker, "--alter", *group, "--add-config", "consumer.heartbeat.interval.ms=6000")
+    told = _run(CONFIGS, broker, "--describe", *group)
+    assert "consumer.heartbeat.interval.ms=6000" in told
+    assert "DEFAULT_CONFIG:group.consumer.heartbeat.interval.ms=5000" in told

@@ -185,6 +185,23 @@ class MetadataConformance:
         await scene.reopen()
         assert scene.store.scram_credentials() == {first: changed}
 
+    async def test_put_resource_config_of_groups_and_client_metrics(self, scene: MetadataScene) -> None:
+        store = scene.store
+        await store.put_resource_config("group", "g", {"a": "1", "b": ""})
+        await store.put_resource_config("client-metrics", "g", {"a": "2"})
+        await store.put_resource_config("group", "h", {"a": "3"})
+        await store.put_resource_config("group", "g", {"b": "", "c": "4"})
+        await store.put_resource_config("group", "h", {})
+        await scene.reopen()
+        store = scene.store
+        assert store.resource_config("group", "g") == {"b": "", "c": "4"}
+        assert store.resource_config("client-metrics", "g") == {"a": "2"}
+        assert (store.configured_resources("group"), store.configured_resources("client-metrics")) == (
+            ["g"],
+            ["g"],
+        )
+        assert not store.resource_config("group", "h")
+
     async def test_register_broker_at_each_start(self, scene: MetadataScene) -> None:
         for port in (9092, 19092):
             registration = BrokerRegistration({"PLAINTEXT": ("localhost", port)}, "rack")

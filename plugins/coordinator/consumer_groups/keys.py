@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.kernel.config import ConfigKey, choice, comma_list, integer
+from tidelog.kernel.config import BrokerDefault, ConfigKey, choice, comma_list, integer
 from tidelog.kernel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -97,6 +97,36 @@ REGEX_REFRESH_INTERVAL_MS = ConfigKey(
     default=600_000,
     documentation="The interval at which the regular expressions of subscriptions are evaluated again, in "
     "milliseconds; the creation of topics leads to that as well.",
+)
+
+GROUP_SESSION_TIMEOUT_MS = ConfigKey(
+    name="consumer.session.timeout.ms",
+    type=integer(1),
+    default=SESSION_TIMEOUT_MS.default,
+    scope="group",
+    broker_defaults=(BrokerDefault(SESSION_TIMEOUT_MS),),
+    within=(MIN_SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS),
+    documentation="How long a member of this group may send no heartbeat before the group removes it, in "
+    "milliseconds. It counts from the next heartbeat of each member.",
+)
+GROUP_HEARTBEAT_INTERVAL_MS = ConfigKey(
+    name="consumer.heartbeat.interval.ms",
+    type=integer(1),
+    default=HEARTBEAT_INTERVAL_MS.default,
+    scope="group",
+    broker_defaults=(BrokerDefault(HEARTBEAT_INTERVAL_MS),),
+    within=(MIN_HEARTBEAT_INTERVAL_MS, MAX_HEARTBEAT_INTERVAL_MS),
+    below=GROUP_SESSION_TIMEOUT_MS.name,
+    documentation="The interval at which members of this group send heartbeats, in milliseconds.",
+)
+GROUP_ASSIGNMENT_INTERVAL_MS = ConfigKey(
+    name="consumer.assignment.interval.ms",
+    type=integer(0),
+    default=ASSIGNMENT_INTERVAL_MS.default,
+    scope="group",
+    broker_defaults=(BrokerDefault(ASSIGNMENT_INTERVAL_MS),),
+    within=(MIN_ASSIGNMENT_INTERVAL_MS, MAX_ASSIGNMENT_INTERVAL_MS),
+    documentation="The least time between two assignments of this group, in milliseconds.",
 )
 
 

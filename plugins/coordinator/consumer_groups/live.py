@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tidelog.plugins.coordinator.consumer_groups.group import ConsumerGroup
     from tidelog.plugins.coordinator.consumer_groups.group_changes import ConsumerGroupChange
     from tidelog.plugins.coordinator.consumer_groups.member import Member
-    from tidelog.plugins.coordinator.consumer_groups.settings import Settings
+    from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
     from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
     from tidelog.plugins.coordinator.deadlines import Deadlines
     from tidelog.plugins.coordinator.groups.registry import GroupRegistry
@@ -66,15 +66,15 @@ class Shared:
     registry: GroupRegistry
     log: StateLog
     partition_for: Callable[[str], int]
-    settings: Settings
+    settings: SettingsOfGroups
     topics: TopicCatalogue
     deadlines: Deadlines
     clock: Clock
     classic: ClassicGroups
 
-    def context(self, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
-        """Return what a decision is made with, now."""
-        return Context(self.settings, self.topics, self.clock(), resolved or {})
+    def context(self, group_id: str, resolved: Mapping[str, frozenset[str]] | None = None) -> Context:
+        """Return what a decision about a group is made with, now."""
+        return Context(self.settings.of(group_id), self.topics, self.clock(), resolved or {})
 
 
 class LiveConsumerGroup:
@@ -85,9 +85,10 @@ class LiveConsumerGroup:
         self.partition = partition
         self.state = state
         self._shared = shared
-        self._timers = Timers(
-            shared.deadlines, state.group_id, shared.settings.session_timeout_ms, self._expired
-        )
+        self._timers = Timers(shared.deadlines, state.group_id, self._session_timeout_ms, self._expired)
+
+    def _session_timeout_ms(self) -> int:
+        return self._shared.settings.of(self.group_id).session_timeout_ms
 
     def unchanged(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | None:
         """Answer a heartbeat that changes nothing but the member's session; None for any other."""
@@ -96,7 +97,8 @@ class LiveConsumerGroup:
         if member is None or not changes_nothing(self.state, member, request, shared.topics):
             return None
         self._timers.restart_session(member)
-        return answer_to(request, member, member.current, shared.settings.heartbeat_interval_ms)
+        interval_ms = shared.settings.of(self.group_id).heartbeat_interval_ms
+        return answer_to(request, member, member.current, interval_ms)
 
     async def finish(self, decision: Decision) -> HeartbeatAnswer:
         """Carry out what was decided about a heartbeat; answered when that may be acknowledged."""
@@ -140,7 +142,7 @@ class LiveConsumerGroup:
             # That waited for the disk: it may be a consumer group again by now, or its log be gone.
             joined = self._shared.classic.for_join(request).join(request)
             return joined if isinstance(joined, Joined) else await joined
-        answer, draft = classic_members.join(self.state, request, self._shared.context())
+        answer, draft = classic_members.join(self.state, request, self._shared.context(self.group_id))
         result = self.carry_out(draft)
         member = self.state.members[answer.member_id]
         self._timers.stop(member.member_id, Timer.JOIN)
@@ -168,10 +170,10 @@ class LiveConsumerGroup:
             if (
                 holder is None
                 or holder.is_classic
-                or not may_downgrade(state, [holder.member_id], shared.settings)
+                or not may_downgrade(state, [holder.member_id], shared.settings.of_broker)
             ):
                 return False
-            draft = depart(state, [holder.member_id], shared.context())
+            draft = depart(state, [holder.member_id], shared.context(self.group_id))
         await self.committed(self.carry_out(draft))
         return True
 
@@ -203,7 +205,7 @@ class LiveConsumerGroup:
             except (UnknownMemberId, FencedInstanceId) as error:
                 outcomes.append(LeaveOutcome(identity, error))
         if leaving:
-            draft = depart(self.state, dict.fromkeys(leaving), self._shared.context())
+            draft = depart(self.state, dict.fromkeys(leaving), self._shared.context(self.group_id))
             await self.committed(self.carry_out(draft))
         return outcomes
 
@@ -281,7 +283,7 @@ class LiveConsumerGroup:
             return
         _log.info("group %s: member %s is removed: %s", self.group_id, member_id, timer.value)
         try:
-            self.carry_out(depart(self.state, [member_id], self._shared.context()))
+            self.carry_out(depart(self.state, [member_id], self._shared.context(self.group_id)))
         except BrokerError as error:
             _log.warning("group %s: member %s cannot be removed yet: %s", self.group_id, member_id, error)
             self._timers.start(member, timer, RETRY_MS)

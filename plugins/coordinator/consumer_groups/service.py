@@ -39,7 +39,7 @@ class ConsumerGroups:
 
     def heartbeat(self, request: ConsumerGroupHeartbeat) -> HeartbeatAnswer | Awaitable[HeartbeatAnswer]:
         """Join, stay in, or leave a group; the answer is there at once if nothing changes."""
-        checks.check_request(request, self._shared.settings.assignors)
+        checks.check_request(request, self._shared.settings.of_broker.assignors)
         group = self._find_active(request.group_id)
         answer = None if group is None else group.unchanged(request)
         return answer or self._heartbeat(group, request)
@@ -50,9 +50,9 @@ class ConsumerGroups:
         shared, group_id = self._shared, request.group_id
         if request.member_epoch < JOIN_EPOCH:
             group = _existing(group, group_id)
-            return await group.finish(heartbeats.leave(group.state, request, shared.context()))
+            return await group.finish(heartbeats.leave(group.state, request, shared.context(group_id)))
         state = ConsumerGroup(group_id) if group is None else group.state
-        context = shared.context(await self._resolve(state, request))
+        context = shared.context(group_id, await self._resolve(state, request))
         group = self._find_active(group_id)
         if group is None and request.member_epoch == JOIN_EPOCH:
             return await self._create(request, context)
@@ -64,7 +64,7 @@ class ConsumerGroups:
         if not group_id:
             raise InvalidGroupId("the group id is empty")
         group = _existing(self._find_active(group_id), group_id)
-        return _describe(group.state, self._shared.settings, self._shared.topics)
+        return _describe(group.state, self._shared.settings.of_broker, self._shared.topics)
 
     def replay(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Apply a record that was read back.
@@ -127,7 +127,7 @@ class ConsumerGroups:
             InvalidRegularExpression: the request's own is malformed.
         """
         shared = self._shared
-        wanted = regexes_to_resolve(group, request.topic_regex, shared.context())
+        wanted = regexes_to_resolve(group, request.topic_regex, shared.context(group.group_id))
         if not wanted:
             return {}
         if request.topic_regex in wanted:

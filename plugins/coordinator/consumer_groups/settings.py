@@ -14,7 +14,8 @@ from tidelog.plugins.coordinator.consumer_groups import keys
 from tidelog.plugins.coordinator.consumer_groups.topics import TopicCatalogue
 
 if TYPE_CHECKING:
-    from tidelog.kernel.config import Config
+    from tidelog.kernel.config import Config, TopicConfig
+    from tidelog.kernel.seams.resource_configs import ResourceConfigs
 
 
 @attrs.frozen
@@ -38,6 +39,27 @@ class Settings:
     def default_assignor(self) -> str:
         """The assignor of groups whose members request none."""
         return next(iter(self.assignors))
+
+
+class SettingsOfGroups:
+    """The settings of each group: those of the broker, with what is configured for the group itself."""
+
+    def __init__(self, of_broker: Settings, configs: ResourceConfigs | None = None) -> None:
+        self.of_broker = of_broker
+        self._configs = configs
+
+    def of(self, group_id: str) -> Settings:
+        """Return the settings of a group, the same object until they change."""
+        config = None if self._configs is None else self._configs.find("group", group_id)
+        return self.of_broker if config is None else config.derive(self._derived)
+
+    def _derived(self, config: TopicConfig) -> Settings:
+        return attrs.evolve(
+            self.of_broker,
+            session_timeout_ms=config[keys.GROUP_SESSION_TIMEOUT_MS],
+            heartbeat_interval_ms=config[keys.GROUP_HEARTBEAT_INTERVAL_MS],
+            assignment_interval_ms=config[keys.GROUP_ASSIGNMENT_INTERVAL_MS],
+        )
 
 
 @attrs.frozen

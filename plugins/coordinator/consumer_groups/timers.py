@@ -27,11 +27,11 @@ Expired: TypeAlias = Callable[[str, Timer, int], None]
 class Timers:
     """Timers of one group's members; `expired` is called once for each that expires.
 
-    `session_timeout_ms` is for members of the consumer protocol; classic ones bring theirs.
+    `session_timeout_ms` returns that of members of the consumer protocol; classic ones bring theirs.
     """
 
     def __init__(
-        self, deadlines: Deadlines, group_id: str, session_timeout_ms: int, expired: Expired
+        self, deadlines: Deadlines, group_id: str, session_timeout_ms: Callable[[], int], expired: Expired
     ) -> None:
         self._deadlines = deadlines
         self._group_id = group_id
@@ -58,7 +58,7 @@ class Timers:
     def restart_session(self, member: Member) -> None:
         """Extend the session of a member of either protocol."""
         classic = member.metadata.classic
-        duration_ms = classic.session_timeout_ms if classic else self._session_timeout_ms
+        duration_ms = classic.session_timeout_ms if classic else self._session_timeout_ms()
         deadlines, member_id = self._deadlines, member.member_id
         deadlines.schedule(
             (self._group_id, member_id, Timer.SESSION),

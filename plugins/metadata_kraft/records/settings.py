@@ -23,10 +23,12 @@ from tidelog.plugins.protocol_kafka.codecs.declare import (
 from tidelog.plugins.protocol_kafka.codecs.types import STRING
 
 if TYPE_CHECKING:
+    from tidelog.kernel.seams.resource_configs import ResourceScope
     from tidelog.plugins.protocol_kafka.codecs.types import Uuid
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+RESOURCE_TYPES: dict[ResourceScope, int] = {"client-metrics": 16, "group": 32}
 
 
 @struct(VersionSpan(0, 0, flexible=0))

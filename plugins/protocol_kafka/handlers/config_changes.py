@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
@@ -19,7 +19,18 @@ from tidelog.kernel.errors import BrokerError, InvalidConfig, InvalidRequest
 from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
+
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.resource_configs import ResourceScope
+
+SCOPES: Mapping[int, ResourceScope] = {GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
+"""The resources beside topics and brokers, by their number in the protocol."""
 
 
 class Resource(Protocol):
@@ -81,10 +92,11 @@ async def each_resource(
 async def change_config(
     context: RequestContext, resource: Resource, alter: Alter, *, validate_only: bool
 ) -> None:
-    """Change the configuration of a topic or of this broker.
+    """Change the configuration of a topic, of this broker, of a group or of client metrics.
 
     Raises:
-        BrokerError: it is refused; see `Topics.alter_config` and `DynamicConfig.alter`.
+        BrokerError: it is refused; see `Topics.alter_config`, `DynamicConfig.alter` and
+            `ResourceConfigs.alter`.
     """
     kind, name = resource.resource_type, resource.resource_name
     broker = context.broker
@@ -95,6 +107,8 @@ async def change_config(
         await broker.topics.alter_config(name, alter, validate_only=validate_only)
     elif kind == BROKER_RESOURCE:
         await broker.dynamic_config.alter(node_named(context, name), alter, validate_only=validate_only)
+    elif kind in SCOPES:
+        await broker.resource_configs.alter(SCOPES[kind], name, alter, validate_only=validate_only)
     else:
         raise InvalidRequest(f"resources of type {kind} have no configuration here")
 

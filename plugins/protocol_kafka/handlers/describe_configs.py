@@ -1,10 +1,10 @@
-"""DescribeConfigs (API 32): the configuration of topics and of this broker, with the source of each value."""
+"""DescribeConfigs (API 32): the configuration of topics and other resources, with each value's source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tidelog.kernel.config import Config, ConfigKey, OriginKind
 from tidelog.kernel.config.topic_config import TopicDefault
@@ -13,7 +13,7 @@ from tidelog.kernel.pace import Pace
 from tidelog.kernel.topic_names import check_topic_name
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
-from tidelog.plugins.protocol_kafka.handlers.config_changes import node_named
+from tidelog.plugins.protocol_kafka.handlers.config_changes import SCOPES, node_named
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -25,7 +25,11 @@ from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+if TYPE_CHECKING:
+    from tidelog.kernel.seams.resource_configs import ResourceScope
+
 TOPIC_SOURCE, THIS_BROKER_SOURCE, ALL_BROKERS_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+OWN_SOURCES: Mapping[ResourceScope, int] = {"client-metrics": 7, "group": 8}
 DYNAMIC_SOURCES = {
     OriginKind.DYNAMIC_BROKER: THIS_BROKER_SOURCE,
     OriginKind.DYNAMIC_CLUSTER: ALL_BROKERS_SOURCE,
@@ -112,7 +116,47 @@ def _entries(context: RequestContext, kind: int, name: str) -> Iterable[Describe
     if kind == BROKER_RESOURCE:
         node_named(context, name)
         return (_broker_entry(config, key) for key in config.keys.of_scope("broker"))
+    if kind in SCOPES:
+        if not name:
+            raise InvalidRequest("the name of a group or of a subscription must not be empty")
+        settings = context.broker.resource_configs.settings(SCOPES[kind], name)
+        return _resource_entries(config, SCOPES[kind], settings)
     raise InvalidRequest(f"resources of type {kind} have no configuration here")
+
+
+def _resource_entries(
+    config: Config, scope: ResourceScope, settings: Mapping[str, str]
+) -> Iterator[DescribeConfigsResourceResult]:
+    """Yield every key of a group or of client metrics, and settings of keys that only Apache Kafka has."""
+    keys = {key.name: key for key in config.keys.of_scope(scope)}
+    for name in [*keys, *(name for name in settings if name not in keys)]:
+        yield _resource_entry(config, scope, name, keys.get(name), settings.get(name))
+
+
+def _resource_entry(
+    config: Config, scope: ResourceScope, name: str, key: ConfigKey[object] | None, own: str | None
+) -> DescribeConfigsResourceResult:
+    synonyms: list[DescribeConfigsSynonym] = []
+    if own is not None:
+        synonyms.append(DescribeConfigsSynonym(name=name, value=own, source=OWN_SOURCES[scope]))
+    if key is not None and key.broker_defaults:
+        broker_key = key.broker_defaults[0].key
+        value = broker_key.type.format(config[broker_key])
+        synonyms += _broker_synonyms(config, broker_key, value)
+    text, source = "" if key is None else key.type.format(key.default), DEFAULT_SOURCE
+    if synonyms:
+        text, source = synonyms[0].value or "", synonyms[0].source
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=text,
+        read_only=False,
+        is_default=own is None,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=synonyms,
+        config_type=UNKNOWN_TYPE if key is None else TYPES.get(key.type.name, UNKNOWN_TYPE),
+        documentation=None if key is None else key.documentation,
+    )
 
 
 def _trimmed(

@@ -10,6 +10,7 @@ from tidelog.kernel.errors import BrokerError, InvalidRequest
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
 from tidelog.plugins.protocol_kafka.handlers.config_changes import (
+    SCOPES,
     Alteration,
     AlterOperation,
     altered_by,
@@ -54,9 +55,9 @@ async def handle(
 
 
 def _alter(context: RequestContext, resource: IncrementalAlterConfigsResource) -> Alter:
-    config = context.broker.config
-    of_topic = resource.resource_type == TOPIC_RESOURCE
-    scope: Scope = "topic" if of_topic else "broker"
+    config, kind = context.broker.config, resource.resource_type
+    of_topic = kind == TOPIC_RESOURCE
+    scope: Scope = "topic" if of_topic else SCOPES.get(kind, "broker")
     in_force: Callable[[str], str] = config.topic_default_text if of_topic else config.text
     alterations = [_alteration(change) for change in resource.configs]
     return altered_by(alterations, lambda name: config.keys.find(name, scope), in_force)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from tidelog.plugins.protocol_kafka.context import RequestContext
-from tidelog.plugins.protocol_kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_config_resources import (
-    CLIENT_METRICS_RESOURCE,
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 
 TYPES_SINCE = 1
-_BROKER_LOGGER_RESOURCE, _GROUP_RESOURCE = 8, 32
 
 
 def _topics(context: RequestContext) -> Iterable[str]:
@@ -27,6 +31,14 @@ def _brokers(context: RequestContext) -> Iterable[str]:
     return (str(broker.node_id) for broker in cluster.brokers(context.peer.listener_name))
 
 
+def _groups(context: RequestContext) -> Iterable[str]:
+    return context.broker.resource_configs.names("group")
+
+
+def _client_metrics(context: RequestContext) -> Iterable[str]:
+    return context.broker.resource_configs.names("client-metrics")
+
+
 def _none(context: RequestContext) -> Iterable[str]:
     return ()
 
@@ -34,11 +46,11 @@ def _none(context: RequestContext) -> Iterable[str]:
 _NAMES_OF: Mapping[int, Callable[[RequestContext], Iterable[str]]] = {
     TOPIC_RESOURCE: _topics,
     BROKER_RESOURCE: _brokers,
-    _BROKER_LOGGER_RESOURCE: _none,
-    CLIENT_METRICS_RESOURCE: _none,
-    _GROUP_RESOURCE: _none,
+    BROKER_LOGGER_RESOURCE: _none,
+    CLIENT_METRICS_RESOURCE: _client_metrics,
+    GROUP_RESOURCE: _groups,
 }
-"""The types of resources that there are; of some this broker has no resource."""
+"""The types of resources that there are; this broker has no loggers that can be configured."""
 
 
 def handle(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:

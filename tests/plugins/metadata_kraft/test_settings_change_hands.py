@@ -21,15 +21,28 @@ from tidelog.plugins.protocol_kafka.messages.api import (
     ALTER_CLIENT_QUOTAS,
     ALTER_USER_SCRAM_CREDENTIALS,
     DESCRIBE_CLIENT_QUOTAS,
+    DESCRIBE_CONFIGS,
     DESCRIBE_USER_SCRAM_CREDENTIALS,
+    INCREMENTAL_ALTER_CONFIGS,
 )
 from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import DescribeClientQuotasRequest
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    GROUP_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
 )
 
 BROKER = "1"
 RATE = "producer_byte_rate"
+SESSION = "consumer.session.timeout.ms"
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 
 
@@ -83,6 +96,27 @@ class Kept:
         (result,) = self._asker.ask(ALTER_USER_SCRAM_CREDENTIALS, 0, request).results
         assert result.error_code == 0
 
+    def configure_group(self, **changes: str) -> None:
+        """Set keys of the group `g`."""
+        configs = [
+            IncrementalAlterableConfig(name=key.replace("_", "."), config_operation=0, value=value)
+            for key, value in changes.items()
+        ]
+        resource = IncrementalAlterConfigsResource(
+            resource_type=GROUP_RESOURCE, resource_name="g", configs=configs
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        (result,) = self._asker.ask(INCREMENTAL_ALTER_CONFIGS, 1, request).responses
+        assert result.error_code == 0
+
+    def group_config(self) -> dict[str, str]:
+        """What the group `g` sets itself."""
+        resource = DescribeConfigsResource(
+            resource_type=GROUP_RESOURCE, resource_name="g", configuration_keys=None
+        )
+        (result,) = self._asker.ask(DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=[resource])).results
+        return {entry.name: entry.value for entry in result.configs if entry.config_source == 8}
+
     def see(self) -> tuple[dict[str | None, float], dict[str, int]]:
         """The rate of each user, and the iterations of each credential."""
         every = DescribeClientQuotasRequest(components=[], strict=False)
@@ -110,12 +144,16 @@ def test_settings_change_hands(tmp_path: Path) -> None:
         kept.set_quota(None, 2000.0)
         kept.set_credential("alice", 4096)
         kept.set_credential("bob", 5000)
+        kept.configure_group(consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000")
         before = kept.see()
         assert before == ({"alice": 1000.0, None: 2000.0}, {"alice": 4096, "bob": 5000})
         tidelog.stop()
 
         kafka.start()
-        assert Kept(kafka.bootstrap).see() == before
+        kept = Kept(kafka.bootstrap)
+        assert kept.group_config() == {SESSION: "50000", "consumer.heartbeat.interval.ms": "6000"}
+        kept.configure_group(consumer_heartbeat_interval_ms="7000", share_session_timeout_ms="50000")
+        assert kept.see() == before
         client = Client(kafka.bootstrap)
         assert client.topic_config("orders") == {"segment.bytes": "2000000"}
         for kind, name, key in (
@@ -134,7 +172,13 @@ def test_settings_change_hands(tmp_path: Path) -> None:
         kafka.stop()
 
         tidelog.start()
-        assert Kept(tidelog.bootstrap).see() == ({None: 2000.0, "carl": 3000.0}, {"alice": 6000})
+        kept = Kept(tidelog.bootstrap)
+        assert kept.group_config() == {
+            SESSION: "50000",
+            "consumer.heartbeat.interval.ms": "7000",
+            "share.session.timeout.ms": "50000",
+        }
+        assert kept.see() == ({None: 2000.0, "carl": 3000.0}, {"alice": 6000})
         client = Client(tidelog.bootstrap)
         assert client.topic_config("orders") == {"retention.ms": "7777"}
         inherited = told(client.admin, ResourceType.TOPIC, "orders", "max.message.bytes")

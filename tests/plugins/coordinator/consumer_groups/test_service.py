@@ -37,6 +37,7 @@ from tidelog.kernel.seams.coordination.offsets import OffsetCommit
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
+from tidelog.plugins.coordinator.consumer_groups.settings import SettingsOfGroups
 from tidelog.plugins.coordinator.groups.group import ExpiryRule
 
 GROUP = "g"
@@ -95,7 +96,7 @@ def new_consumer_coordinator() -> ConsumerGroupCoordinator:
         coordinator.registry,
         coordinator.log,
         partition_for,
-        SETTINGS,
+        SettingsOfGroups(SETTINGS),
         topics,
         coordinator.deadlines,
         coordinator.clock,

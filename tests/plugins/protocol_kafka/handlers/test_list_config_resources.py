@@ -1,4 +1,4 @@
-"""ListConfigResources: topics and this broker, by type."""
+"""ListConfigResources: topics, this broker, and groups, by type."""
 
 from __future__ import annotations
 
@@ -25,13 +25,28 @@ async def listed(client: Client, types: list[int], version: int = 1) -> ListConf
     return answer
 
 
+async def configure_resources(broker: Broker) -> None:
+    """Configure the group `pilots`."""
+    configs = broker.resource_configs
+    await configs.alter("group", "pilots", lambda _: {"consumer.session.timeout.ms": "50000"})
+
+
 @pytest.mark.parametrize(
     ("types", "expected"),
     [
-        ([], {(TOPIC, "flights"), (TOPIC, "planes"), (BROKER, "1")}),
+        (
+            [],
+            {
+                (TOPIC, "flights"),
+                (TOPIC, "planes"),
+                (BROKER, "1"),
+                (GROUP, "pilots"),
+            },
+        ),
         ([TOPIC], {(TOPIC, "flights"), (TOPIC, "planes")}),
         ([BROKER, BROKER], {(BROKER, "1")}),
-        ([BROKER_LOGGER, CLIENT_METRICS, GROUP], set()),
+        ([BROKER_LOGGER, CLIENT_METRICS], set()),
+        ([GROUP], {(GROUP, "pilots")}),
     ],
 )
 async def test_list_config_resources_by_types(
@@ -39,6 +54,7 @@ async def test_list_config_resources_by_types(
 ) -> None:
     for name in ("flights", "planes"):
         await new_topic(broker, name)
+    await configure_resources(broker)
     answer = await listed(client, types)
     assert answer.error_code == 0
     found = [(resource.resource_type, resource.resource_name) for resource in answer.config_resources]
@@ -50,6 +66,7 @@ async def test_list_config_resources_in_version_0_lists_client_metrics_only(
     client: Client, broker: Broker
 ) -> None:
     await new_topic(broker, "flights")
+    await configure_resources(broker)
     answer = await listed(client, [], version=0)
     assert (answer.error_code, answer.config_resources) == (0, [])
 
