@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def tidelog_hookspecs() -> Iterable[ModuleType]:
-    """Declare the hook by which other plugins add APIs."""
+    """Declare the hooks by which other plugins add APIs and receive metrics of clients."""
     from tidelog.plugins.protocol_kafka import hookspecs
 
     return [hookspecs]

@@ -19,6 +19,7 @@ from tidelog.kernel.pace import run_in_steps
 from tidelog.kernel.seams.storage import FileRegion, Region
 from tidelog.kernel.seams.wire import Parts, Peer, ProtocolViolation, WireConnection
 from tidelog.plugins.protocol_kafka import keys
+from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import (
     DecodeError,
     TooManyElements,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.kernel.seams.broker import PluginHooks
     from tidelog.kernel.seams.wire import WireContext
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
+    from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 _log = logging.getLogger(__name__)
 
@@ -43,12 +45,16 @@ Steps: TypeAlias = Generator[None, None, object]
 
 _FRAME_HEAD = struct.Struct(">ii")
 CORRELATION_ID_BYTES = 4
+TELEMETRY_KEYS = frozenset((71, 72))
+"""GetTelemetrySubscriptions and PushTelemetry, which clients use only if they are announced."""
 
 
 class KafkaConnection:
     """Protocol state of one client."""
 
-    def __init__(self, broker: WireContext, peer: Peer, routes: Routes) -> None:
+    def __init__(
+        self, broker: WireContext, peer: Peer, routes: Routes, telemetry: ClientTelemetry | None = None
+    ) -> None:
         config = broker.config
         self._routes = routes
         self._context = RequestContext(
@@ -57,6 +63,7 @@ class KafkaConnection:
             config[keys.FETCH_MAX_BYTES],
             config[kernel_keys.CONNECTIONS_MAX_IDLE_MS],
             routes.served,
+            telemetry or ClientTelemetry(),
         )
         self._buffer = buffer = ReceiveBuffer(config[keys.SOCKET_REQUEST_MAX_BYTES])
         # The buffer's own methods, which saves a call at each receive.
@@ -70,7 +77,10 @@ class KafkaConnection:
         return self._context.records_received
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Forget the client instance that pushed metrics over this connection."""
+        instance_id = self._context.client_instance_id
+        if instance_id is not None:
+            self._context.telemetry.forget(instance_id)
 
     def next_step(self) -> Parts | Awaitable[Parts] | None:
         """Serve the next whole request; see `tidelog.kernel.seams.wire`."""
@@ -189,11 +199,14 @@ class KafkaCodec:
         Raises:
             PluginError: an API cannot be served, see `checked_apis`.
         """
-        self._routes = Routes(_added_apis(plugins))
+        offered = plugins.ask("tidelog_client_telemetry_receivers")
+        receivers = cast("list[TelemetryReceiver]", [each for _, functions in offered for each in functions])
+        self._telemetry = ClientTelemetry(receivers)
+        self._routes = Routes(_added_apis(plugins), () if receivers else TELEMETRY_KEYS)
 
     def connect(self, broker: WireContext, peer: Peer) -> WireConnection:
         """Return the protocol state of a new connection."""
-        return KafkaConnection(broker, peer, self._routes)
+        return KafkaConnection(broker, peer, self._routes, self._telemetry)
 
 
 def _added_apis(plugins: PluginHooks) -> Sequence[KafkaApi]:

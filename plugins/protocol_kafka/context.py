@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
+
+from tidelog.kernel.ids import encode_uuid_bytes
+from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
     from tidelog.kernel.errors import BrokerError
@@ -36,6 +39,8 @@ class RequestContext:
     One object serves a connection: requests are handled one at a time, so a handler that waits reads what it
     needs of `client_id` and `api_version` and finds it unchanged afterwards. `served` is what ApiVersions
     announces. `records_received` counts the records that the current request appended at once.
+    `client_software` are name and version, as ApiVersions got them, and `client_instance_id` is the last one
+    that asked about client metrics.
     """
 
     broker: WireContext
@@ -43,6 +48,9 @@ class RequestContext:
     fetch_max_bytes: int
     max_idle_ms: int
     served: Sequence[ServedVersions] = ()
+    telemetry: ClientTelemetry = attrs.field(factory=ClientTelemetry)
+    client_software: tuple[str, str] = ("unknown", "unknown")
+    client_instance_id: bytes | None = None
     client_id: str | None = None
     api_version: int = 0
     message_bytes_left: int = MAX_MESSAGE_BYTES
@@ -57,6 +65,18 @@ class RequestContext:
             text = text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
         self.message_bytes_left -= len(text)
         return text
+
+    def client_attributes(self, instance_id: bytes) -> Mapping[str, str]:
+        """Return what `match` of a subscription to client metrics may select a client by."""
+        name, version = self.client_software
+        return {
+            "client_instance_id": encode_uuid_bytes(instance_id),
+            "client_id": self.client_id or "",
+            "client_software_name": name,
+            "client_software_version": version,
+            "client_source_address": self.peer.host,
+            "client_source_port": str(self.peer.port),
+        }
 
     def warn(self, what: str, error: BrokerError) -> None:
         """Log a refused request and its reason; the same warning is not repeated for a while."""

@@ -9,8 +9,14 @@ from tidelog.kernel.hookspecs import hookspec
 
 if TYPE_CHECKING:
     from tidelog.plugins.protocol_kafka.apis import KafkaApi
+    from tidelog.plugins.protocol_kafka.client_telemetry import TelemetryReceiver
 
 
 @hookspec
 def tidelog_kafka_apis() -> Iterable[KafkaApi]:  # type: ignore[empty-body]
     """Return the APIs of the Kafka protocol that the plugin serves, with their messages."""
+
+
+@hookspec
+def tidelog_client_telemetry_receivers() -> Iterable[TelemetryReceiver]:  # type: ignore[empty-body]
+    """Return functions to call with the metrics that clients push (KIP-714)."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.kernel.config import ConfigKey, Scope, UnsupportedKey, boolean, integer
+from tidelog.kernel.config import ConfigKey, Scope, UnsupportedKey, boolean, comma_list, integer
+from tidelog.plugins.protocol_kafka.client_matching import client_matches
 
 FETCH_MAX_BYTES = ConfigKey(
     name="fetch.max.bytes",
@@ -52,6 +53,36 @@ MAX_REQUEST_PARTITION_SIZE_LIMIT = ConfigKey(
     type=integer(1),
     default=2000,
     documentation="The largest number of partitions in one response to DescribeTopicPartitions.",
+)
+TELEMETRY_MAX_BYTES = ConfigKey(
+    name="telemetry.max.bytes",
+    type=integer(1),
+    default=1024 * 1024,
+    documentation="The largest size of the metrics that a client pushes at once, in bytes, compressed and "
+    "decompressed. They are for plugins that receive client metrics.",
+)
+CLIENT_METRICS_METRICS = ConfigKey(
+    name="metrics",
+    type=comma_list(),
+    default=(),
+    scope="client-metrics",
+    documentation="Prefixes of the names of metrics that clients are to push; `*` for all.",
+)
+CLIENT_METRICS_INTERVAL_MS = ConfigKey(
+    name="interval.ms",
+    type=integer(100, 3_600_000),
+    default=300_000,
+    scope="client-metrics",
+    documentation="The interval at which clients push metrics, in milliseconds.",
+)
+CLIENT_METRICS_MATCH = ConfigKey(
+    name="match",
+    type=client_matches(),
+    default=(),
+    scope="client-metrics",
+    documentation="The clients that the subscription is for: regular expressions in RE2's syntax for "
+    "`client_instance_id`, `client_id`, `client_software_name`, `client_software_version`, "
+    "`client_source_address` and `client_source_port`. All clients, if it is empty.",
 )
 
 _NO_THREADS = "one event loop serves every connection, so there are no pools of threads"
@@ -201,7 +232,7 @@ _WITHOUT_PART: dict[str, _Part] = {
     "listener.name.*": _Part("settings per listener"),
     "metric.reporters": _Part("metrics reporters", ("",)),
     "metrics.*": _Part("metrics"),
-    "telemetry.*": _Part("client telemetry"),
+    "telemetry.*": _Part("telemetry of the broker itself"),
 }
 
 _WITHOUT_PART_FOR_TOPICS: dict[str, _Part] = {

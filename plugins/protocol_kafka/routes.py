@@ -7,7 +7,7 @@ them. ApiVersions lists this table and the APIs that other plugins add.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tidelog.kernel.seams.storage import Region
@@ -93,6 +93,8 @@ SERVED: dict[int, Served] = {
         Served(61, 0, 0, "describe_producers"),
         Served(65, 0, 0, "describe_transactions"),
         Served(66, 0, 2, "list_transactions", abandonable=True),
+        Served(71, 0, 0, "get_telemetry_subscriptions"),
+        Served(72, 0, 0, "push_telemetry"),
         Served(68, 0, 1, "consumer_group_heartbeat"),
         Served(69, 0, 1, "consumer_group_describe"),
         Served(74, 0, 1, "list_config_resources"),
@@ -124,13 +126,20 @@ class Routes(dict[tuple[int, int], Route]):
     All connections of a codec share one. Raises what `find_route` raises.
     """
 
-    def __init__(self, added: Iterable[KafkaApi] = ()) -> None:
-        """Create the routes of Kafka's APIs and of `added`, the APIs of other plugins."""
+    def __init__(self, added: Iterable[KafkaApi] = (), unannounced: Container[int] = ()) -> None:
+        """Create the routes of Kafka's APIs and of `added`, the APIs of other plugins.
+
+        ApiVersions does not list those of the keys `unannounced`, so that clients do not use them.
+        """
         super().__init__()
         self._added = {api.key: api for api in added}
         spans = [(api.key, api.versions) for api in self._added.values()]
         self.served = (
-            *(ServedVersions(api.key, api.min_version, api.max_version) for api in SERVED.values()),
+            *(
+                ServedVersions(api.key, api.min_version, api.max_version)
+                for api in SERVED.values()
+                if api.key not in unannounced
+            ),
             *(ServedVersions(key, versions.low, versions.high) for key, versions in spans),
         )
         self.first_flexible: Mapping[int, int] = {

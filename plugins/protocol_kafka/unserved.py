@@ -21,7 +21,6 @@ _NO_CONTROLLER: Final = (
 )
 _NO_AUTHENTICATION: Final = "clients are not authenticated"
 _NO_TOKENS: Final = "clients are not authenticated, so there is no one to issue a token for"
-_NO_TELEMETRY: Final = "metrics of clients are not collected"
 _NO_SHARE_GROUPS: Final = "share groups are not coordinated here (KIP-932)"
 _NO_STREAMS_GROUPS: Final = "streams groups are not coordinated here (KIP-1071)"
 _ONE_VOTER: Final = "this node is the only voter of its metadata log"
@@ -41,8 +40,6 @@ UNSERVED: Final[Mapping[int, Unserved]] = {
     58: Unserved("Envelope", "a broker sends it to its controller, and this one has no peers"),
     64: Unserved("UnregisterBroker", "this node is the only broker"),
     67: Unserved("AllocateProducerIds", "a broker sends it to its controller, and this one has no peers"),
-    71: Unserved("GetTelemetrySubscriptions", _NO_TELEMETRY),
-    72: Unserved("PushTelemetry", _NO_TELEMETRY),
     76: Unserved("ShareGroupHeartbeat", _NO_SHARE_GROUPS),
     77: Unserved("ShareGroupDescribe", _NO_SHARE_GROUPS),
     78: Unserved("ShareFetch", _NO_SHARE_GROUPS),

@@ -38,13 +38,13 @@ NOTES: Final = {
     29: "SECURITY_DISABLED, as in Kafka without an authorizer",
     30: "SECURITY_DISABLED",
     31: "SECURITY_DISABLED",
-    32: "topics, groups and this broker; all but the keys that can be changed while the broker runs are "
-    "read-only",
-    33: "topics, groups and this broker",
+    32: "topics, groups, client metrics and this broker; all but the keys that can be changed while the "
+    "broker runs are read-only",
+    33: "topics, groups, client metrics and this broker",
     37: "INVALID_REQUEST for internal topics",
     42: "groups without members",
     43: "each partition has one replica, so there is nothing to elect",
-    44: "topics, groups and this broker",
+    44: "topics, groups, client metrics and this broker",
     45: "to this broker only",
     46: "always empty",
     49: "quotas are kept and described, and not enforced",
@@ -52,6 +52,8 @@ NOTES: Final = {
     55: "this node, the only voter; it has no listener for controllers",
     66: "patterns in RE2's syntax",
     68: "the consumer protocol (KIP-848); regular expressions are RE2's and match no internal topics",
+    71: "announced only with a plugin that receives client metrics, as in Kafka",
+    72: "as GetTelemetrySubscriptions",
     74: "version 0 is ListClientMetricsResources",
     75: "at most `max.request.partition.size.limit` partitions in a response",
 }

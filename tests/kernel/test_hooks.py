@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -20,6 +21,7 @@ from tests.deadlines import DEADLINE_S
 from tests.docs.examples import example_of_hook, examples_of_hook, module_of
 from tests.docs.packages import copy_installed, install
 from tests.kernel.plugins.distributions import import_folder
+from tests.plugins.protocol_kafka.against_kafka.asking import Asker
 from tidelog.kernel.config import topic_config
 from tidelog.kernel.errors import ConfigError, InvalidTopicConfig, PluginError
 from tidelog.kernel.partition import Partition
@@ -43,11 +45,20 @@ from tidelog.kernel.testing.compression import CompressionCodecConformance
 from tidelog.kernel.testing.indexes import IndexFormatConformance
 from tidelog.kernel.topics import NewTopic
 from tidelog.plugins.protocol_kafka.codecs import decode, encode
+from tidelog.plugins.protocol_kafka.messages.api import (
+    API_VERSIONS,
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    PUSH_TELEMETRY,
+)
 from tidelog.plugins.protocol_kafka.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
+from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 
 Example = Callable[[str], str]
 T = TypeVar("T")
@@ -398,6 +409,25 @@ def test_tidelog_kafka_apis(installed: Example) -> None:
                     request = module.TideLevelRequest(topic=topic)
                     answer = ask_api(connection, 20_000, version, request, module.TideLevelResponse)
                     assert (answer.error_code, answer.records) == (code, records)
+
+
+def test_tidelog_client_telemetry_receivers(example: Example, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    plugin = example("tidelog_client_telemetry_receivers")
+    with broker_in_thread({"plugins": plugin}) as running, closing(Asker(running.bootstrap)) as asker:
+        served = asker.ask(API_VERSIONS, 0, ApiVersionsRequest())
+        assert {71, 72} <= {api.api_key for api in served.api_keys}
+        get = GetTelemetrySubscriptionsRequest(client_instance_id=bytes(16))
+        found = asker.ask(GET_TELEMETRY_SUBSCRIPTIONS, 0, get)
+        push = PushTelemetryRequest(
+            client_instance_id=found.client_instance_id,
+            subscription_id=found.subscription_id,
+            terminating=False,
+            compression_type=0,
+            metrics=b"metrics",
+        )
+        assert asker.ask(PUSH_TELEMETRY, 0, push).error_code == 0
+    assert "tests pushed 7 bytes" in caplog.messages
 
 
 def test_tidelog_hookspecs(example: Example, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

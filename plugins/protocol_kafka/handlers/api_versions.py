@@ -27,6 +27,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         return _refusal(ErrorCode.INVALID_REQUEST)
     if version >= TARGET_SINCE and not _is_meant(context, request):
         return _refusal(ErrorCode.REBOOTSTRAP_REQUIRED)
+    if version >= SOFTWARE_SINCE:
+        context.client_software = request.client_software_name, request.client_software_version
     features = context.broker.features
     return ApiVersionsResponse(
         error_code=0,

@@ -89,7 +89,8 @@ def _describe(
     resource: DescribeConfigsResource,
     entries: Callable[[int, str], list[DescribeConfigsResourceResult]],
 ) -> DescribeConfigsResult:
-    code, message = 0, None
+    code = 0
+    message: str | None = ""  # as in Kafka, whose message of a success is not null
     configs: list[DescribeConfigsResourceResult] = []
     try:
         configs = entries(resource.resource_type, resource.resource_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from functools import partial
+from typing import cast
 
 import attrs
 import pytest
@@ -16,6 +17,7 @@ from tests.plugins.coordinator.groups.group_coordinator import (
     new_coordinator,
     partition_for,
 )
+from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import (
     ConfigError,
     CoordinatorLoadInProgress,
@@ -34,6 +36,7 @@ from tidelog.kernel.seams.coordination.consumer_groups import (
 )
 from tidelog.kernel.seams.coordination.groups import GroupProtocol, Joined, JoinRequest, LeavingMember
 from tidelog.kernel.seams.coordination.offsets import OffsetCommit
+from tidelog.kernel.seams.resource_configs import ResourceConfigs, ResourceScope
 from tidelog.kernel.testing.broker import new_broker
 from tidelog.plugins.coordinator.consumer_groups.live import Shared
 from tidelog.plugins.coordinator.consumer_groups.service import ConsumerGroups
@@ -45,6 +48,18 @@ SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 74 ffffffff 00000000")
 CLASSIC_JOIN = JoinRequest(GROUP, "old", "consumer", [GroupProtocol("range", SUBSCRIPTION)], 10_000, 20_000)
 
 
+class FakeConfigs:
+    """Configuration of groups: none until a session timeout is set."""
+
+    session_timeout_ms: int | None = None
+
+    def find(self, scope: ResourceScope, name: str) -> TopicConfig | None:
+        """Return the configuration of any group."""
+        if self.session_timeout_ms is None:
+            return None
+        return TopicConfig({"consumer.session.timeout.ms": self.session_timeout_ms})
+
+
 @attrs.define
 class ConsumerGroupCoordinator:
     """Classic groups and consumer groups over one log; the topic `t` has two partitions."""
@@ -53,6 +68,7 @@ class ConsumerGroupCoordinator:
     topics: FakeTopics
     shared: Shared
     service: ConsumerGroups
+    configs: FakeConfigs
 
     async def heartbeat(self, member_id: str, epoch: int, **rest: object) -> HeartbeatAnswer:
         """A request of a member; the fields are those of `ConsumerGroupHeartbeat`."""
@@ -91,18 +107,18 @@ class ConsumerGroupCoordinator:
 
 def new_consumer_coordinator() -> ConsumerGroupCoordinator:
     """Return a coordinator whose deadlines are not served."""
-    coordinator, topics = new_coordinator(), FakeTopics(t=2)
+    coordinator, topics, configs = new_coordinator(), FakeTopics(t=2), FakeConfigs()
     shared = Shared(
         coordinator.registry,
         coordinator.log,
         partition_for,
-        SettingsOfGroups(SETTINGS),
+        SettingsOfGroups(SETTINGS, cast("ResourceConfigs", configs)),
         topics,
         coordinator.deadlines,
         coordinator.clock,
         coordinator.classic,
     )
-    return ConsumerGroupCoordinator(coordinator, topics, shared, ConsumerGroups(shared))
+    return ConsumerGroupCoordinator(coordinator, topics, shared, ConsumerGroups(shared), configs)
 
 
 @pytest.fixture
@@ -124,6 +140,18 @@ async def test_heartbeat_missing_for_the_session_timeout_removes_the_member(
         await trio.sleep(10)
         await coordinator.heartbeat("alive", 2)
     assert coordinator.members == ["alive"]
+
+
+async def test_heartbeat_missing_for_the_session_timeout_of_its_group_removes_the_member(
+    coordinator: ConsumerGroupCoordinator, autojump_clock: MockClock
+) -> None:
+    await coordinator.join("silent")
+    coordinator.configs.session_timeout_ms = 2 * SETTINGS.session_timeout_ms
+    await coordinator.heartbeat("silent", 1)
+    await trio.sleep(1.9 * SETTINGS.session_timeout_ms / 1000)
+    assert coordinator.members == ["silent"]
+    await trio.sleep(0.2 * SETTINGS.session_timeout_ms / 1000)
+    assert coordinator.members == []
 
 
 async def test_heartbeat_is_answered_at_once_if_nothing_changes(

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.seams.storage import FileRegion
-from tidelog.kernel.seams.wire import Parts, Peer
+from tidelog.kernel.seams.wire import Parts, Peer, WireConnection
+from tidelog.plugins.protocol_kafka.client_telemetry import ClientTelemetry
 from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.connection import KafkaConnection
 from tidelog.plugins.protocol_kafka.messages.api import Api
@@ -46,9 +47,9 @@ def joined(parts: Parts) -> bytes:
 class Client:
     """One connection to a broker."""
 
-    def __init__(self, broker: Broker, peer: Peer = PEER) -> None:
+    def __init__(self, broker: Broker, peer: Peer = PEER, telemetry: ClientTelemetry | None = None) -> None:
         self.broker = broker
-        self.wire = KafkaConnection(broker, peer, Routes())
+        self.wire: WireConnection = KafkaConnection(broker, peer, Routes(), telemetry)
 
     def receive(self, data: bytes) -> None:
         """These bytes come from the socket."""

@@ -63,7 +63,7 @@ def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceR
 @pytest.mark.parametrize("version", versions_of(DESCRIBE_CONFIGS))
 async def test_describe_configs_of_a_topic(client: Client, version: int) -> None:
     result = only(await client.ask(DESCRIBE_CONFIGS, version, request(TOPIC_RESOURCE, "flights")))
-    assert (result.error_code, result.error_message) == (0, None)
+    assert (result.error_code, result.error_message) == (0, "")
     assert (result.resource_type, result.resource_name) == (TOPIC_RESOURCE, "flights")
     configs = by_name(result)
     found = {

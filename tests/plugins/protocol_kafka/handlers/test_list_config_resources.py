@@ -1,4 +1,4 @@
-"""ListConfigResources: topics, this broker, and groups, by type."""
+"""ListConfigResources: topics, this broker, groups and subscriptions to client metrics, by type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ async def listed(client: Client, types: list[int], version: int = 1) -> ListConf
 
 
 async def configure_resources(broker: Broker) -> None:
-    """Configure the group `pilots`."""
+    """Configure the group `pilots` and the subscription `slow-clients`."""
     configs = broker.resource_configs
     await configs.alter("group", "pilots", lambda _: {"consumer.session.timeout.ms": "50000"})
+    await configs.alter("client-metrics", "slow-clients", lambda _: {"interval.ms": "1000"})
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,14 @@ async def configure_resources(broker: Broker) -> None:
                 (TOPIC, "flights"),
                 (TOPIC, "planes"),
                 (BROKER, "1"),
+                (CLIENT_METRICS, "slow-clients"),
                 (GROUP, "pilots"),
             },
         ),
         ([TOPIC], {(TOPIC, "flights"), (TOPIC, "planes")}),
         ([BROKER, BROKER], {(BROKER, "1")}),
-        ([BROKER_LOGGER, CLIENT_METRICS], set()),
+        ([BROKER_LOGGER], set()),
+        ([CLIENT_METRICS], {(CLIENT_METRICS, "slow-clients")}),
         ([GROUP], {(GROUP, "pilots")}),
     ],
 )
@@ -68,7 +71,8 @@ async def test_list_config_resources_in_version_0_lists_client_metrics_only(
     await new_topic(broker, "flights")
     await configure_resources(broker)
     answer = await listed(client, [], version=0)
-    assert (answer.error_code, answer.config_resources) == (0, [])
+    assert answer.error_code == 0
+    assert [resource.resource_name for resource in answer.config_resources] == ["slow-clients"]
 
 
 @pytest.mark.parametrize("types", [[0], [TOPIC, 99], [-1]])

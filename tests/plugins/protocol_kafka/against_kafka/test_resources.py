@@ -1,0 +1,149 @@
+"""Groups, client metrics and telemetry: Apache Kafka and tidelog give the same answers, field by field.
+
+Kafka has keys of share and streams groups too, which are left out here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.deadlines import wait_until
+from tidelog.plugins.protocol_kafka.messages.api import (
+    DESCRIBE_CONFIGS,
+    GET_TELEMETRY_SUBSCRIPTIONS,
+    INCREMENTAL_ALTER_CONFIGS,
+    PUSH_TELEMETRY,
+    Api,
+)
+from tidelog.plugins.protocol_kafka.messages.describe_configs import (
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
+from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
+    DELETE,
+    SET,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
+
+from .asking import Asker, same_answers
+
+CONSUMER_KEYS = [
+    f"consumer.{key}" for key in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+]
+SESSION, HEARTBEAT, ASSIGNMENT = CONSUMER_KEYS
+INTERVAL_MS = 3_600_000
+
+
+def described(kind: int, name: str) -> tuple[Api, int, Any]:
+    """Describe a resource with everything."""
+    resource = DescribeConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configuration_keys=CONSUMER_KEYS if kind == GROUP_RESOURCE else None,
+    )
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+    return DESCRIBE_CONFIGS, 4, request
+
+
+def altered(kind: int, name: str, **changes: str | None) -> tuple[Api, int, Any]:
+    """Set keys, and delete those that are None."""
+    configs = [
+        IncrementalAlterableConfig(
+            name=key.replace("_", "."), config_operation=DELETE if value is None else SET, value=value
+        )
+        for key, value in changes.items()
+    ]
+    resource = IncrementalAlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    return INCREMENTAL_ALTER_CONFIGS, 1, request
+
+
+def test_group_configs_are_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:
+    changes: list[dict[str, str | None]] = [
+        {SESSION: "50000", HEARTBEAT: "6000"},
+        {SESSION: "44999"},
+        {SESSION: "60001"},
+        {HEARTBEAT: "4999"},
+        {HEARTBEAT: "15001"},
+        {HEARTBEAT: "soon"},
+        {"no.such.key": "1"},
+        {ASSIGNMENT: "0", SESSION: None, "no.such.key": None},
+        {HEARTBEAT: None, ASSIGNMENT: None},
+    ]
+    script = [described(GROUP_RESOURCE, "g"), described(GROUP_RESOURCE, "")]
+    for change in changes:
+        script += [altered(GROUP_RESOURCE, "g", **change), described(GROUP_RESOURCE, "g")]
+    same_answers(kafka, tidelog, [*script, altered(GROUP_RESOURCE, "", **{SESSION: "50000"})])
+
+
+def test_client_metrics_configs_are_as_in_kafka(kafka: Asker, tidelog: Asker) -> None:
+    """For one thing, an interval out of range is INVALID_REQUEST there and INVALID_CONFIG here."""
+    changes: list[dict[str, str | None]] = [
+        {"interval.ms": "3600000", "metrics": "a.,b."},
+        {"interval.ms": "x"},
+        {"metrics": "a,,b"},
+        {"match": "client_id=never.*"},
+        {"match": "color=blue"},
+        {"match": "client_id"},
+        {"match": "client_id=(a"},
+        {"match": "client_id=a=b"},
+        {"color": "blue"},
+        {"metrics": None},
+        {"interval.ms": None, "match": None},
+    ]
+    script = [described(CLIENT_METRICS_RESOURCE, "m"), described(CLIENT_METRICS_RESOURCE, "")]
+    for change in changes:
+        script += [altered(CLIENT_METRICS_RESOURCE, "m", **change), described(CLIENT_METRICS_RESOURCE, "m")]
+    same_answers(kafka, tidelog, [*script, altered(CLIENT_METRICS_RESOURCE, "", match="client_id=a")])
+
+
+@pytest.mark.parametrize("broker", ["kafka", "tidelog"])
+def test_client_telemetry_is_as_in_kafka(request: pytest.FixtureRequest, broker: str) -> None:
+    """Error codes of requests in this order; ids are random."""
+    asker: Asker = request.getfixturevalue(broker)
+    changed = altered(CLIENT_METRICS_RESOURCE, "t", metrics="b.,a.", interval_ms=str(INTERVAL_MS))
+    asker.ask(*changed)
+    new = GetTelemetrySubscriptionsRequest(client_instance_id=bytes(16))
+    # Kafka applies a change soon after it is acknowledged.
+    wait_until(
+        lambda: len(asker.ask(GET_TELEMETRY_SUBSCRIPTIONS, 0, new).requested_metrics) == 2, "subscription"
+    )
+    found = asker.ask(GET_TELEMETRY_SUBSCRIPTIONS, 0, new)
+    assert sorted(found.requested_metrics) == ["a.", "b."]
+    assert (found.accepted_compression_types, found.delta_temporality) == ([4, 3, 1, 2], True)
+    # Without another subscription of the broker, the shortest interval is the default.
+    assert (found.push_interval_ms, found.telemetry_max_bytes) == (300_000, 1024 * 1024)
+    again = GetTelemetrySubscriptionsRequest(client_instance_id=found.client_instance_id)
+
+    def push(instance_id: bytes, subscription_id: int, *, terminating: bool = False, codec: int = 0) -> Any:
+        message = PushTelemetryRequest(
+            client_instance_id=instance_id,
+            subscription_id=subscription_id,
+            terminating=terminating,
+            compression_type=codec,
+            metrics=b"",
+        )
+        return PUSH_TELEMETRY, 0, message
+
+    own, subscription = found.client_instance_id, found.subscription_id
+    script: list[tuple[Api, int, Any]] = [
+        (GET_TELEMETRY_SUBSCRIPTIONS, 0, again),
+        push(bytes(16), subscription),
+        push(own, subscription + 1),
+        push(own, subscription),
+        (GET_TELEMETRY_SUBSCRIPTIONS, 0, again),
+        push(own, subscription, terminating=True, codec=9),
+        push(own, subscription, terminating=True),
+    ]
+    codes = [asker.ask(*each).error_code for each in script]
+    assert codes == [89, 42, 117, 89, 89, 76, 42]
