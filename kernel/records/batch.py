@@ -205,6 +205,14 @@ def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         CorruptBatch: a batch's length or CRC is wrong.
         UnsupportedMessageFormat: the bytes are message sets of format v0 or v1, or no batches at all.
     """
+    for header, batch in split_batches(data):
+        if not verify_crc(batch, header):
+            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        yield header, batch
+
+
+def split_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield what `iter_batches` yields and raise what it raises, except that no CRC is verified."""
     position = 0
     while len(data) - position >= HEADER_BYTES:
         header = parse_header(data, position)
@@ -213,8 +221,6 @@ def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         batch = data[position : position + header.size]
         if len(batch) < header.size:
             return
-        if not verify_crc(batch, header):
-            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
         yield header, batch
         position += header.size
 

@@ -9,36 +9,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidelog.kernel.records.batch import iter_batches
+from tidelog.kernel.records.committed import committed_batches
 from tidelog.kernel.seams.compression import register_codecs
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.batches import NewRecord
+from tidelog.plugins.client.batches import EncodedBatch, FetchedBatch, NewRecord
 from tidelog.plugins.client.drivers.blocking import BlockingClient
+from tidelog.plugins.client.fetch_sessions import FetchSessions
 from tidelog.plugins.client.operations import (
     ConfigChange,
     ConfigValue,
     CreatedTopic,
     FetchLimits,
     FoundOffset,
-    IdempotentProducer,
+    GroupOffset,
     NewTopic,
     PartitionReader,
     Produced,
     or_raise,
 )
+from tidelog.plugins.client.producers import IdempotentProducer, TransactionalProducer
 from tidelog.plugins.client.settings import ClientSettings, RetryPolicy
 from tidelog.plugins.compression import tidelog_compression_codecs
+from tidelog.plugins.protocol_kafka.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+)
 
 if TYPE_CHECKING:
     from tidelog.plugins.client.drivers.trio_client import TrioClient
 
 __all__ = [
+    "EARLIEST_TIMESTAMP",
+    "LATEST_TIMESTAMP",
+    "MAX_TIMESTAMP",
     "BlockingClient",
     "ClientSettings",
     "ConfigChange",
     "ConfigValue",
     "CreatedTopic",
+    "EncodedBatch",
     "FetchLimits",
+    "FetchSessions",
+    "FetchedBatch",
     "FoundOffset",
+    "GroupOffset",
     "IdempotentProducer",
     "NewRecord",
     "NewTopic",
@@ -46,7 +62,10 @@ __all__ = [
     "Produced",
     "RetryPolicy",
     "TopicPartition",
+    "TransactionalProducer",
     "TrioClient",
+    "committed_batches",
+    "iter_batches",
     "or_raise",
 ]
 

@@ -9,6 +9,7 @@ import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import GROUP_KEY, TRANSACTION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,12 +100,34 @@ class ClusterMetadata:
         )
 
 
+@attrs.frozen
+class CoordinatorKey:
+    """What has a coordinator: a group or a transactional id; `kind` is as in FindCoordinator."""
+
+    kind: int
+    name: str
+
+    @classmethod
+    def group(cls, group_id: str) -> CoordinatorKey:
+        """Return the key of a group."""
+        return cls(GROUP_KEY, group_id)
+
+    @classmethod
+    def transaction(cls, transactional_id: str) -> CoordinatorKey:
+        """Return the key of a transactional id."""
+        return cls(TRANSACTION_KEY, transactional_id)
+
+    def __str__(self) -> str:
+        return f"{'group' if self.kind == GROUP_KEY else 'transactional id'} {self.name!r}"
+
+
 class Cluster:
     """Cache of the cluster metadata, which operations look up before they send a Metadata request."""
 
     def __init__(self, bootstrap: Sequence[Address]) -> None:
         self._bootstrap = tuple(bootstrap)
         self._topics: dict[str, TopicMetadata] = {}
+        self._coordinators: dict[CoordinatorKey, int] = {}
         self.brokers: Mapping[int, Address] = {}
         self.controller = NO_NODE
 
@@ -123,6 +146,18 @@ class Cluster:
     def forget_controller(self) -> None:
         """Drop the cached controller, so that the next operation requests it."""
         self.controller = NO_NODE
+
+    def coordinator(self, key: CoordinatorKey) -> int | None:
+        """Return the node id of a coordinator, None when it is unknown."""
+        return self._coordinators.get(key)
+
+    def store_coordinator(self, key: CoordinatorKey, node: int) -> None:
+        """Cache the node id of a coordinator."""
+        self._coordinators[key] = node
+
+    def forget_coordinator(self, key: CoordinatorKey) -> None:
+        """Drop a cached coordinator, so that the next operation looks it up."""
+        self._coordinators.pop(key, None)
 
     def addresses(self) -> tuple[Address, ...]:
         """Return the bootstrap addresses, then those of the known brokers."""

@@ -169,6 +169,25 @@ class ProducerInDoubt(ClientError):
         )
 
 
+class InvalidTransactionState(ClientError):
+    """A transactional producer cannot do what it was called for in its present state.
+
+    Attributes:
+        transactional_id: the producer's transactional id
+        state: the state, as a clause
+        last_error: why the transaction has failed, None if it has not
+    """
+
+    reached_broker = False
+
+    def __init__(self, transactional_id: str, state: str, last_error: ClientError | None = None) -> None:
+        self.transactional_id = transactional_id
+        self.state = state
+        self.last_error = last_error
+        because = f"; the error was: {last_error}" if last_error else ""
+        super().__init__(f"producer {transactional_id!r}: {state}{because}")
+
+
 class CorruptRecords(ClientError):
     """Fetched bytes are not record batches, or a batch's CRC is wrong; `where` names topic and partition."""
 
@@ -198,3 +217,10 @@ class ErrorResponse(ClientError):
     def missing(cls, subject: str) -> ErrorResponse:
         """Return the error for a response that lacks an entry for `subject`."""
         return cls(ErrorCode.UNKNOWN_SERVER_ERROR, subject, "the broker's answer does not mention it")
+
+
+class ProducerFenced(ErrorResponse):
+    """A newer producer has the transactional id, or the transaction was open for longer than its timeout.
+
+    This producer cannot do anything any more; what it wrote in an open transaction is not committed.
+    """

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.batch import iter_batches
+from tidelog.kernel.records.batch import iter_batches, split_batches
+from tidelog.kernel.records.committed import committed_batches
 from tidelog.kernel.records.record import Record, iter_records
 from tidelog.plugins.client.errors import CorruptRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
-    from tidelog.kernel.records import BatchHeader
     from tidelog.kernel.seams.storage import TopicPartition
-
-_MARKER: Final = struct.Struct(">hh")
-_ABORT: Final = 0
+    from tidelog.plugins.client.batches import FetchedBatch
 
 
 @attrs.frozen
@@ -45,16 +43,27 @@ class Fetched:
     data: memoryview
     aborted: Sequence[tuple[int, int]] = ()
 
-    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield every whole batch with its header, transaction markers included.
+    def batches(self) -> Iterator[FetchedBatch]:
+        """Yield every whole batch with its header, control batches included.
 
         Raises:
             CorruptRecords: the data are no batches of format v2, or a CRC is wrong.
         """
-        try:
+        with self._named():
             yield from iter_batches(self.data)
-        except BrokerError as error:
-            raise CorruptRecords(str(self.partition), str(error)) from error
+
+    def committed_batches(self) -> Iterator[FetchedBatch]:
+        """Yield the batches with records from `offset` on, without markers and aborted transactions.
+
+        Each is whole, so the first one may begin before `offset`.
+
+        Raises:
+            CorruptRecords: the data are no batches of format v2, a CRC or a control batch is wrong.
+        """
+        with self._named():
+            for header, batch in committed_batches(iter_batches(self.data), self.aborted):
+                if header.last_offset >= self.offset:
+                    yield header, batch
 
     def records(self) -> Iterator[Record]:
         """Yield the records from `offset` on, without markers and records of aborted transactions.
@@ -62,42 +71,30 @@ class Fetched:
         Raises:
             CorruptRecords: the data cannot be decoded.
         """
-        for header, batch in self._visible():
-            try:
+        for header, batch in self.committed_batches():
+            with self._named():
                 yield from (record for record in iter_records(batch, header) if record.offset >= self.offset)
-            except BrokerError as error:
-                raise CorruptRecords(str(self.partition), str(error)) from error
 
     def next_offset(self) -> int:
-        """Return the offset to fetch next.
+        """Return the offset to fetch next; CRCs are not verified.
 
         Raises:
             CorruptRecords: the data contain no whole batch, so that the reader cannot advance.
         """
         following = self.offset
-        for header, _ in self.batches():
-            following = max(following, header.next_offset)
+        with self._named():
+            for header, _ in split_batches(self.data):
+                following = max(following, header.next_offset)
         if following == self.offset and self.data:
             raise CorruptRecords(
                 str(self.partition), f"{len(self.data)} bytes at offset {self.offset} hold no whole batch"
             )
         return following
 
-    def _visible(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield the batches outside of aborted transactions, which end at their producer's abort marker."""
-        waiting = sorted(self.aborted, key=lambda transaction: transaction[1], reverse=True)
-        aborting: set[int] = set()
-        for header, batch in self.batches():
-            while waiting and waiting[-1][1] <= header.last_offset:
-                aborting.add(waiting.pop()[0])
-            if header.is_control:
-                if _is_abort(header, batch):
-                    aborting.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborting):
-                yield header, batch
-
-
-def _is_abort(header: BatchHeader, batch: memoryview) -> bool:
-    """Return whether a control batch is an abort marker; its record's key is int16 version, int16 type."""
-    key = next((record.key for record in iter_records(batch, header)), None)
-    return key is not None and len(key) >= _MARKER.size and _MARKER.unpack_from(key)[1] == _ABORT
+    @contextmanager
+    def _named(self) -> Generator[None]:
+        """Name the partition in an error of the record format."""
+        try:
+            yield
+        except BrokerError as error:
+            raise CorruptRecords(str(self.partition), str(error)) from error

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tidelog.kernel.records.record import Record
     from tidelog.kernel.seams.storage import TopicPartition
+    from tidelog.plugins.client.batches import FetchedBatch
     from tidelog.plugins.client.cluster import Address
     from tidelog.plugins.client.operations import FetchLimits
     from tidelog.plugins.client.steps import Step, Steps
@@ -75,7 +76,16 @@ class TrioClient:
     list_offsets = _method(operations.list_offsets)
     init_producer = _method(operations.init_producer)
     produce = _method(operations.produce)
+    produce_batches = _method(operations.produce_batches)
+    init_transactions = _method(operations.init_transactions)
+    send_offsets = _method(operations.send_offsets)
+    commit_transaction = _method(operations.commit_transaction)
+    abort_transaction = _method(operations.abort_transaction)
+    commit_offsets = _method(operations.commit_offsets)
+    committed_offsets = _method(operations.committed_offsets)
     fetch = _method(operations.fetch)
+    fetch_partitions = _method(operations.fetch_partitions)
+    close_fetch_sessions = _method(operations.close_fetch_sessions)
     request = _method(operations.send_request)
     request_all = _method(operations.send_requests)
 
@@ -149,6 +159,25 @@ class TrioClient:
         while not reader.finished:
             for record in await self.run(reader.poll):
                 yield record
+
+    async def read_batches(
+        self,
+        partition: TopicPartition,
+        start: int,
+        stop: int | None = None,
+        limits: FetchLimits = DEFAULT_LIMITS,
+    ) -> AsyncIterator[list[FetchedBatch]]:
+        """Yield the committed batches from offset `start` up to `stop`, those of one response at once.
+
+        The batches are whole, so that the first and the last one may have other records as well; see
+        `PartitionReader` for `stop`.
+
+        Raises:
+            ClientError: as `fetch`, and `CorruptRecords`.
+        """
+        reader = PartitionReader(partition, start, stop, limits)
+        while not reader.finished:
+            yield await self.run(reader.poll_batches)
 
     async def _perform(self, step: Step, deadline: float) -> list[Any] | None:
         if isinstance(step, Pause):

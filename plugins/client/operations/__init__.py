@@ -6,10 +6,17 @@ from tidelog.plugins.client.operations.configs import (
     alter_configs,
     describe_configs,
 )
-from tidelog.plugins.client.operations.fetching import FetchLimits, PartitionReader, fetch
+from tidelog.plugins.client.operations.fetching import (
+    FetchLimits,
+    close_fetch_sessions,
+    fetch,
+    fetch_partitions,
+)
+from tidelog.plugins.client.operations.group_offsets import GroupOffset, commit_offsets, committed_offsets
 from tidelog.plugins.client.operations.metadata import metadata
 from tidelog.plugins.client.operations.offsets import FoundOffset, list_offsets
-from tidelog.plugins.client.operations.producing import IdempotentProducer, Produced, init_producer, produce
+from tidelog.plugins.client.operations.producing import Produced, init_producer, produce, produce_batches
+from tidelog.plugins.client.operations.reading import PartitionReader
 from tidelog.plugins.client.operations.sending import or_raise, send_request, send_requests
 from tidelog.plugins.client.operations.topics import (
     CreatedTopic,
@@ -18,6 +25,12 @@ from tidelog.plugins.client.operations.topics import (
     create_topics,
     delete_topics,
 )
+from tidelog.plugins.client.operations.transactions import (
+    abort_transaction,
+    commit_transaction,
+    init_transactions,
+    send_offsets,
+)
 
 __all__ = [
     "ConfigChange",
@@ -25,21 +38,30 @@ __all__ = [
     "CreatedTopic",
     "FetchLimits",
     "FoundOffset",
-    "IdempotentProducer",
+    "GroupOffset",
     "NewTopic",
     "PartitionReader",
     "Produced",
+    "abort_transaction",
     "alter_configs",
+    "close_fetch_sessions",
+    "commit_offsets",
+    "commit_transaction",
+    "committed_offsets",
     "create_partitions",
     "create_topics",
     "delete_topics",
     "describe_configs",
     "fetch",
+    "fetch_partitions",
     "init_producer",
+    "init_transactions",
     "list_offsets",
     "metadata",
     "or_raise",
     "produce",
+    "produce_batches",
+    "send_offsets",
     "send_request",
     "send_requests",
 ]

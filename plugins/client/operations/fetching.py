@@ -1,32 +1,45 @@
-"""Fetch: one response of one partition, and a reader of a range of offsets."""
+"""Fetch: the data of partitions from given offsets on, within fetch sessions or without."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.fetch_sessions import (
+    NO_SESSION,
+    WITHOUT_SESSION,
+    FetchSession,
+    SessionRequest,
+    WantedPartition,
+)
 from tidelog.plugins.client.fetched import Fetched
-from tidelog.plugins.client.operations.metadata import forget_if_stale, leader_of
-from tidelog.plugins.client.operations.sending import retrying, send_request
+from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
+from tidelog.plugins.client.operations.sending import Outcomes, or_raise, retry_each, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
 )
 
 if TYPE_CHECKING:
-    from tidelog.kernel.records.record import Record
+    from collections.abc import Mapping
+
+    from tidelog.plugins.client.fetch_sessions import FetchSessions
     from tidelog.plugins.client.steps import Session, Steps
 
 LAST_VERSION_BY_NAME: Final = 12
-"""First version of Fetch that identifies topics by id."""
+"""Last version of Fetch that identifies topics by name."""
+NO_DATA: Final = memoryview(b"")
 
 
 @attrs.frozen
@@ -59,95 +72,169 @@ def fetch(
             end.
         ClientError: the leader did not answer.
     """
-    return (yield from retrying(session, lambda: _attempt(session, partition, offset, limits)))
+    outcomes = yield from fetch_partitions(session, {partition: offset}, limits)
+    return or_raise(outcomes)[partition]
 
 
-@attrs.define
-class PartitionReader:
-    """Reader of a partition from `position` up to `stop`, one Fetch response at a time.
+def fetch_partitions(
+    session: Session,
+    offsets: Mapping[TopicPartition, int],
+    limits: FetchLimits = DEFAULT_LIMITS,
+    fetch_sessions: FetchSessions | None = None,
+) -> Steps[Outcomes[TopicPartition, Fetched]]:
+    """Return the data of several partitions, each from its offset on, with one request to each leader.
 
-    A `stop` of None becomes the end of the log in the first response; with a `stop` beyond the end the reader
-    waits for records without limit.
+    The limits are those of each request. With several leaders the longest wait is divided among them, and a
+    partition may be empty only because others fill its leader's response. With `fetch_sessions` a request
+    names only what has changed since the last call (KIP-227). Retriable errors are retried.
     """
+    first = True
 
-    partition: TopicPartition
-    position: int
-    stop: int | None = None
-    limits: FetchLimits = DEFAULT_LIMITS
+    def attempt(pending: list[TopicPartition]) -> Steps[Outcomes[TopicPartition, Fetched]]:
+        nonlocal first
+        # Retries are about some of the partitions, which would remove the others from the sessions.
+        sessions, first = (fetch_sessions if first else None), False
+        wanted = _Wanted({partition: offsets[partition] for partition in pending}, limits, sessions)
+        return (yield from at_leaders(session, pending, lambda led: _fetch_from_leader(session, led, wanted)))
 
-    @property
-    def finished(self) -> bool:
-        """Return whether `position` has reached `stop`."""
-        return self.stop is not None and self.position >= self.stop
-
-    def poll(self, session: Session) -> Steps[list[Record]]:
-        """Return the records of the next response, none when no data arrives in time; raises as `fetch` does.
-
-        Raises:
-            CorruptRecords: the data cannot be decoded.
-        """
-        fetched = yield from fetch(session, self.partition, self.position, self.limits)
-        if self.stop is None:
-            committed = self.limits.read_committed and fetched.last_stable_offset >= 0
-            self.stop = fetched.last_stable_offset if committed else fetched.high_watermark
-        records = [record for record in fetched.records() if record.offset < self.stop]
-        self.position = fetched.next_offset()
-        return records
+    return (yield from retry_each(session, offsets, attempt, lambda error: error.retriable))
 
 
-def _attempt(session: Session, partition: TopicPartition, offset: int, limits: FetchLimits) -> Steps[Fetched]:
-    leader = yield from leader_of(session, partition)
-    by_name = session.cluster.topic_id(partition.topic) == NO_TOPIC_ID
+def close_fetch_sessions(session: Session, fetch_sessions: FetchSessions) -> Steps[None]:
+    """Close the sessions at their brokers, which otherwise keep them until they need the place.
+
+    A broker that does not answer is no error.
+    """
+    for node, each in fetch_sessions.open_sessions().items():
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=each.session_id,
+            session_epoch=WITHOUT_SESSION,
+            topics=[],
+        )
+        with suppress(ClientError):
+            yield from send_request(session, request, node=node)
+        each.responded(NO_SESSION, ErrorCode.NONE)
+
+
+@attrs.frozen
+class _Wanted:
+    """One call of `fetch_partitions`."""
+
+    offsets: Mapping[TopicPartition, int]
+    limits: FetchLimits
+    sessions: FetchSessions | None
+
+
+def _fetch_from_leader(
+    session: Session, led: LedPartitions, wanted: _Wanted
+) -> Steps[Outcomes[TopicPartition, Fetched]]:
+    limits = attrs.evolve(wanted.limits, max_wait_ms=wanted.limits.max_wait_ms // led.leaders)
+    topic_ids = {part.topic: session.cluster.topic_id(part.topic) for part in led.partitions}
+    by_name = NO_TOPIC_ID in topic_ids.values()
+    requested = {
+        part: WantedPartition(
+            NO_TOPIC_ID if by_name else topic_ids[part.topic], wanted.offsets[part], limits.max_bytes
+        )
+        for part in led.partitions
+    }
+    fetch_session = FetchSession() if wanted.sessions is None else wanted.sessions.with_node(led.leader)
+    asked = fetch_session.request(requested)
+    if wanted.sessions is None:
+        asked = attrs.evolve(asked, epoch=WITHOUT_SESSION)
     try:
         answer: FetchResponse = yield from send_request(
             session,
-            _request(session, partition, offset, limits),
-            node=leader,
+            _request(asked, limits),
+            node=led.leader,
             at_most=LAST_VERSION_BY_NAME if by_name else None,
             max_delay_s=limits.max_wait_ms / 1000,
         )
-        return _fetched(partition, offset, answer)
-    except ClientError as error:
-        forget_if_stale(session, partition.topic, error)
+    except ClientError:
+        fetch_session.failed()
         raise
+    code = ErrorCode.of(answer.error_code)
+    fetch_session.responded(answer.session_id, code)
+    if code:
+        others = f" and {len(led.partitions) - 1} others" if len(led.partitions) > 1 else ""
+        raise ErrorResponse(code, f"{led.partitions[0]}{others}")
+    return _outcomes(asked, requested, _answered(answer, topic_ids), fetch_session, answer.throttle_time_ms)
 
 
-def _request(session: Session, partition: TopicPartition, offset: int, limits: FetchLimits) -> FetchRequest:
-    wanted = FetchPartition(
-        partition=partition.partition, fetch_offset=offset, partition_max_bytes=limits.max_bytes
-    )
-    topic = FetchTopic(
-        topic=partition.topic, topic_id=session.cluster.topic_id(partition.topic).bytes, partitions=[wanted]
-    )
+def _request(asked: SessionRequest, limits: FetchLimits) -> FetchRequest:
+    topics: dict[str, FetchTopic] = {}
+    for partition, wanted in asked.partitions.items():
+        topic = topics.setdefault(
+            partition.topic, FetchTopic(topic=partition.topic, topic_id=wanted.topic_id.bytes, partitions=[])
+        )
+        topic.partitions.append(
+            FetchPartition(
+                partition=partition.partition,
+                fetch_offset=wanted.offset,
+                partition_max_bytes=wanted.max_bytes,
+            )
+        )
+    removed: dict[tuple[str, UUID], list[int]] = {}
+    for partition, wanted in asked.removed.items():
+        removed.setdefault((partition.topic, wanted.topic_id), []).append(partition.partition)
     return FetchRequest(
         max_wait_ms=limits.max_wait_ms,
         min_bytes=limits.min_bytes,
         max_bytes=limits.max_bytes,
         isolation_level=int(limits.read_committed),
-        topics=[topic],
+        session_id=asked.session_id,
+        session_epoch=asked.epoch,
+        topics=list(topics.values()),
+        forgotten_topics_data=[
+            ForgottenTopic(topic=name, topic_id=topic_id.bytes, partitions=indexes)
+            for (name, topic_id), indexes in removed.items()
+        ],
     )
 
 
-def _fetched(partition: TopicPartition, offset: int, answer: FetchResponse) -> Fetched:
-    if answer.error_code:
-        raise ErrorResponse(ErrorCode.of(answer.error_code), str(partition))
-    response = _response_of(partition, answer)
-    if response.error_code:
-        raise ErrorResponse(ErrorCode.of(response.error_code), str(partition), f"offset {offset}")
+def _answered(answer: FetchResponse, topic_ids: Mapping[str, UUID]) -> dict[TopicPartition, PartitionData]:
+    names = {topic_id.bytes: name for name, topic_id in topic_ids.items()}
+    return {
+        TopicPartition(topic.topic or names.get(bytes(topic.topic_id), ""), part.partition_index): part
+        for topic in answer.responses
+        for part in topic.partitions
+    }
+
+
+def _outcomes(
+    asked: SessionRequest,
+    requested: Mapping[TopicPartition, WantedPartition],
+    answered: Mapping[TopicPartition, PartitionData],
+    fetch_session: FetchSession,
+    throttle_time_ms: int,
+) -> Outcomes[TopicPartition, Fetched]:
+    outcomes: Outcomes[TopicPartition, Fetched] = {}
+    for partition, wanted in requested.items():
+        part, latest = answered.get(partition), fetch_session.latest.get(partition)
+        if part is not None:
+            outcome = outcomes[partition] = _outcome(partition, wanted.offset, part)
+            if isinstance(outcome, Fetched):
+                fetch_session.latest[partition] = attrs.evolve(outcome, data=NO_DATA, aborted=())
+        elif latest is not None and not asked.is_full:
+            outcomes[partition] = attrs.evolve(latest, offset=wanted.offset)
+        elif throttle_time_ms:
+            # A broker whose quota is used up responds without any partition (KIP-219).
+            outcomes[partition] = ErrorResponse(ErrorCode.THROTTLING_QUOTA_EXCEEDED, str(partition))
+        else:
+            outcomes[partition] = ErrorResponse.missing(str(partition))
+    return outcomes
+
+
+def _outcome(partition: TopicPartition, offset: int, part: PartitionData) -> Fetched | ErrorResponse:
+    if part.error_code:
+        return ErrorResponse(ErrorCode.of(part.error_code), str(partition), f"offset {offset}")
     return Fetched(
         partition,
         offset,
-        response.high_watermark,
-        response.last_stable_offset,
-        response.log_start_offset,
-        response.records if isinstance(response.records, memoryview) else memoryview(b""),
-        [(aborted.producer_id, aborted.first_offset) for aborted in response.aborted_transactions or ()],
+        part.high_watermark,
+        part.last_stable_offset,
+        part.log_start_offset,
+        part.records if isinstance(part.records, memoryview) else NO_DATA,
+        [(aborted.producer_id, aborted.first_offset) for aborted in part.aborted_transactions or ()],
     )
-
-
-def _response_of(partition: TopicPartition, answer: FetchResponse) -> PartitionData:
-    for topic in answer.responses:
-        for part in topic.partitions:
-            if part.partition_index == partition.partition:
-                return part
-    raise ErrorResponse.missing(str(partition))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
 
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.client.operations.sending import refresh, retrying
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tidelog.kernel.seams.storage import TopicPartition
     from tidelog.plugins.client.cluster import ClusterMetadata
+    from tidelog.plugins.client.operations.sending import Outcomes
     from tidelog.plugins.client.steps import Session, Steps
+
+T = TypeVar("T")
 
 
 def metadata(
@@ -48,16 +54,52 @@ def leaders_of(
     return {part: _leader(session, part, errors) for part in partitions}
 
 
-def leader_of(session: Session, partition: TopicPartition) -> Steps[int]:
-    """Return the leader's node id.
+@attrs.frozen
+class LedPartitions:
+    """The partitions of an operation that one broker leads.
 
-    Raises:
-        ErrorResponse: there is no such topic or partition, or no leader.
+    Attributes:
+        leader: node id
+        partitions: topics and partitions
+        leaders: the number of brokers that lead partitions of the operation
     """
-    leader = (yield from leaders_of(session, [partition]))[partition]
-    if isinstance(leader, ErrorResponse):
-        raise leader
-    return leader
+
+    leader: int
+    partitions: list[TopicPartition]
+    leaders: int
+
+
+def at_leaders(
+    session: Session,
+    partitions: Sequence[TopicPartition],
+    send: Callable[[LedPartitions], Steps[Outcomes[TopicPartition, T]]],
+) -> Steps[Outcomes[TopicPartition, T]]:
+    """Call `send` with the partitions of each leader, one leader after the other.
+
+    Return the outcomes of all partitions. An error that `send` raises is the outcome of each partition that
+    it was called with, an error while leaders are looked up that of all; cached metadata that an error makes
+    doubtful is dropped.
+    """
+    outcomes: Outcomes[TopicPartition, T] = {}
+    by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    try:
+        leaders = yield from leaders_of(session, partitions)
+    except ClientError as error:
+        return dict.fromkeys(partitions, error)
+    for partition, leader in leaders.items():
+        if isinstance(leader, ErrorResponse):
+            outcomes[partition] = leader
+        else:
+            by_leader[leader].append(partition)
+    for leader, led in by_leader.items():
+        try:
+            outcomes |= yield from send(LedPartitions(leader, led, len(by_leader)))
+        except ClientError as error:
+            outcomes |= dict.fromkeys(led, error)
+    for partition, outcome in outcomes.items():
+        if isinstance(outcome, ClientError):
+            forget_if_stale(session, partition.topic, outcome)
+    return outcomes
 
 
 def forget_if_stale(session: Session, topic: str, error: ClientError) -> None:

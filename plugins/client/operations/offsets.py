@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.errors import ClientError, ErrorResponse
-from tidelog.plugins.client.operations.metadata import forget_if_stale, leaders_of
+from tidelog.plugins.client.errors import ErrorResponse
+from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
 from tidelog.plugins.client.operations.sending import Outcomes, retry_each, send_request
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.list_offsets import (
@@ -22,7 +22,7 @@ from tidelog.plugins.protocol_kafka.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tidelog.plugins.client.steps import Session, Steps
 
@@ -40,21 +40,25 @@ class FoundOffset:
 
 @attrs.frozen
 class _Query:
-    timestamp: int
+    timestamp: int | Mapping[TopicPartition, int]
     isolation_level: int
+
+    def timestamp_of(self, partition: TopicPartition) -> int:
+        return self.timestamp if isinstance(self.timestamp, int) else self.timestamp[partition]
 
 
 def list_offsets(
     session: Session,
     partitions: Iterable[TopicPartition],
-    timestamp: int = LATEST_TIMESTAMP,
+    timestamp: int | Mapping[TopicPartition, int] = LATEST_TIMESTAMP,
     *,
     read_committed: bool = False,
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
     """Return for each partition the first offset at or after a timestamp, or that of a special timestamp.
 
-    Special timestamps are in `tidelog.plugins.protocol_kafka.messages.list_offsets`. With `read_committed`
-    the latest offset is the last stable offset.
+    Timestamps are in milliseconds since the epoch, one for all partitions or one for each; special ones are
+    in `tidelog.plugins.protocol_kafka.messages.list_offsets`. The offset is -1 if no record is that new. With
+    `read_committed` the latest offset is the last stable offset.
 
     Raises:
         ClientError: no broker answered.
@@ -64,51 +68,31 @@ def list_offsets(
         yield from retry_each(
             session,
             partitions,
-            lambda pending: _attempt(session, pending, query),
+            lambda pending: at_leaders(session, pending, lambda led: _send(session, led, query)),
             lambda error: error.retriable,
         )
     )
 
 
-def _attempt(
-    session: Session, pending: Sequence[TopicPartition], query: _Query
+def _send(
+    session: Session, led: LedPartitions, query: _Query
 ) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
-    outcomes: Outcomes[TopicPartition, FoundOffset] = {}
-    by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-    for partition, leader in (yield from leaders_of(session, pending)).items():
-        if isinstance(leader, ErrorResponse):
-            outcomes[partition] = leader
-        else:
-            by_leader[leader].append(partition)
-    for leader, led in by_leader.items():
-        outcomes |= yield from _send_to_leader(session, leader, led, query)
-    for partition, outcome in outcomes.items():
-        if isinstance(outcome, ClientError):
-            forget_if_stale(session, partition.topic, outcome)
-    return outcomes
-
-
-def _send_to_leader(
-    session: Session, leader: int, partitions: Sequence[TopicPartition], query: _Query
-) -> Steps[Outcomes[TopicPartition, FoundOffset]]:
-    try:
-        answer: ListOffsetsResponse = yield from send_request(
-            session, _request(partitions, query), node=leader
-        )
-    except ClientError as error:
-        return dict.fromkeys(partitions, error)
+    request = _request(led.partitions, query)
+    answer: ListOffsetsResponse = yield from send_request(session, request, node=led.leader)
     results = {
         TopicPartition(topic.name, part.partition_index): part
         for topic in answer.topics
         for part in topic.partitions
     }
-    return {partition: _outcome(partition, results.get(partition)) for partition in partitions}
+    return {partition: _outcome(partition, results.get(partition)) for partition in led.partitions}
 
 
 def _request(partitions: Sequence[TopicPartition], query: _Query) -> ListOffsetsRequest:
     by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for partition in partitions:
-        requested = ListOffsetsPartition(partition_index=partition.partition, timestamp=query.timestamp)
+        requested = ListOffsetsPartition(
+            partition_index=partition.partition, timestamp=query.timestamp_of(partition)
+        )
         by_topic[partition.topic].append(requested)
     return ListOffsetsRequest(
         replica_id=NO_REPLICA,

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.client.batches import NewRecord, ProducerStamp, build_batch
+from tidelog.plugins.client.batches import encode_batch
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
-from tidelog.plugins.client.errors import ClientError, ErrorResponse, ProducerInDoubt
-from tidelog.plugins.client.operations.metadata import forget_if_stale, leader_of
-from tidelog.plugins.client.operations.sending import retrying, send_request
+from tidelog.plugins.client.errors import ClientError, ErrorResponse
+from tidelog.plugins.client.operations.metadata import LedPartitions, at_leaders
+from tidelog.plugins.client.operations.sending import (
+    Outcomes,
+    or_raise,
+    retry_each,
+    retrying,
+    send_request,
+)
+from tidelog.plugins.client.operations.transactions import add_partitions
+from tidelog.plugins.client.producers import IdempotentProducer, TransactionalProducer
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -26,17 +34,19 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tidelog.plugins.client.batches import EncodedBatch, NewRecord
     from tidelog.plugins.client.steps import Session, Steps
 
 LAST_VERSION_BY_NAME: Final = 12
-"""First version of Produce that identifies topics by id."""
+"""Last version of Produce that identifies topics by name."""
+LAST_VERSION_BEFORE_TRANSACTION_V2: Final = 11
+"""With later versions a client leaves it to the broker to add partitions to the transaction (KIP-890)."""
 NO_TRANSACTION_TIMEOUT_MS: Final = 0x7FFFFFFF
 """Ignored without a transactional id; Kafka's own producer sends this value."""
 UNKNOWN_OFFSET: Final = -1
 
-_SEQUENCE_MASK: Final = 0x7FFFFFFF
 _MAYBE_APPENDED: Final = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -61,43 +71,6 @@ class Produced:
     base_offset: int = UNKNOWN_OFFSET
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-
-
-@attrs.define
-class IdempotentProducer:
-    """Producer id with its epoch, and the next sequence number of each partition.
-
-    Between `begin` and `appended` or `refused` a batch is in doubt. If it stays in doubt, because the broker
-    did not answer, this producer cannot send more batches to the partition.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    _next: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
-    _in_doubt: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
-
-    def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
-        """Return the producer id, epoch and base sequence of the next batch for a partition.
-
-        Raises:
-            ProducerInDoubt: the last batch is in doubt, or in flight.
-        """
-        if partition in self._in_doubt:
-            raise ProducerInDoubt(str(partition))
-        return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
-
-    def begin(self, partition: TopicPartition) -> None:
-        """Mark the partition's next batch as sent."""
-        self._in_doubt.add(partition)
-
-    def appended(self, partition: TopicPartition, records: int) -> None:
-        """Advance the sequence number by the `count` records of the batch, which is in the log."""
-        self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
-        self._in_doubt.discard(partition)
-
-    def refused(self, partition: TopicPartition) -> None:
-        """Keep the sequence number: the batch is certainly not in the log."""
-        self._in_doubt.discard(partition)
 
 
 def init_producer(session: Session) -> Steps[IdempotentProducer]:
@@ -130,107 +103,162 @@ def produce(
 ) -> Steps[Produced]:
     """Append records as one batch.
 
-    Without a `producer` only a batch that was certainly not appended is retried; with one, every retriable
-    error.
-
     Args:
         session: the client's session
         partition: topic and partition
         records: at least one
         compression: none, gzip, snappy, lz4 or zstd
-        acks: -1 waits for all in-sync replicas, 1 for the leader, 0 for no response
-        producer: from `init_producer`, for idempotence; it needs acks -1
+        acks: as in `produce_batches`
+        producer: as in `produce_batches`
 
     Raises:
         ValueError: `records` is empty, the compression is unknown, or `acks` is not -1 with a producer.
         ProducerInDoubt: the producer's last batch for the partition may or may not have been appended.
         ClientError: the batch is not in the log; after `BrokerClosed` and `RequestTimedOut` it may be.
     """
-    if producer is not None and acks != -1:
-        raise ValueError(f"an idempotent producer needs acks -1, not {acks}")
-    stamp = producer.next_stamp(partition) if producer else None
-    batch = build_batch(records, now_ms=session.now_ms(), compression=compression, stamp=stamp)
-
-    def attempt() -> Steps[Produced]:
-        return _attempt(session, partition, batch, acks)
-
-    if producer is not None:
-        return (yield from _once_only(session, producer, partition, len(records), attempt))
-    return (
-        yield from retrying(
-            session, attempt, may_retry=lambda error: error.retriable and _is_certainly_not_appended(error)
-        )
-    )
+    batch = encode_batch(records, now_ms=session.now_ms(), compression=compression)
+    outcomes = yield from produce_batches(session, {partition: batch}, acks=acks, producer=producer)
+    return or_raise(outcomes)[partition]
 
 
-def _once_only(
+def produce_batches(
     session: Session,
+    batches: Mapping[TopicPartition, EncodedBatch],
+    *,
+    acks: int = -1,
+    producer: IdempotentProducer | None = None,
+) -> Steps[Outcomes[TopicPartition, Produced]]:
+    """Append one batch to each partition, with one request to each leader; return each outcome.
+
+    Without a `producer` only a batch that was certainly not appended is retried; with one, every retriable
+    error. After an error of a transactional producer its transaction can only be aborted.
+
+    Args:
+        session: the client's session
+        batches: by topic and partition
+        acks: -1 waits for all in-sync replicas, 1 for the leader, 0 for no response
+        producer: from `init_producer` or `init_transactions`, for idempotence; it needs acks -1
+
+    Raises:
+        ValueError: `acks` is not -1 with a producer.
+        ProducerInDoubt: the producer's last batch for a partition may or may not have been appended.
+        InvalidTransactionState: the producer is transactional and has no open transaction.
+        ClientError: the partitions cannot be added to the transaction.
+    """
+    if producer is None:
+        sending = _Sending({part: batch.stamped() for part, batch in batches.items()}, acks)
+        return (yield from _send_each(session, sending, _is_safe_to_repeat))
+    if acks != -1:
+        raise ValueError(f"an idempotent producer needs acks -1, not {acks}")
+    sending = _Sending({part: batch.stamped(producer.next_stamp(part)) for part, batch in batches.items()})
+    if isinstance(producer, TransactionalProducer):
+        sending.transactional_id = producer.transactional_id
+        yield from add_partitions(session, producer, batches)
+    return (yield from _send_once_only(session, sending, producer, batches))
+
+
+@attrs.define
+class _Sending:
+    """One call of `produce_batches`; `doubtful` has the partitions whose batch may have been appended."""
+
+    packed: Mapping[TopicPartition, bytearray]
+    acks: int = -1
+    transactional_id: str | None = None
+    doubtful: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
+
+
+def _send_once_only(
+    session: Session,
+    sending: _Sending,
     producer: IdempotentProducer,
-    partition: TopicPartition,
-    records: int,
-    attempt: Callable[[], Steps[Produced]],
-) -> Steps[Produced]:
-    """Send a batch and record in the producer whether it was appended, refused or is in doubt."""
-    doubtful: list[ClientError] = []
-
-    def may_retry(error: ClientError) -> bool:
-        if not _is_certainly_not_appended(error):
-            doubtful.append(error)
-        return error.retriable
-
-    producer.begin(partition)
-    try:
-        produced = yield from retrying(session, attempt, may_retry=may_retry)
-    except ClientError as error:
-        if not doubtful and _is_certainly_not_appended(error):
-            producer.refused(partition)
-        raise
-    producer.appended(partition, records)
-    return produced
+    batches: Mapping[TopicPartition, EncodedBatch],
+) -> Steps[Outcomes[TopicPartition, Produced]]:
+    """Send batches and record in the producer whether each was appended, refused or is in doubt."""
+    for partition in batches:
+        producer.sending(partition)
+    outcomes = yield from _send_each(session, sending, lambda error: error.retriable)
+    for partition, outcome in outcomes.items():
+        if not isinstance(outcome, ClientError):
+            producer.appended(partition, batches[partition].record_count)
+        elif partition not in sending.doubtful:
+            outcomes[partition] = producer.refused(partition, outcome)
+    return outcomes
 
 
-def _attempt(session: Session, partition: TopicPartition, batch: bytearray, acks: int) -> Steps[Produced]:
-    leader = yield from leader_of(session, partition)
-    topic_id = session.cluster.topic_id(partition.topic)
-    request = ProduceRequest(
-        acks=acks,
-        timeout_ms=int(session.settings.request_timeout_s * 1000),
-        topic_data=[
-            TopicProduceData(
-                name=partition.topic,
-                topic_id=topic_id.bytes,
-                partition_data=[PartitionProduceData(index=partition.partition, records=memoryview(batch))],
-            )
-        ],
-    )
-    at_most = LAST_VERSION_BY_NAME if topic_id == NO_TOPIC_ID else None
-    try:
-        answer: ProduceResponse | None = yield from send_request(
-            session, request, node=leader, at_most=at_most
+def _send_each(
+    session: Session, sending: _Sending, may_retry: Callable[[ClientError], bool]
+) -> Steps[Outcomes[TopicPartition, Produced]]:
+    """Send batches, and again those with an error for which `may_retry` is true."""
+
+    def attempt(pending: list[TopicPartition]) -> Steps[Outcomes[TopicPartition, Produced]]:
+        outcomes = yield from at_leaders(session, pending, lambda led: _send(session, led, sending))
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, ClientError) and not _is_certainly_not_appended(outcome):
+                sending.doubtful.add(partition)
+        return outcomes
+
+    return (yield from retry_each(session, sending.packed, attempt, may_retry))
+
+
+def _send(
+    session: Session, led: LedPartitions, sending: _Sending
+) -> Steps[Outcomes[TopicPartition, Produced]]:
+    topics: dict[str, TopicProduceData] = {}
+    for partition in led.partitions:
+        topic_id = session.cluster.topic_id(partition.topic)
+        topic = topics.setdefault(
+            partition.topic,
+            TopicProduceData(name=partition.topic, topic_id=topic_id.bytes, partition_data=[]),
         )
-        return Produced(partition) if answer is None else _produced(partition, answer)
-    except ClientError as error:
-        forget_if_stale(session, partition.topic, error)
-        raise
+        topic.partition_data.append(
+            PartitionProduceData(index=partition.partition, records=memoryview(sending.packed[partition]))
+        )
+    request = ProduceRequest(
+        transactional_id=sending.transactional_id,
+        acks=sending.acks,
+        timeout_ms=int(session.settings.request_timeout_s * 1000),
+        topic_data=list(topics.values()),
+    )
+    answer: ProduceResponse | None = yield from send_request(
+        session, request, node=led.leader, at_most=_highest_version(sending, topics.values())
+    )
+    if answer is None:
+        return {partition: Produced(partition) for partition in led.partitions}
+    return _outcomes(led.partitions, {bytes(each.topic_id): each.name for each in topics.values()}, answer)
 
 
-def _produced(partition: TopicPartition, answer: ProduceResponse) -> Produced:
-    response = _response_of(partition, answer)
-    code = ErrorCode.of(response.error_code)
+def _highest_version(sending: _Sending, topics: Iterable[TopicProduceData]) -> int | None:
+    if sending.transactional_id is not None:
+        return LAST_VERSION_BEFORE_TRANSACTION_V2
+    by_name = any(topic.topic_id == NO_TOPIC_ID.bytes for topic in topics)
+    return LAST_VERSION_BY_NAME if by_name else None
+
+
+def _outcomes(
+    partitions: Sequence[TopicPartition], names: Mapping[bytes, str], answer: ProduceResponse
+) -> Outcomes[TopicPartition, Produced]:
+    answered = {
+        TopicPartition(topic.name or names.get(bytes(topic.topic_id), ""), part.index): part
+        for topic in answer.responses
+        for part in topic.partition_responses
+    }
+    return {partition: _outcome(partition, answered.get(partition)) for partition in partitions}
+
+
+def _outcome(partition: TopicPartition, part: PartitionProduceResponse | None) -> Produced | ErrorResponse:
+    if part is None:
+        return ErrorResponse.missing(str(partition))
+    code = ErrorCode.of(part.error_code)
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         # An earlier attempt appended it, too long ago for the broker to know its offset.
         return Produced(partition)
     if code is not ErrorCode.NONE:
-        raise ErrorResponse(code, str(partition), response.error_message)
-    return Produced(partition, response.base_offset, response.log_append_time_ms, response.log_start_offset)
+        return ErrorResponse(code, str(partition), part.error_message)
+    return Produced(partition, part.base_offset, part.log_append_time_ms, part.log_start_offset)
 
 
-def _response_of(partition: TopicPartition, answer: ProduceResponse) -> PartitionProduceResponse:
-    for topic in answer.responses:
-        for part in topic.partition_responses:
-            if part.index == partition.partition:
-                return part
-    raise ErrorResponse.missing(str(partition))
+def _is_safe_to_repeat(error: ClientError) -> bool:
+    return error.retriable and _is_certainly_not_appended(error)
 
 
 def _is_certainly_not_appended(error: ClientError) -> bool:

@@ -45,6 +45,15 @@ class Driven:
         client = self.client
         return await trio.to_thread.run_sync(lambda: list(client.read(*args)))
 
+    async def read_batches(self, *args: Any) -> list[Any]:
+        """All batches of a `read_batches`."""
+        if isinstance(self.client, TrioClient):
+            return [batch async for batches in self.client.read_batches(*args) for batch in batches]
+        client = self.client
+        return await trio.to_thread.run_sync(
+            lambda: [batch for batches in client.read_batches(*args) for batch in batches]
+        )
+
 
 @asynccontextmanager
 async def blocking(bootstrap: str, settings: ClientSettings = QUICK) -> AsyncGenerator[Driven]:

@@ -17,6 +17,7 @@ from tidelog.plugins.protocol_kafka.codecs import decode
 from tidelog.plugins.protocol_kafka.messages.api import API_VERSIONS, APIS
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+from tidelog.plugins.protocol_kafka.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from tidelog.plugins.protocol_kafka.messages.frames import encode_response
 from tidelog.plugins.protocol_kafka.messages.header import RequestHeader, parse_request_header
 from tidelog.plugins.protocol_kafka.messages.metadata import (
@@ -168,6 +169,14 @@ class MemoryDriver:
         connection.receive_data(broker.receive(drain(connection)))
         answers = {each: connection.next_response() for each in ids if each is not None}
         return [None if each is None else getattr(answers[each], "message", None) for each in ids]
+
+
+def coordinator_message(node: int, code: int = 0, *, by_key: bool = True) -> FindCoordinatorResponse:
+    """The coordinator of whatever was asked for; `by_key` as from version 4 on."""
+    if not by_key:
+        return FindCoordinatorResponse(error_code=code, node_id=node, host="broker", port=9092)
+    found = Coordinator(key="", node_id=node, host="broker", port=9092, error_code=code)
+    return FindCoordinatorResponse(coordinators=[found])
 
 
 def metadata_message(

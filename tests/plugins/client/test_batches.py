@@ -129,7 +129,13 @@ def wrong(position: int, content: bytes) -> bytes:
 def test_bytes_that_are_no_batches_are_told_with_the_partition(data: bytes, reason: str) -> None:
     with pytest.raises(CorruptRecords, match=f"orders-3 cannot be read: {reason}"):
         list(fetched(data).records())
-    with pytest.raises(CorruptRecords):
+    with pytest.raises(CorruptRecords, match=f"orders-3 cannot be read: {reason}"):
+        list(fetched(data).committed_batches())
+
+
+@pytest.mark.parametrize("data", [wrong(16, b"\x01"), wrong(8, struct.pack(">i", 10))])
+def test_fetched_next_offset_refuses_what_is_no_batch(data: bytes) -> None:
+    with pytest.raises(CorruptRecords, match="orders-3 cannot be read"):
         fetched(data).next_offset()
 
 

@@ -17,6 +17,7 @@ from tests.plugins.client.fakes import (
 from tidelog.kernel.records import parse_header, stamp_offset
 from tidelog.plugins.client import (
     FetchLimits,
+    FetchSessions,
     FoundOffset,
     IdempotentProducer,
     NewRecord,
@@ -25,7 +26,7 @@ from tidelog.plugins.client import (
     TopicPartition,
     or_raise,
 )
-from tidelog.plugins.client.batches import build_batch
+from tidelog.plugins.client.batches import build_batch, encode_batch
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import (
     BrokerClosed,
@@ -34,7 +35,14 @@ from tidelog.plugins.client.errors import (
     ErrorResponse,
     ProducerInDoubt,
 )
-from tidelog.plugins.client.operations import fetch, init_producer, list_offsets, produce
+from tidelog.plugins.client.operations import (
+    fetch,
+    fetch_partitions,
+    init_producer,
+    list_offsets,
+    produce,
+    produce_batches,
+)
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
 from tidelog.plugins.protocol_kafka.messages.fetch import (
     AbortedTransaction,
@@ -60,6 +68,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
 OTHER = Address("broker-2", 9092)
 BOTH = {1: ADDRESS, 2: OTHER}
 PARTITION = TopicPartition("orders", 0)
+TOPIC_ID = bytes(range(16))
 RECORDS = [NewRecord(b"one"), NewRecord(b"two")]
 CLOSED = BrokerClosed("broker-1:9092", "Produce v13", "the broker closed it")
 UNREACHABLE = BrokerUnreachable([(ADDRESS, "connection refused")])
@@ -78,11 +87,15 @@ def two_brokers(
     return MemoryDriver({ADDRESS: brokers[0], OTHER: brokers[1]}), *brokers
 
 
-def produced(code: int = 0, base_offset: int = 7, message: str | None = None) -> ProduceResponse:
+def produced(
+    code: int = 0, base_offset: int = 7, message: str | None = None, index: int = 0
+) -> ProduceResponse:
     part = PartitionProduceResponse(
-        index=0, error_code=code, base_offset=base_offset, log_start_offset=2, error_message=message
+        index=index, error_code=code, base_offset=base_offset, log_start_offset=2, error_message=message
     )
-    return ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=[part])])
+    return ProduceResponse(
+        responses=[TopicProduceResponse(name="orders", topic_id=TOPIC_ID, partition_responses=[part])]
+    )
 
 
 def fetched(
@@ -91,9 +104,10 @@ def fetched(
     high_watermark: int = 4,
     stable: int = 4,
     aborted: list[AbortedTransaction] | None = None,
+    index: int = 0,
 ) -> FetchResponse:
     part = PartitionData(
-        partition_index=0,
+        partition_index=index,
         error_code=code,
         high_watermark=high_watermark,
         last_stable_offset=stable,
@@ -101,7 +115,15 @@ def fetched(
         aborted_transactions=aborted,
         records=data,
     )
-    return FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[part])])
+    return FetchResponse(
+        responses=[FetchableTopicResponse(topic="orders", topic_id=TOPIC_ID, partitions=[part])]
+    )
+
+
+def in_session(response: FetchResponse) -> FetchResponse:
+    """The response within a fetch session."""
+    response.session_id = 9
+    return response
 
 
 def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -122,6 +144,12 @@ def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
             for topic in request.topics
         ]
     )
+
+
+def found_at(offset: int, code: int = 0) -> ListOffsetsResponse:
+    """Partition 0 has this offset for every timestamp."""
+    part = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[part])])
 
 
 def not_leader(request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -194,7 +222,7 @@ def test_a_batch_goes_to_the_leader_and_its_offset_comes_back() -> None:
     (topic,) = asked.message.topic_data
     (part,) = topic.partition_data
     assert (asked.header.api_version, asked.message.acks) == (13, -1)
-    assert (topic.topic_id, part.index) == (bytes(range(16)), 0)
+    assert (topic.topic_id, part.index) == (TOPIC_ID, 0)
     header = parse_header(part.records)
     assert (header.record_count, header.codec, header.base_timestamp) == (2, 3, NOW_MS)
 
@@ -353,6 +381,63 @@ def test_a_fetch_follows_the_leader_and_gives_up_on_a_wrong_offset() -> None:
     assert memory.pauses == []
 
 
+def test_fetch_partitions_and_produce_batches_send_one_request_to_each_leader() -> None:
+    second_partition = TopicPartition("orders", 1)
+    told = metadata_message({"orders": [1, 2]}, brokers=BOTH)
+    brokers = [
+        FakeBroker({"Metadata": told, "Fetch": fetched(index=index), "Produce": produced(index=index)})
+        for index in (0, 1)
+    ]
+    memory = MemoryDriver(dict(zip((ADDRESS, OTHER), brokers, strict=True)))
+    fetching = memory.run(fetch_partitions, {PARTITION: 3, second_partition: 4}, FetchLimits(max_wait_ms=100))
+    assert [each.offset for each in or_raise(fetching).values()] == [3, 4]
+    batch = encode_batch(RECORDS, now_ms=NOW_MS)
+    producing = memory.run(produce_batches, {PARTITION: batch, second_partition: batch})
+    assert [each.base_offset for each in or_raise(producing).values()] == [7, 7]
+    for broker in brokers:
+        assert [asked.message.max_wait_ms for asked in asked_of(broker, "Fetch")] == [50]
+        assert len(asked_of(broker, "Produce")) == 1
+
+
+def test_fetch_partitions_returns_an_empty_response_for_a_partition_without_news() -> None:
+    memory = driver(Fetch=[in_session(fetched(batch_at(0))), in_session(FetchResponse(responses=[]))])
+    sessions = FetchSessions()
+    or_raise(memory.run(fetch_partitions, {PARTITION: 0}, FetchLimits(), sessions))
+    again = or_raise(memory.run(fetch_partitions, {PARTITION: 2}, FetchLimits(), sessions))[PARTITION]
+    assert (again.offset, bytes(again.data), again.high_watermark, again.next_offset()) == (2, b"", 4, 2)
+
+
+def test_fetch_partitions_retries_a_response_without_partitions_of_a_throttled_broker() -> None:
+    throttled = FetchResponse(responses=[], throttle_time_ms=5)
+    memory = driver(Fetch=[throttled, fetched(batch_at(0))])
+    assert memory.run(fetch, PARTITION, 0).next_offset() == 2
+    assert len(memory.pauses) == 1
+
+
+def test_fetch_partitions_continues_without_the_session_that_a_broker_has_closed() -> None:
+    closed = FetchResponse(responses=[], error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    memory = driver(Fetch=[in_session(fetched()), closed, fetched(), in_session(fetched())])
+    sessions = FetchSessions()
+    for _ in range(3):
+        or_raise(memory.run(fetch_partitions, {PARTITION: 0}, FetchLimits(), sessions))
+    asked = [asked.message for asked in asked_of(memory.brokers[ADDRESS], "Fetch")]
+    assert [(each.session_id, each.session_epoch) for each in asked] == [(0, 0), (9, 1), (0, -1), (0, 0)]
+
+
+@pytest.mark.parametrize("operation", [list_offsets, fetch_partitions, produce_batches])
+def test_operations_retry_when_leaders_cannot_be_looked_up(operation: Any) -> None:
+    batch = encode_batch(RECORDS, now_ms=NOW_MS)
+    memory = driver(
+        Metadata=[UNREACHABLE, metadata_message({"orders": [1]})],
+        ListOffsets=offsets,
+        Fetch=fetched(),
+        Produce=produced(),
+    )
+    wanted: dict[TopicPartition, Any] = {PARTITION: batch if operation is produce_batches else 0}
+    or_raise(memory.run(operation, wanted))
+    assert len(memory.pauses) == 1
+
+
 def test_a_fetch_whose_connection_broke_is_tried_again() -> None:
     memory = driver(Fetch=[CLOSED, fetched(batch_at(0))])
     assert len(list(memory.run(fetch, PARTITION, 0).records())) == 2
@@ -368,14 +453,53 @@ def read(memory: MemoryDriver, reader: PartitionReader) -> list[int]:
 def test_partition_reader_ends_at_the_high_watermark_of_the_first_response() -> None:
     answers = [
         fetched(batch_at(0), high_watermark=5),
-        fetched(high_watermark=5),
         fetched(batch_at(2, 1) + batch_at(4, 1) + batch_at(5), high_watermark=7),
     ]
     memory = driver(Fetch=answers)
     reader = PartitionReader(PARTITION, 0)
     assert read(memory, reader) == [0, 1, 2, 4]
     asked = asked_of(memory.brokers[ADDRESS], "Fetch")
-    assert [each.message.topics[0].partitions[0].fetch_offset for each in asked] == [0, 2, 2]
+    assert [each.message.topics[0].partitions[0].fetch_offset for each in asked] == [0, 2]
+    assert (reader.log_end, reader.log_start) == (7, 0)
+
+
+def test_partition_reader_ends_when_nothing_is_left_below_its_stop() -> None:
+    """Compaction can remove all records from an offset on; an empty active segment holds the log's end."""
+    answers = [fetched(batch_at(0), high_watermark=90), fetched(high_watermark=90)]
+    memory = driver(Fetch=answers, ListOffsets=found_at(0))
+    assert read(memory, PartitionReader(PARTITION, 0, stop=90)) == [0, 1]
+    waits = [asked.message.max_wait_ms for asked in asked_of(memory.brokers[ADDRESS], "Fetch")]
+    assert waits == [500, 0]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST])
+def test_partition_reader_ends_at_brokers_without_earliest_local_timestamp(code: ErrorCode) -> None:
+    memory = driver(Fetch=fetched(high_watermark=90), ListOffsets=found_at(-1, code))
+    assert read(memory, PartitionReader(PARTITION, 10)) == []
+
+
+def test_partition_reader_waits_for_records_of_remote_storage() -> None:
+    """A broker that takes too long to read them responds without records, and without an error."""
+    answers = [fetched(high_watermark=2), fetched(high_watermark=2), fetched(batch_at(0), high_watermark=2)]
+    memory = driver(Fetch=answers, ListOffsets=found_at(1))
+    assert read(memory, PartitionReader(PARTITION, 0)) == [0, 1]
+
+
+def test_partition_reader_waits_for_a_stop_beyond_the_end_of_the_log() -> None:
+    answers = [fetched(high_watermark=0), fetched(high_watermark=0), fetched(batch_at(0), high_watermark=2)]
+    memory = driver(Fetch=answers)
+    assert read(memory, PartitionReader(PARTITION, 0, stop=2)) == [0, 1]
+
+
+def test_partition_reader_polls_batches_that_overlap_its_range() -> None:
+    data = batch_at(0) + batch_at(2) + batch_at(4) + batch_at(6)
+    reader = PartitionReader(PARTITION, 3, stop=5)
+    batches = driver(Fetch=fetched(data)).run(reader.poll_batches)
+    assert [(header.base_offset, bytes(batch)) for header, batch in batches] == [
+        (2, batch_at(2)),
+        (4, batch_at(4)),
+    ]
+    assert (reader.position, reader.finished) == (8, True)
 
 
 def test_partition_reader_with_read_committed_stops_at_the_last_stable_offset() -> None:

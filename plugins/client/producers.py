@@ -1,0 +1,214 @@
+"""State of idempotent and transactional producers: ids, sequence numbers, and the transaction.
+
+Source: KIP-98; KIP-360 for the epoch after an error.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.client.batches import ProducerStamp
+from tidelog.plugins.client.errors import (
+    ErrorResponse,
+    InvalidTransactionState,
+    ProducerFenced,
+    ProducerInDoubt,
+)
+from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidelog.plugins.client.errors import ClientError
+
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_FENCING: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+@attrs.define
+class IdempotentProducer:
+    """Producer id with its epoch, and the next sequence number of each partition.
+
+    Between `sending` and `appended` or `refused` a batch is in doubt. If it stays in doubt, because the
+    broker did not answer, this producer cannot send more batches to the partition.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    _next: dict[TopicPartition, int] = attrs.field(factory=dict[TopicPartition, int], init=False)
+    _in_doubt: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
+
+    def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
+        """Return the producer id, epoch and base sequence of the next batch for a partition.
+
+        Raises:
+            ProducerInDoubt: the last batch is in doubt, or in flight.
+        """
+        if partition in self._in_doubt:
+            raise ProducerInDoubt(str(partition))
+        return ProducerStamp(self.producer_id, self.producer_epoch, self._next.get(partition, 0))
+
+    def sending(self, partition: TopicPartition) -> None:
+        """Mark the partition's next batch as sent."""
+        self._in_doubt.add(partition)
+
+    def appended(self, partition: TopicPartition, records: int) -> None:
+        """Advance the sequence number by the number of `records` of the batch, which is in the log."""
+        self._next[partition] = (self._next.get(partition, 0) + records) & _SEQUENCE_MASK
+        self._in_doubt.discard(partition)
+
+    def refused(self, partition: TopicPartition, error: ClientError) -> ClientError:
+        """Keep the sequence number: because of `error`, which is returned, the batch is not in the log."""
+        self._in_doubt.discard(partition)
+        return error
+
+    def renew(self, producer_id: int, producer_epoch: int) -> None:
+        """Continue with a new epoch, whose sequence numbers begin at 0."""
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self._next.clear()
+        self._in_doubt.clear()
+
+
+class TransactionState(Enum):
+    """What a transactional producer can do."""
+
+    READY = "no transaction is open"
+    OPEN = "a transaction is open"
+    FAILED = "the transaction has failed and can only be aborted"
+    COMMITTING = "the transaction is being committed"
+    ABORTING = "the transaction is being aborted"
+    FENCED = "a newer producer has the transactional id"
+
+
+@attrs.define
+class TransactionalProducer(IdempotentProducer):
+    """Idempotent producer whose batches and group offsets take effect with its transaction, or not at all.
+
+    It can be pickled, so that another process can end the transaction.
+
+    Attributes:
+        transactional_id: identifies the producer over restarts; a new producer fences the one before
+        timeout_ms: after that time the coordinator aborts an open transaction
+        state: what it can do now
+        last_error: why the state is FAILED or FENCED
+    """
+
+    transactional_id: str = attrs.field(kw_only=True)
+    timeout_ms: int = attrs.field(kw_only=True)
+    state: TransactionState = attrs.field(default=TransactionState.READY, init=False)
+    last_error: ClientError | None = attrs.field(default=None, init=False)
+    _partitions: set[TopicPartition] = attrs.field(factory=set[TopicPartition], init=False)
+    _groups: set[str] = attrs.field(factory=set[str], init=False)
+
+    def begin_transaction(self) -> None:
+        """Open a transaction; no request is sent.
+
+        Raises:
+            InvalidTransactionState: a transaction is open.
+            ProducerFenced: a newer producer has the transactional id.
+        """
+        self._require(TransactionState.READY)
+        self.state = TransactionState.OPEN
+
+    def next_stamp(self, partition: TopicPartition) -> ProducerStamp:
+        """Return the stamp of the next batch for a partition that was added to the transaction.
+
+        Raises:
+            InvalidTransactionState: no transaction is open, or it has failed.
+            ProducerFenced: a newer producer has the transactional id.
+        """
+        self.check_open()
+        return attrs.evolve(super().next_stamp(partition), is_transactional=True)
+
+    def refused(self, partition: TopicPartition, error: ClientError) -> ClientError:
+        """Fail the transaction, which cannot be complete any more; return what `fail` returns."""
+        return self.fail(super().refused(partition, error))
+
+    def check_open(self) -> None:
+        """Check that records and offsets can be added.
+
+        Raises:
+            InvalidTransactionState: no transaction is open, or it has failed.
+            ProducerFenced: a newer producer has the transactional id.
+        """
+        self._require(TransactionState.OPEN)
+
+    def missing_partitions(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that are not part of the transaction yet."""
+        return [partition for partition in partitions if partition not in self._partitions]
+
+    def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Record that the coordinator has added partitions to the transaction."""
+        self._partitions.update(partitions)
+
+    def has_group(self, group: str) -> bool:
+        """Return whether offsets of the group are part of the transaction."""
+        return group in self._groups
+
+    def add_group(self, group: str) -> None:
+        """Record that the coordinator has added the offsets of a group to the transaction."""
+        self._groups.add(group)
+
+    def fail(self, error: ClientError) -> ClientError:
+        """Record an error after which the transaction can only be aborted, and return it.
+
+        An error that says that a newer producer exists becomes `ProducerFenced`, after which nothing can be
+        done.
+        """
+        if isinstance(error, ErrorResponse) and error.code in _FENCING:
+            error = ProducerFenced(error.code, f"transactional id {self.transactional_id!r}", error.detail)
+            self.state = TransactionState.FENCED
+        elif self.state is TransactionState.OPEN:
+            self.state = TransactionState.FAILED
+        self.last_error = error
+        return error
+
+    def begin_commit(self) -> None:
+        """Decide to commit; after an error of the coordinator only another commit is possible.
+
+        Raises:
+            InvalidTransactionState: no transaction is open, or it has failed.
+            ProducerInDoubt: a batch of it is in doubt.
+            ProducerFenced: a newer producer has the transactional id.
+        """
+        self._require(TransactionState.OPEN, TransactionState.COMMITTING)
+        if self._in_doubt:
+            raise ProducerInDoubt(str(min(self._in_doubt)))
+        self.state = TransactionState.COMMITTING
+
+    def begin_abort(self) -> None:
+        """Decide to abort.
+
+        Raises:
+            InvalidTransactionState: no transaction is open, or its commit is in doubt.
+            ProducerFenced: a newer producer has the transactional id.
+        """
+        self._require(TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING)
+        self.state = TransactionState.ABORTING
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the coordinator does not know of the transaction, which ends without a request."""
+        return not self._partitions and not self._groups and self.last_error is None
+
+    @property
+    def needs_new_epoch(self) -> bool:
+        """Return whether the sequence numbers are in doubt, so that a new epoch has to begin them at 0."""
+        return bool(self._in_doubt) or self.last_error is not None
+
+    def ended(self) -> None:
+        """Record that the transaction has ended."""
+        self.state, self.last_error = TransactionState.READY, None
+        self._partitions.clear()
+        self._groups.clear()
+
+    def _require(self, *states: TransactionState) -> None:
+        if self.state in states:
+            return
+        if self.state is TransactionState.FENCED and self.last_error is not None:
+            raise self.last_error
+        raise InvalidTransactionState(self.transactional_id, self.state.value, self.last_error)
