@@ -194,7 +194,7 @@ async def test_fetch_partitions_within_a_session_returns_what_full_requests_retu
         topic = await new_topic(client, 3)
         parts = [TopicPartition(topic, index) for index in range(3)]
         offsets, sessions = dict.fromkeys(parts, 0), FetchSessions()
-        seen: dict[TopicPartition, list[bytes]] = {part: [] for part in parts}
+        seen: dict[TopicPartition, list[bytes | None]] = {part: [] for part in parts}
         fetched: dict[TopicPartition, Fetched] = {}
         for turn in range(4):
             written = parts[turn % 3]

@@ -15,6 +15,7 @@ from tests.plugins.client.fakes import (
 )
 from tidelog.kernel.records import parse_header
 from tidelog.plugins.client import GroupOffset, NewRecord, TopicPartition, TransactionalProducer
+from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import (
     BrokerClosed,
     ClientError,
@@ -231,6 +232,20 @@ def test_commit_transaction_retries_until_the_coordinator_has_committed() -> Non
     producer.begin_transaction()
     memory.run(produce, FIRST, RECORDS, producer=producer)
     assert len(asked_of(memory, "AddPartitionsToTxn")) == 2
+
+
+def test_commit_transaction_finds_a_coordinator_that_has_moved() -> None:
+    other = Address("broker-2", 9092)
+    answers = {
+        "Metadata": metadata_message({"orders": [1]}, brokers={1: ADDRESS, 2: other}),
+        "FindCoordinator": [coordinator_message(1), coordinator_message(2)],
+    }
+    memory = driver(**answers, EndTxn=ended(ErrorCode.NOT_COORDINATOR))
+    memory.brokers = {**memory.brokers, other: FakeBroker({**answers, "EndTxn": ended()})}
+    producer = begun(memory)
+    memory.run(produce, FIRST, RECORDS, producer=producer)
+    memory.run(commit_transaction, producer)
+    assert producer.state is TransactionState.READY
 
 
 def test_commit_transaction_that_is_in_doubt_can_be_repeated() -> None:
