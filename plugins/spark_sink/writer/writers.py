@@ -1,0 +1,176 @@
+"""The writers that Spark calls: in a process of its own for each task, and on the driver at the end.
+
+What they are created with is checked on the driver, so that a query with a wrong option or column fails at
+its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from tidelog.kernel.clock import wall_clock_ms
+from tidelog.kernel.errors import TidelogError
+from tidelog.plugins.client import BlockingClient
+from tidelog.plugins.spark_sink.option_values import InvalidWriterOption
+from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
+from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
+from tidelog.plugins.spark_sink.writer.transactions import StreamTask, write_once
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+_TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
+    "key": (StringType, BinaryType),
+    "value": (StringType, BinaryType),
+    "topic": (StringType,),
+    "partition": (IntegerType,),
+    "timestamp": (TimestampType, TimestampNTZType, DoubleType),
+}
+
+
+class InvalidColumns(TidelogError, ValueError):
+    """The rows of a query have no columns that can be written; the message names the column and its types."""
+
+
+@attrs.frozen
+class TaskDone(WriterCommitMessage):
+    """What a task has written."""
+
+    written: Written
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writer of a batch query; what is sent again is dropped, but a task that runs again writes again."""
+
+    def __init__(self, options: WriterOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task.
+
+        Raises:
+            InvalidRow: a row cannot be written.
+            ClientError: the rows are not written, or not all of them.
+        """
+        return TaskDone(write_rows(self._options, iterator))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writer of a streaming query; each task of a micro-batch writes its rows once, or at least once."""
+
+    def __init__(self, options: WriterOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task, unless it has written them in an earlier run of the micro-batch.
+
+        Raises:
+            DifferentReplay: the task has written other rows for this micro-batch before.
+            InvalidRow: a row cannot be written.
+            ClientError: the rows are not written, or it is not known whether they are.
+        """
+        if not self._options.exactly_once:
+            return TaskDone(write_rows(self._options, iterator))
+        with BlockingClient(self._options.bootstrap_servers, settings=self._options.client) as client:
+            return TaskDone(write_once(client, self._options, _task(), iterator, wall_clock_ms))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Do nothing: each task has committed what it wrote."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Do nothing: a task that failed has aborted, and one that did not is skipped by the replay."""
+
+
+def write_rows(options: WriterOptions, rows: Iterator[pa.RecordBatch]) -> Written:
+    """Write the rows of a task at least once. Raises as `BatchWriter.write`."""
+    with BlockingClient(options.bootstrap_servers, settings=options.client) as client:
+        producer = client.init_producer() if options.idempotent else None
+        writing = TaskProducer(client, options, producer)
+        for block in gather(rows):
+            writing.write(block, wall_clock_ms())
+        return writing.written
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Return the writer of a batch query.
+
+    Raises:
+        InvalidColumns: a column is missing, or has another type.
+        InvalidWriterOption: an option is wrong, or the mode is `overwrite`.
+    """
+    if overwrite:
+        raise InvalidWriterOption("records cannot be overwritten: use the mode append")
+    parsed = parse_writer_options(options, streaming=False)
+    check_columns(schema, parsed.topic)
+    return BatchWriter(parsed)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+    """Return the writer of a streaming query.
+
+    Raises:
+        InvalidColumns: a column is missing, or has another type.
+        InvalidWriterOption: an option is wrong, or the output mode is `complete`.
+    """
+    if overwrite:
+        raise InvalidWriterOption("records cannot be overwritten: use the output mode append or update")
+    parsed = parse_writer_options(options, streaming=True)
+    check_columns(schema, parsed.topic)
+    return StreamWriter(parsed)
+
+
+def check_columns(schema: StructType, topic: str | None) -> None:
+    """Check that the columns can be written.
+
+    Raises:
+        InvalidColumns: a column is missing, or has another type.
+    """
+    columns = {field.name: field.dataType for field in schema.fields}
+    if "value" not in columns:
+        raise InvalidColumns(f"there is no column value among {', '.join(columns) or 'none'}")
+    if topic is None and "topic" not in columns:
+        raise InvalidColumns("there is no column topic: set the option topic, or add the column")
+    for name, types in _TYPES.items():
+        if name in columns and not isinstance(columns[name], types):
+            wanted = " or ".join(each().simpleString() for each in types)
+            raise InvalidColumns(f"the column {name} is {columns[name].simpleString()}; it must be {wanted}")
+    if "headers" in columns and not _is_headers(columns["headers"]):
+        raise InvalidColumns(
+            f"the column headers is {columns['headers'].simpleString()}; it must be "
+            "array<struct<key:string,value:binary>>"
+        )
+
+
+def _is_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    found = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
+    return found == [("key", StringType), ("value", BinaryType)]
+
+
+def _task() -> StreamTask:
+    context: Any = TaskContext.get()
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    return StreamTask(str(query), int(batch), int(context.partitionId()))
