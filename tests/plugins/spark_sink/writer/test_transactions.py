@@ -131,7 +131,7 @@ def test_write_once_refuses_a_replay_with_other_rows_in_the_task(query: Query) -
 
 def test_write_once_aborts_when_a_row_cannot_be_written(query: Query) -> None:
     with pytest.raises(InvalidRow):
-        query.write(0, iter([rows(value=[bytes(4_000_000)] + [b"x"] * 10)]))
+        query.write(0, iter([rows(value=[bytes(500_000)] * 10), rows(value=[bytes(2_000_000)])]))
     assert query.committed() == []
     assert query.run(0, ["a"]) == Written(1, 1)
 

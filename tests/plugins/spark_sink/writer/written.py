@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.deadlines import wait_until
 from tidelog.plugins.client import BlockingClient, FetchLimits, NewTopic, TopicPartition, or_raise
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 
@@ -48,7 +49,11 @@ def create(client: BlockingClient, name: str, partitions: int, **configs: str) -
 
 def committed(client: BlockingClient, parts: Sequence[TopicPartition]) -> list[str]:
     """The values of committed records, sorted, once no transaction is open."""
-    while or_raise(client.list_offsets(parts)) != or_raise(client.list_offsets(parts, read_committed=True)):
-        pass
+
+    def is_settled() -> bool:
+        ends = [client.list_offsets(parts, read_committed=stable) for stable in (False, True)]
+        return or_raise(ends[0]) == or_raise(ends[1])
+
+    wait_until(is_settled, "the end of all transactions")
     found = [r.value.decode() for part in parts for r in client.read(part, 0, None, COMMITTED) if r.value]
     return sorted(found)
