@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
 _PLAINTEXT: Final = "PLAINTEXT://"
 _HIGHEST_PORT: Final = 65535
+_MOST_DOUBLINGS: Final = 62
+"""Of the first pause: a policy may have any number of retries, and a float has an end."""
 
 
 @attrs.frozen
@@ -37,7 +39,7 @@ class RetryPolicy:
     def pauses(self) -> Iterator[float]:
         """Yield one pause in seconds for each retry."""
         for attempt in range(self.retries):
-            pause = min(self.backoff_s * 2**attempt, self.max_backoff_s)
+            pause = min(self.backoff_s * 2.0 ** min(attempt, _MOST_DOUBLINGS), self.max_backoff_s)
             yield pause * random.uniform(1 - self.jitter, 1 + self.jitter)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.plugins.client.cluster import Address
 from tidelog.plugins.client.errors import InvalidAddress
-from tidelog.plugins.client.settings import parse_addresses
+from tidelog.plugins.client.settings import RetryPolicy, parse_addresses
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,8 @@ def test_parse_addresses_refuses_an_empty_list(nothing: str | list[str]) -> None
 @pytest.mark.parametrize("text", ["a:1", "[fe80::1]:9092"])
 def test_parse_addresses_returns_an_address_that_prints_as_the_same_text(text: str) -> None:
     assert str(parse_addresses(text)[0]) == text
+
+
+def test_retry_policy_may_have_any_number_of_retries() -> None:
+    pauses = RetryPolicy(retries=2000, backoff_s=0.1, max_backoff_s=1.0, jitter=0.0).pauses()
+    assert list(pauses)[-1] == 1.0
