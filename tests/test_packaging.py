@@ -39,6 +39,14 @@ def python_files() -> list[Path]:
     return sorted(path for source in SOURCES for path in (ROOT / source).rglob("*.py"))
 
 
+def installed_path(path: Path) -> PurePosixPath:
+    """Where a wheel has a file of the sources: below the longest folder that has a package of its own."""
+    folders = {folder: package for package, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()}
+    relative = path.relative_to(ROOT)
+    (folder, *_) = (str(parent) for parent in relative.parents if str(parent) in folders)
+    return PurePosixPath(folders[folder].replace(".", "/")) / relative.relative_to(folder)
+
+
 def requirement_names(requirements: list[str], extra: str = "") -> set[str]:
     """Canonical names of the requirements that apply to an installation with this one extra, or with none."""
     parsed = [Requirement(line) for line in requirements]
@@ -61,7 +69,7 @@ def third_party_imports(path: Path) -> set[str]:
 
 
 def test_every_folder_with_code_is_a_listed_package() -> None:
-    folders = {"tidelog." + ".".join(path.parent.relative_to(ROOT).parts) for path in python_files()}
+    folders = {".".join(installed_path(path).parent.parts) for path in python_files()}
     listed = PROJECT["tool"]["setuptools"]["packages"]
     assert sorted(listed) == sorted(folders)
     assert listed == sorted(listed), "keep the list sorted"
@@ -99,14 +107,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
 def test_a_wheel_installs_only_tidelog(wheel: zipfile.Path) -> None:
     files = {PurePosixPath(name) for name in wheel.root.namelist()}
     metadata = f"tidelog-{PROJECT['project']['version']}.dist-info"
-    assert {path.parts[0] for path in files} == {"tidelog", metadata}
+    # Spark finds a data source by the name of a module of its own.
+    assert {path.parts[0] for path in files} == {"tidelog", "pyspark_tidelog", metadata}
     # A namespace package: no __init__.py of its own.
     assert PurePosixPath("tidelog/__init__.py") not in files
     assert PurePosixPath(metadata, "licenses", "LICENSE") in files
 
 
 def test_a_wheel_holds_every_module_and_the_type_markers(wheel: zipfile.Path) -> None:
-    expected = {f"tidelog/{path.relative_to(ROOT)}" for path in python_files()}
+    expected = {str(installed_path(path)) for path in python_files()}
     expected |= {f"tidelog/{source}/py.typed" for source in SOURCES}
     assert expected <= set(wheel.root.namelist())
 

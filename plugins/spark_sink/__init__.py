@@ -1,4 +1,22 @@
-"""Spark: record batches as rows of Spark's Kafka source, and Structured Streaming over them.
+"""Spark: batch and streaming queries over topics, without a jar, and the command `tidelog spark`.
 
 Nothing of Spark, Arrow or numpy is imported here: a broker that has the plugin does not need them.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.kernel.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def tidelog_commands() -> Iterable[click.Command]:
+    """Return the command `spark`."""
+    from tidelog.plugins.spark_sink.command import spark
+
+    return [spark]

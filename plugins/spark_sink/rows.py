@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import attrs
 import numpy as np
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from tidelog.kernel.errors import BrokerError
 from tidelog.kernel.records.block import PlacedBatch, RecordBlock
 from tidelog.kernel.records.header_columns import header_columns
 from tidelog.plugins.client.errors import CorruptRecords
+from tidelog.plugins.spark_sink.ranges import OffsetRange
 
 if TYPE_CHECKING:
     from tidelog.kernel.records.batch import BatchHeader
@@ -53,15 +53,6 @@ _FIELDS: Final = [
 ]
 SCHEMA: Final = pa.schema(_FIELDS)
 SCHEMA_WITH_HEADERS: Final = pa.schema([*_FIELDS, pa.field("headers", HEADERS_TYPE)])
-
-
-@attrs.frozen
-class OffsetRange:
-    """Offsets of a partition, `start` included and `stop` not."""
-
-    partition: TopicPartition
-    start: int
-    stop: int
 
 
 def rows_of(

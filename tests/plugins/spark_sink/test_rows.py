@@ -20,7 +20,8 @@ from tidelog.plugins.client import NewRecord
 from tidelog.plugins.client.batches import CODECS, build_batch
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.spark_sink import rows
-from tidelog.plugins.spark_sink.rows import ROWS_BYTES, FetchedBatch, OffsetRange, rows_of
+from tidelog.plugins.spark_sink.ranges import OffsetRange
+from tidelog.plugins.spark_sink.rows import ROWS_BYTES, FetchedBatch, rows_of
 
 PARTITION = TopicPartition("tides", 7)
 ALL = OffsetRange(PARTITION, 0, 2**63 - 1)

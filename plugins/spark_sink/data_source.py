@@ -1,0 +1,77 @@
+"""The format `tidelog`, as Spark sees it."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tidelog.plugins.spark_sink.source.batch_reader import BatchReader
+from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.source.options import SourceOptions, ignored_in_batches, parse_options
+from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
+
+log = logging.getLogger(__name__)
+
+_WRITER_OPTIONS = ("topic",)
+"""Options that only writing uses: a table's options are the same for both."""
+_HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+_COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+
+
+class TidelogDataSource(DataSource):
+    """Topics of a Kafka cluster, with the rows and options of Spark's own Kafka source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "tidelog"
+
+    def schema(self) -> StructType:
+        """Return the columns; those of headers only if the options ask for them."""
+        given = {name.lower(): text for name, text in self.options.items()}
+        include_headers = given.get("includeheaders", "false").strip().lower() == "true"
+        return StructType([*_COLUMNS, StructField("headers", _HEADERS)] if include_headers else _COLUMNS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query.
+
+        Raises:
+            InvalidOption: an option is unknown, missing or wrong, or the user gave a schema.
+        """
+        for name in ignored_in_batches(self.options):
+            log.warning("the option %s is ignored: this is a batch query", name)
+        return BatchReader(self._parsed(schema, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a streaming query.
+
+        Raises:
+            InvalidOption: an option is unknown, missing or wrong, or the user gave a schema.
+        """
+        return StreamReader(self._parsed(schema, streaming=True))
+
+    def _parsed(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        if schema != self.schema():
+            raise InvalidOption(
+                "the format tidelog has a schema of its own: leave out .schema(...), and select the columns"
+            )
+        return parse_options(self.options, streaming=streaming, also=_WRITER_OPTIONS)

@@ -1,0 +1,47 @@
+"""What Spark's processes need in their environment: Java, the right Python, and the format `tidelog`."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tidelog.plugins.spark_sink.java import Java, find_java
+
+_DISCOVERY: Final = Path(__file__).parent / "discovery"
+"""The folder with `pyspark_tidelog`, by which Spark finds the format."""
+
+
+def spark_environment(environment: Mapping[str, str] = os.environ) -> tuple[Java, dict[str, str]]:
+    """Return the Java for Spark, and the variables to set for it; those that the user has set stay.
+
+    Spark runs its workers with `python3` of the PATH unless PYSPARK_PYTHON is set, and it finds data sources
+    by the names of modules in the folders of `sys.path`, which an editable install does not show it.
+
+    Raises:
+        JavaNotFound: there is no Java that Spark runs on.
+    """
+    java = find_java(environment)
+    variables = {"JAVA_HOME": str(java.home)}
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        variables[name] = environment.get(name) or sys.executable
+    if not any(module.name == "pyspark_tidelog" for module in pkgutil.iter_modules()):
+        path = environment.get("PYTHONPATH")
+        variables["PYTHONPATH"] = f"{_DISCOVERY}{os.pathsep}{path}" if path else str(_DISCOVERY)
+    return java, variables
+
+
+def prepare_spark() -> Java:
+    """Set this process's environment for a Spark session that it starts afterwards, and return the Java.
+
+    Raises:
+        JavaNotFound: there is no Java that Spark runs on.
+    """
+    java, variables = spark_environment()
+    os.environ.update(variables)
+    if "PYTHONPATH" in variables and str(_DISCOVERY) not in sys.path:
+        sys.path.append(str(_DISCOVERY))
+    return java

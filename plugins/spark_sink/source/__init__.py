@@ -1,0 +1,1 @@
+"""Reading topics with Spark: options, planning in the driver, and reading ranges of offsets in tasks."""

@@ -1,0 +1,126 @@
+"""`spark.readStream.format("tidelog")`: micro-batches of committed records.
+
+The position of a query is a JSON object of offsets by topic and partition. That of the first micro-batch has
+one more field, `$start`: where that batch begins. Spark stores only where batches end, and asks for the
+initial offset again if it has to repeat the first one, when the logs have new ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.spark_sink.source.options import SourceOptions
+from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between
+from tidelog.plugins.spark_sink.source.positions import from_json, to_json
+from tidelog.plugins.spark_sink.source.tasks import RangeReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_START: Final = "$start"
+"""No topic can have this name."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions and tasks of a streaming query; one object lives as long as the query, in one process."""
+
+    def __init__(self, options: SourceOptions, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._ranges = RangeReader(options)
+        self.options = options
+        self._now_s = now_s
+        self._initial: dict[str, Any] | None = None
+        self._latest: dict[TopicPartition, int] | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        self._last_batch_s: float | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where the query begins, the same every time."""
+        if self._initial is None:
+            self._initial = to_json(self._ranges.log_offsets.resolve(self.options.start))
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limits that the options set."""
+        if self.options.max_offsets is not None:
+            return ReadMaxRows(self.options.max_offsets)
+        if self.options.min_offsets is not None:
+            return ReadMinRows(self.options.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Store the ends of the logs, which are the end of the query."""
+        self._target = self._ranges.log_offsets.latest({})
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the next micro-batch ends, `start` itself if there is nothing new or not enough."""
+        positions = _positions(start)
+        log = self._ranges.log_offsets
+        latest = self._latest = log.latest(positions) if self._target is None else self._target
+        is_first = start == self._initial
+        if not isinstance(limit, ReadAllAvailable):
+            begin = {**log.earliest(latest.keys() - positions.keys()), **positions}
+            if not is_first and self._has_to_wait(new_offsets(begin, latest)):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                latest = limited(limit.max_rows, begin, latest)
+        if is_first:
+            return {_START: start, **to_json(latest)}
+        return start if latest == positions else to_json(latest)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the ends of the logs as of the last micro-batch, for the query's progress."""
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a micro-batch.
+
+        Raises:
+            DataLost: what it is to read is gone.
+            ClientError: no broker answered.
+        """
+        log = self._ranges.log_offsets
+        is_first = _START in end and start != end
+        begin = from_json(end[_START]) if is_first else _positions(start)
+        stop = _positions(end)
+        if self.options.local_log_dirs:
+            log.partitions()
+        new = log.earliest(stop.keys() - begin.keys())
+        return self._ranges.tasks(ranges_between(begin, stop, new, self._ranges.on_loss))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task."""
+        return self._ranges.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Commit the position for the group of the options, if there is one: only tools read that."""
+        if self.options.group is not None:
+            self._ranges.log_offsets.commit(self.options.group, _positions(end))
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._ranges.close()
+
+    def _has_to_wait(self, available: int) -> bool:
+        """Return whether there is too little for a micro-batch, and the last one was not long ago."""
+        now_s, last_s = self._now_s(), self._last_batch_s
+        is_recent = last_s is not None and (now_s - last_s) * 1000 < self.options.max_trigger_delay_ms
+        if self._target is None and is_recent and available < (self.options.min_offsets or 0):
+            return True
+        self._last_batch_s = now_s
+        return False
+
+
+def _positions(stored: dict[str, Any]) -> dict[TopicPartition, int]:
+    return from_json({topic: offsets for topic, offsets in stored.items() if topic != _START})

@@ -1,0 +1,82 @@
+"""Input partitions, and what the readers of batch and streaming queries have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from tidelog.plugins.spark_sink.ranges import OffsetRange
+from tidelog.plugins.spark_sink.source.errors import report_data_loss
+from tidelog.plugins.spark_sink.source.local_log import find_local_log
+from tidelog.plugins.spark_sink.source.log_offsets import LogOffsets
+from tidelog.plugins.spark_sink.source.options import SourceOptions
+from tidelog.plugins.spark_sink.source.planning import tasks_for
+from tidelog.plugins.spark_sink.source.reading import read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RangeTask(InputPartition):
+    """A range of offsets, and the directory of its log where that may be read on the same host."""
+
+    def __init__(self, wanted: OffsetRange, local_log: Path | None) -> None:
+        self.wanted = wanted
+        self.local_log = local_log
+
+
+class RangeReader:
+    """Plans and reads ranges; a pickled copy of it is read in the processes of tasks."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._log_offsets: LogOffsets | None = None
+
+    @property
+    def log_offsets(self) -> LogOffsets:
+        """The driver's connections, made at the first use."""
+        if self._log_offsets is None:
+            self._log_offsets = LogOffsets(self.options)
+        return self._log_offsets
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_log_offsets": None}
+
+    def close(self) -> None:
+        """Close the driver's connections."""
+        if self._log_offsets is not None:
+            self._log_offsets.close()
+            self._log_offsets = None
+
+    def on_loss(self, message: str) -> None:
+        """Report what is gone.
+
+        Raises:
+            DataLost: the query is to fail then.
+        """
+        report_data_loss(message, fail=self.options.fail_on_data_loss)
+
+    def tasks(self, ranges: Iterable[OffsetRange]) -> list[RangeTask]:
+        """Return the tasks that read the ranges."""
+        tasks = tasks_for(ranges, self.options.min_partitions, self.options.max_records_per_task)
+        local = self._local_starts(tasks) if self.options.local_log_dirs else {}
+        return [RangeTask(each, self._local_log(each, local)) for each in tasks]
+
+    def read(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task."""
+        # Without any task Spark runs one with an input partition of its own.
+        if isinstance(task, RangeTask):
+            yield from read_range(self.options, task.wanted, task.local_log)
+
+    def _local_starts(self, tasks: Iterable[OffsetRange]) -> dict[Any, int]:
+        return self.log_offsets.earliest({task.partition for task in tasks})
+
+    def _local_log(self, wanted: OffsetRange, log_starts: dict[Any, int]) -> Path | None:
+        """Return the directory to read, None if there is none or if it may have records that were deleted."""
+        if log_starts.get(wanted.partition, wanted.stop) > wanted.start:
+            return None
+        topic_id = self.log_offsets.topic_id(wanted.partition.topic)
+        return find_local_log(self.options.local_log_dirs, wanted.partition, topic_id)

@@ -1,0 +1,184 @@
+"""Options of the source: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.source.limits import OffsetLimit, TimestampLimit
+from tidelog.plugins.spark_sink.source.options import NAMES, SourceOptions, ignored_in_batches, parse_options
+from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
+
+SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+BASE = {**SERVERS, "subscribe": "t"}
+
+
+def parse(options: Mapping[str, str], *, streaming: bool = True) -> SourceOptions:
+    """The options with what every query needs."""
+    return parse_options({**BASE, **options}, streaming=streaming)
+
+
+def test_parse_options_has_the_defaults_of_sparks_own_source() -> None:
+    options = parse({})
+    assert options.start == OffsetLimit("startingOffsets", LATEST, {})
+    assert parse({}, streaming=False).start == OffsetLimit("startingOffsets", EARLIEST, {})
+    assert parse({}, streaming=False).end == OffsetLimit("endingOffsets", LATEST, {})
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert not options.read_committed
+    assert (options.max_offsets, options.min_offsets, options.min_partitions) == (None, None, None)
+    assert options.max_trigger_delay_ms == 15 * 60 * 1000
+    assert (options.offset_attempts, options.offset_retry_s) == (3, 1.0)
+    assert (options.poll_timeout_s, options.task_client.operation_timeout_s) == (120.0, 120.0)
+    assert options.group is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("FAILONDATALOSS", "False", "fail_on_data_loss", False),
+        ("includeheaders", "true", "include_headers", True),
+        ("maxOffsetsPerTrigger", " 500 ", "max_offsets", 500),
+        ("minOffsetsPerTrigger", "5", "min_offsets", 5),
+        ("maxTriggerDelay", "90s", "max_trigger_delay_ms", 90_000),
+        ("maxTriggerDelay", "1500", "max_trigger_delay_ms", 1500),
+        ("maxTriggerDelay", "2 h", "max_trigger_delay_ms", 7_200_000),
+        ("minPartitions", "8", "min_partitions", 8),
+        ("maxRecordsPerPartition", "1000", "max_records_per_task", 1000),
+        ("kafkaConsumer.pollTimeoutMs", "2500", "poll_timeout_s", 2.5),
+        ("fetchOffset.numRetries", "7", "offset_attempts", 7),
+        ("fetchOffset.retryIntervalMs", "250", "offset_retry_s", 0.25),
+        ("kafka.isolation.level", "READ_COMMITTED", "read_committed", True),
+        ("kafka.group.id", "tides", "group", "tides"),
+        ("localLogDirs", "/a, /b", "local_log_dirs", (Path("/a"), Path("/b"))),
+        ("startingTimestamp", "5", "start", TimestampLimit("startingTimestamp", 5, {}, True)),
+        ("startingOffsets", "Earliest", "start", OffsetLimit("startingOffsets", EARLIEST, {})),
+        (
+            "startingOffsets",
+            '{"t": {"0": 5, "1": -2}}',
+            "start",
+            OffsetLimit("startingOffsets", None, {TopicPartition("t", 0): 5, TopicPartition("t", 1): -2}),
+        ),
+    ],
+)
+def test_parse_options_reads(name: str, text: str, field: str, value: Any) -> None:
+    assert getattr(parse({name: text}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("kafka.client.id", "me", "client_id", "me"),
+        ("groupIdPrefix", "team", "client_id", "team-tidelog"),
+        ("kafka.request.timeout.ms", "1500", "request_timeout_s", 1.5),
+        ("kafka.default.api.timeout.ms", "1500", "operation_timeout_s", 1.5),
+        ("kafka.socket.connection.setup.timeout.ms", "1500", "connect_timeout_s", 1.5),
+    ],
+)
+def test_parse_options_sets_up_the_client(name: str, text: str, field: str, value: Any) -> None:
+    assert getattr(parse({name: text}).client, field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("kafka.fetch.max.wait.ms", "max_wait_ms"),
+        ("kafka.fetch.min.bytes", "min_bytes"),
+        ("kafka.max.partition.fetch.bytes", "max_bytes"),
+    ],
+)
+def test_parse_options_sets_the_limits_of_fetches(name: str, field: str) -> None:
+    assert getattr(parse({name: "12345"}).fetch, field) == 12345
+
+
+def test_parse_options_sets_the_backoff_of_retries() -> None:
+    retry = parse({"kafka.retry.backoff.ms": "10", "kafka.retry.backoff.max.ms": "20"}).task_client.retry
+    assert (retry.backoff_s, retry.max_backoff_s) == (0.01, 0.02)
+
+
+def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
+    given = {**dict.fromkeys(NAMES, "?"), "kafka.bootstrap.servers": "no address"}
+    with pytest.raises(InvalidOption, match=r"has to be") as refused:
+        parse_options({name.upper(): text for name, text in given.items()}, streaming=False)
+    assert "there is no option" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffset": "latest"}, "no option startingOffset; the nearest one is startingOffsets"),
+        ({"kafka.bootstrap.server": "x"}, "the nearest one is kafka.bootstrap.servers"),
+        ({"kafka.max.poll.records": "5"}, "there is no option kafka.max.poll.records"),
+        ({"kafka.auto.offset.reset": "latest"}, "no meaning here: set startingOffsets"),
+        ({"kafka.enable.auto.commit": "true"}, "the query itself stores how far it has read"),
+        ({"assign": '{"t": [0]}'}, "one of the options subscribe, .*, not subscribe and assign"),
+        ({"kafka.bootstrap.servers": "nowhere"}, "kafka.bootstrap.servers: 'nowhere' is no broker address"),
+        ({"kafka.security.protocol": "SSL"}, "PLAINTEXT, as this client speaks neither TLS nor SASL"),
+        ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed, not 'committed'"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss has to be true or false, not 'no'"),
+        ({"minPartitions": "0"}, "minPartitions has to be a number above 0, not '0'"),
+        ({"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger has to be a number above 0"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay has to be a time such as 500ms, 30s, 15m or 1h"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "is 5, above maxOffsetsPerTrigger"),
+        ({"startingOffsets": "first"}, 'startingOffsets has to be like {"topicA":{"0":23,"1":45}'),
+        ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets has to be like"),
+        ({"startingOffsets": '{"t": {"0": 9223372036854775808}}'}, "startingOffsets has to be like"),
+        ({"startingOffsets": '{"t": {"0": true}}'}, "startingOffsets has to be like"),
+        ({"startingOffsets": '{"t": {"-1": 5}}'}, "startingOffsets has to be like"),
+        ({"startingOffsets": "{}"}, "startingOffsets has to be like"),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "startingOffsetsByTimestamp has to be like"),
+        ({"startingTimestamp": "2026-01-01"}, "startingTimestamp has to be milliseconds since the epoch"),
+        ({"startingOffsetsByTimestampStrategy": "?"}, "has to be error or latest"),
+        ({"localLogDirs": "data"}, "localLogDirs has to be absolute paths"),
+        ({"endingOffsets": "latest"}, "endingOffsets is for batch queries"),
+        ({"endingTimestamp": "5"}, "endingTimestamp is for batch queries"),
+    ],
+)
+def test_parse_options_refuses(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message.replace("{", r"\{")):
+        parse(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "one of the options subscribe, subscribePattern, assign says what is read"),
+        ({"subscribe": " , "}, "subscribe has to be topics separated by commas"),
+        ({"subscribePattern": " "}, "subscribePattern has to be a regular expression"),
+        ({"subscribePattern": "("}, "subscribePattern has to be a regular expression, and '\\('"),
+        ({"assign": '{"t": 0}'}, 'assign has to be like {"topicA":'),
+        ({"assign": '{"t": [-1]}'}, "assign has to be like"),
+        ({"assign": "t"}, "assign has to be like"),
+    ],
+)
+def test_parse_options_refuses_a_subscription(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message.replace("{", r"\{")):
+        parse_options({**SERVERS, **options}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets cannot be latest"),
+        ({"startingOffsets": '{"t": {"0": -1}}'}, "startingOffsets cannot be latest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
+        ({"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest"),
+    ],
+)
+def test_parse_options_refuses_in_a_batch_query(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        parse(options, streaming=False)
+
+
+def test_parse_options_needs_servers() -> None:
+    with pytest.raises(InvalidOption, match=r"kafka\.bootstrap\.servers is missing"):
+        parse_options({"subscribe": "t"}, streaming=True)
+
+
+def test_ignored_in_batches_names_what_only_streams_use() -> None:
+    assert ignored_in_batches({"MAXOFFSETSPERTRIGGER": "5", "subscribe": "t"}) == ["maxOffsetsPerTrigger"]

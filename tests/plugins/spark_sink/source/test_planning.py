@@ -1,0 +1,100 @@
+"""Plans of batches: all that is new is read once, in as many tasks as are wanted."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.kernel.seams.storage import TopicPartition
+from tidelog.plugins.spark_sink.ranges import OffsetRange
+from tidelog.plugins.spark_sink.source.planning import limited, new_offsets, ranges_between, tasks_for
+from tidelog.plugins.spark_sink.source.positions import from_json, to_json
+
+PARTITIONS = [TopicPartition(topic, index) for topic in "ab" for index in (0, 1, 10)]
+positions = st.dictionaries(st.sampled_from(PARTITIONS), st.integers(0, 10_000))
+range_lists = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 10_000)), max_size=6).map(
+    lambda found: [
+        OffsetRange(PARTITIONS[index], start, start + size) for index, (start, size) in enumerate(found)
+    ]
+)
+
+
+def offsets(ranges: list[OffsetRange]) -> list[tuple[TopicPartition, int]]:
+    """Each offset that is read."""
+    return [(each.partition, offset) for each in ranges for offset in range(each.start, each.stop)]
+
+
+@given(range_lists, st.none() | st.integers(1, 20), st.none() | st.integers(500, 5000))
+def test_tasks_for_reads_each_offset_once(
+    ranges: list[OffsetRange], least: int | None, most: int | None
+) -> None:
+    tasks = tasks_for(ranges, least, most)
+    assert offsets(tasks) == offsets(ranges)
+    assert all(task.size > 0 for task in tasks)
+    assert most is None or all(task.size <= most for task in tasks)
+    if least is None and most is None:
+        assert tasks == ranges
+
+
+def test_tasks_for_splits_as_sparks_own_source_does() -> None:
+    whole = OffsetRange(PARTITIONS[0], 0, 100)
+    assert [task.size for task in tasks_for([whole], 4, None)] == [25, 25, 25, 25]
+    assert [task.size for task in tasks_for([whole], 3, None)] == [33, 33, 34]
+    small = OffsetRange(PARTITIONS[1], 0, 2)
+    assert [task.size for task in tasks_for([whole, small], 4, None)] == [33, 33, 34, 2]
+    assert [task.size for task in tasks_for([whole, small], 2, None)] == [100, 2]
+    assert [task.size for task in tasks_for([whole], 2, 30)] == [25, 25, 25, 25]
+    assert len(tasks_for([OffsetRange(PARTITIONS[0], 0, 3)], 10, None)) == 3
+
+
+@given(positions, positions, st.integers(1, 5000))
+def test_limited_advances_all_that_has_anything_new(
+    start: dict[TopicPartition, int], latest: dict[TopicPartition, int], limit: int
+) -> None:
+    begin = {**dict.fromkeys(latest, 0), **start}
+    found = limited(limit, begin, latest)
+    assert found.keys() == latest.keys()
+    growing = [part for part in latest if latest[part] > begin[part]]
+    assert all(begin[part] < found[part] <= latest[part] for part in growing)
+    assert all(found[part] == latest[part] for part in latest if part not in growing)
+    assert new_offsets({part: begin[part] for part in latest}, found) <= limit + len(growing)
+    if new_offsets(begin, latest) <= limit:
+        assert found == latest
+
+
+@given(positions, positions)
+def test_ranges_between_has_all_that_is_new_and_reports_what_is_gone(
+    start: dict[TopicPartition, int], end: dict[TopicPartition, int]
+) -> None:
+    lost: list[str] = []
+    found = ranges_between(start, end, dict.fromkeys(end, 0), lost.append)
+    expected = [
+        OffsetRange(part, start.get(part, 0), end[part])
+        for part in sorted(end)
+        if end[part] > start.get(part, 0)
+    ]
+    assert found == expected
+    gone = [part for part in start if part not in end or end[part] < start[part]]
+    assert len(lost) == len(gone)
+
+
+def test_ranges_between_reports_new_partitions_that_have_lost_records() -> None:
+    lost: list[str] = []
+    first, second = PARTITIONS[:2]
+    found = ranges_between({}, {first: 9, second: 9}, {first: 4}, lost.append)
+    assert found == [OffsetRange(first, 4, 9)]
+    assert lost == [
+        "the new partition a-0 begins at offset 4 instead of 0",
+        "partition a-1 is gone before it was read",
+    ]
+
+
+@given(positions)
+def test_to_json_and_from_json_are_inverse(found: dict[TopicPartition, int]) -> None:
+    assert from_json(to_json(found)) == found
+
+
+def test_to_json_has_one_order() -> None:
+    found = dict.fromkeys(reversed(PARTITIONS), 1)
+    assert [list(offsets) for offsets in to_json(found).values()] == [["0", "1", "10"]] * 2
+    assert list(to_json(found)) == ["a", "b"]
