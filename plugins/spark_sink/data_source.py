@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -16,15 +22,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.batch_reader import BatchReader
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.source.options import NAMES as SOURCE_NAMES
 from tidelog.plugins.spark_sink.source.options import SourceOptions, ignored_in_batches, parse_options
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
+from tidelog.plugins.spark_sink.writer.options import NAMES as WRITER_NAMES
+from tidelog.plugins.spark_sink.writer.writers import batch_writer, stream_writer
 
 log = logging.getLogger(__name__)
 
-_WRITER_OPTIONS = ("topic",)
-"""Options that only writing uses: a table's options are the same for both."""
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _COLUMNS = [
     StructField("key", BinaryType()),
@@ -38,7 +45,10 @@ _COLUMNS = [
 
 
 class TidelogDataSource(DataSource):
-    """Topics of a Kafka cluster, with the rows and options of Spark's own Kafka source."""
+    """Topics of a Kafka cluster, with the rows and options of Spark's own Kafka source and sink.
+
+    A table has one set of options for reading and writing, so each takes those of the other.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -69,9 +79,27 @@ class TidelogDataSource(DataSource):
         """
         return StreamReader(self._parsed(schema, streaming=True))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch query.
+
+        Raises:
+            InvalidColumns: a column is missing, or has another type.
+            InvalidOption: an option is unknown, missing or wrong, or the mode is `overwrite`.
+        """
+        return batch_writer(self.options, schema, overwrite=overwrite, also=SOURCE_NAMES)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Return the writer of a streaming query.
+
+        Raises:
+            InvalidColumns: a column is missing, or has another type.
+            InvalidOption: an option is unknown, missing or wrong, or the output mode is `complete`.
+        """
+        return stream_writer(self.options, schema, overwrite=overwrite, also=SOURCE_NAMES)
+
     def _parsed(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         if schema != self.schema():
             raise InvalidOption(
                 "the format tidelog has a schema of its own: leave out .schema(...), and select the columns"
             )
-        return parse_options(self.options, streaming=streaming, also=_WRITER_OPTIONS)
+        return parse_options(self.options, streaming=streaming, also=WRITER_NAMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -13,8 +13,11 @@ from tidelog.kernel.errors import TidelogError
 
 T = TypeVar("T")
 
+MOST_INT: Final = 2**31 - 1
+MOST_LONG: Final = 2**63 - 1
 
-class InvalidWriterOption(TidelogError, ValueError):
+
+class InvalidOption(TidelogError, ValueError):
     """An option is unknown, missing or has a wrong value; the message names it and what it may be."""
 
 
@@ -31,17 +34,17 @@ class OptionValues:
         """Return the options in the spelling of `names`; `instead` has advice for some others.
 
         Raises:
-            InvalidWriterOption: there is no such option.
+            InvalidOption: there is no such option.
         """
         spelling = {name.lower(): name for name in names}
         values: dict[str, str] = {}
         for name, value in given.items():
             lower = name.lower()
-            if lower in instead:
-                raise InvalidWriterOption(f"the option {name} has no meaning here: {instead[lower]}")
             if lower not in spelling:
+                if lower in instead:
+                    raise InvalidOption(f"the option {name} has no meaning here: {instead[lower]}")
                 near = difflib.get_close_matches(lower, spelling, n=1, cutoff=0.0)[0]
-                raise InvalidWriterOption(f"there is no option {name}; the nearest one is {spelling[near]}")
+                raise InvalidOption(f"there is no option {name}; the nearest one is {spelling[near]}")
             values[spelling[lower]] = value
         return cls(values)
 
@@ -49,7 +52,7 @@ class OptionValues:
         """Return a parsed option.
 
         Raises:
-            InvalidWriterOption: `parse` raises ValueError, whose text says what the value has to be.
+            InvalidOption: `parse` raises ValueError, whose text says what the value has to be.
         """
         text = self.values.get(name)
         if text is None:
@@ -57,19 +60,24 @@ class OptionValues:
         try:
             return parse(text.strip())
         except ValueError as error:
-            raise InvalidWriterOption(f"the option {name} has to be {error}, not {text!r}") from None
+            raise InvalidOption(f"the option {name} has to be {error}, not {text!r}") from None
 
 
-def positive(text: str) -> int:
-    """Parse a number above 0."""
-    if not re.fullmatch(r"\d{1,9}", text) or not int(text):
-        raise ValueError("a number above 0")
-    return int(text)
+def number(least: int, most: int = MOST_INT) -> Callable[[str], int]:
+    """Return a parser of whole numbers in a range."""
+
+    def parse(text: str) -> int:
+        value = int(text) if re.fullmatch(r"\d{1,19}", text) else least - 1
+        if not least <= value <= most:
+            raise ValueError(f"a number from {least} to {most}")
+        return value
+
+    return parse
 
 
 def seconds(text: str) -> float:
     """Parse milliseconds above 0 into seconds."""
-    return positive(text) / 1000
+    return number(1)(text) / 1000
 
 
 def boolean(text: str) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.ranges import OffsetRange
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.positions import EARLIEST
 from tidelog.plugins.spark_sink.source.tasks import RangeReader

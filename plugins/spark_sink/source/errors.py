@@ -9,10 +9,6 @@ from tidelog.kernel.errors import TidelogError
 log = logging.getLogger(__name__)
 
 
-class InvalidOption(TidelogError, ValueError):
-    """An option is unknown, missing or has a wrong value; the message names it and what it may be."""
-
-
 class DataLost(TidelogError):
     """Records between the query's position and the log's are gone."""
 

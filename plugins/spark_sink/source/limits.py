@@ -12,7 +12,7 @@ from typing import TypeAlias
 import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST, Positions, parse_positions
 
 _NAMES = {"earliest": EARLIEST, "latest": LATEST}

@@ -19,7 +19,8 @@ from tidelog.plugins.client import (
 from tidelog.plugins.client.cluster import NO_TOPIC_ID
 from tidelog.plugins.client.errors import ClientError, ErrorResponse
 from tidelog.plugins.protocol_kafka.messages.errors import ErrorCode
-from tidelog.plugins.spark_sink.source.errors import InvalidOption, report_data_loss
+from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.source.errors import report_data_loss
 from tidelog.plugins.spark_sink.source.limits import Limit, TimestampLimit
 from tidelog.plugins.spark_sink.source.options import SourceOptions
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST, Positions

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
 
-from tidelog.plugins.client import ClientSettings, FetchLimits, RetryPolicy
-from tidelog.plugins.client.errors import InvalidAddress
-from tidelog.plugins.client.settings import parse_addresses
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.client import ClientSettings, FetchLimits
+from tidelog.plugins.spark_sink.connection_options import (
+    CONNECTION_NAMES,
+    bootstrap_servers,
+    client_settings,
+)
+from tidelog.plugins.spark_sink.option_values import (
+    MOST_LONG,
+    InvalidOption,
+    OptionValues,
+    boolean,
+    number,
+    one_of,
+)
 from tidelog.plugins.spark_sink.source.limits import (
     BATCH_END,
     BATCH_START,
@@ -25,9 +34,6 @@ from tidelog.plugins.spark_sink.source.limits import (
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
 from tidelog.plugins.spark_sink.source.subscriptions import SUBSCRIPTIONS, Subscription
 
-T = TypeVar("T")
-
-BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 _ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _TRIGGERS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 NAMES: Final = (
@@ -47,19 +53,12 @@ NAMES: Final = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "localLogDirs",
-    BOOTSTRAP_SERVERS,
-    "kafka.client.id",
-    "kafka.group.id",
-    "kafka.isolation.level",
-    "kafka.request.timeout.ms",
-    "kafka.default.api.timeout.ms",
-    "kafka.socket.connection.setup.timeout.ms",
-    "kafka.retry.backoff.ms",
-    "kafka.retry.backoff.max.ms",
+    *CONNECTION_NAMES,
     "kafka.fetch.max.wait.ms",
     "kafka.fetch.min.bytes",
+    "kafka.group.id",
+    "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
-    "kafka.security.protocol",
 )
 """All options of the source, in the spelling of their documentation; Spark does not distinguish case."""
 _INSTEAD: Final = {
@@ -139,40 +138,40 @@ class SourceOptions:
         return attrs.evolve(self.client, operation_timeout_s=self.poll_timeout_s)
 
 
-def parse_options(given: Mapping[str, str], *, streaming: bool, also: tuple[str, ...] = ()) -> SourceOptions:
+def parse_options(given: Mapping[str, str], *, streaming: bool, also: Sequence[str] = ()) -> SourceOptions:
     """Validate the options of a query; `also` are names that others use, as a sink over the same table.
 
     Raises:
         InvalidOption: one of them is unknown or missing, or has a wrong value.
     """
-    options = _Options(_known(given, also))
+    options = OptionValues.known(given, (*NAMES, *also), _INSTEAD)
     if streaming:
         for name in _ENDS:
             if name in options.values:
                 raise InvalidOption(f"the option {name} is for batch queries: a streaming query has no end")
     start, end = _limits(options, streaming=streaming)
-    max_offsets = options.read("maxOffsetsPerTrigger", _positive, None)
-    min_offsets = options.read("minOffsetsPerTrigger", _positive, None)
+    max_offsets = options.read("maxOffsetsPerTrigger", number(1, MOST_LONG), None)
+    min_offsets = options.read("minOffsetsPerTrigger", number(1, MOST_LONG), None)
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise InvalidOption(
             f"minOffsetsPerTrigger is {min_offsets}, above maxOffsetsPerTrigger, which is {max_offsets}"
         )
     return SourceOptions(
-        bootstrap_servers=_bootstrap_servers(options),
+        bootstrap_servers=bootstrap_servers(options),
         subscription=_subscription(options),
         start=start,
         end=end,
-        fail_on_data_loss=options.read("failOnDataLoss", _boolean, True),
-        include_headers=options.read("includeHeaders", _boolean, False),
+        fail_on_data_loss=options.read("failOnDataLoss", boolean, True),
+        include_headers=options.read("includeHeaders", boolean, False),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_trigger_delay_ms=options.read("maxTriggerDelay", _time_ms, 15 * 60_000.0),
-        min_partitions=options.read("minPartitions", _positive, None),
-        max_records_per_task=options.read("maxRecordsPerPartition", _positive, None),
-        offset_attempts=options.read("fetchOffset.numRetries", _positive, 3),
-        offset_retry_s=options.read("fetchOffset.retryIntervalMs", _natural, 1000) / 1000,
+        min_partitions=options.read("minPartitions", number(1), None),
+        max_records_per_task=options.read("maxRecordsPerPartition", number(1, MOST_LONG), None),
+        offset_attempts=options.read("fetchOffset.numRetries", number(1), 3),
+        offset_retry_s=options.read("fetchOffset.retryIntervalMs", number(0), 1000) / 1000,
         client=_client_settings(options),
-        poll_timeout_s=options.read("kafkaConsumer.pollTimeoutMs", _positive, 120_000) / 1000,
+        poll_timeout_s=options.read("kafkaConsumer.pollTimeoutMs", number(1), 120_000) / 1000,
         fetch=_fetch_limits(options),
         group=options.values.get("kafka.group.id"),
         local_log_dirs=options.read("localLogDirs", _folders, ()),
@@ -185,46 +184,8 @@ def ignored_in_batches(given: Mapping[str, str]) -> list[str]:
     return [name for name in _TRIGGERS if name.lower() in names]
 
 
-def _known(given: Mapping[str, str], also: tuple[str, ...]) -> dict[str, str]:
-    spelling = {name.lower(): name for name in (*NAMES, *also)}
-    known: dict[str, str] = {}
-    for name, value in given.items():
-        if name.lower() not in spelling:
-            raise _unknown(name, list(spelling.values()))
-        known[spelling[name.lower()]] = value
-    return known
-
-
-def _unknown(name: str, names: list[str]) -> InvalidOption:
-    instead = _INSTEAD.get(name.lower())
-    if instead is not None:
-        return InvalidOption(f"the option {name} has no meaning here: {instead}")
-    by_lower = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.0)[0]
-    return InvalidOption(f"there is no option {name}; the nearest one is {by_lower[near]}")
-
-
-@attrs.frozen
-class _Options:
-    values: Mapping[str, str]
-
-    def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """Return a parsed option.
-
-        Raises:
-            InvalidOption: `parse` raises ValueError, whose text says what the value has to be.
-        """
-        text = self.values.get(name)
-        if text is None:
-            return default
-        try:
-            return parse(text.strip())
-        except ValueError as error:
-            raise InvalidOption(f"the option {name} has to be {error}, not {text!r}") from None
-
-
-def _limits(options: _Options, *, streaming: bool) -> tuple[Limit, Limit]:
-    strategy = options.read("startingOffsetsByTimestampStrategy", _strategy, "error")
+def _limits(options: OptionValues, *, streaming: bool) -> tuple[Limit, Limit]:
+    strategy = options.read("startingOffsetsByTimestampStrategy", one_of("error", "latest"), "error")
     must_match = strategy == "error"
     end = parse_limit(options.values, BATCH_END, must_match=False)
     if streaming:
@@ -235,18 +196,7 @@ def _limits(options: _Options, *, streaming: bool) -> tuple[Limit, Limit]:
     return start, end
 
 
-def _bootstrap_servers(options: _Options) -> str:
-    servers = options.values.get(BOOTSTRAP_SERVERS)
-    if servers is None:
-        raise InvalidOption(f"the option {BOOTSTRAP_SERVERS} is missing: host:port of one broker or several")
-    try:
-        parse_addresses(servers)
-    except InvalidAddress as error:
-        raise InvalidOption(f"the option {BOOTSTRAP_SERVERS}: {error}") from error
-    return servers
-
-
-def _subscription(options: _Options) -> Subscription:
+def _subscription(options: OptionValues) -> Subscription:
     chosen = [name for name in SUBSCRIPTIONS if name in options.values]
     if len(chosen) != 1:
         found = f", not {' and '.join(chosen)}" if chosen else ""
@@ -254,57 +204,21 @@ def _subscription(options: _Options) -> Subscription:
     return SUBSCRIPTIONS[chosen[0]](options.values[chosen[0]])
 
 
-def _client_settings(options: _Options) -> ClientSettings:
-    options.read("kafka.security.protocol", _plaintext, None)
+def _client_settings(options: OptionValues) -> ClientSettings:
     prefix = options.values.get("groupIdPrefix")
-    defaults = ClientSettings()
-    return ClientSettings(
-        client_id=options.values.get("kafka.client.id", f"{prefix}-tidelog" if prefix else "tidelog-spark"),
-        request_timeout_s=options.read("kafka.request.timeout.ms", _seconds, defaults.request_timeout_s),
-        operation_timeout_s=options.read(
-            "kafka.default.api.timeout.ms", _seconds, defaults.operation_timeout_s
-        ),
-        connect_timeout_s=options.read(
-            "kafka.socket.connection.setup.timeout.ms", _seconds, defaults.connect_timeout_s
-        ),
-        # Limited by the time that an operation may take, not by a number.
-        retry=RetryPolicy(
-            retries=2**31,
-            backoff_s=options.read("kafka.retry.backoff.ms", _seconds, defaults.retry.backoff_s),
-            max_backoff_s=options.read("kafka.retry.backoff.max.ms", _seconds, defaults.retry.max_backoff_s),
-        ),
-    )
+    client_id = f"{prefix}-tidelog" if prefix else "tidelog-spark"
+    return client_settings(options, client_id=client_id, operation_timeout_s=60.0)
 
 
-def _fetch_limits(options: _Options) -> FetchLimits:
+def _fetch_limits(options: OptionValues) -> FetchLimits:
+    levels = one_of("read_uncommitted", "read_committed")
+    isolation = options.read("kafka.isolation.level", levels, "read_uncommitted")
     return FetchLimits(
-        max_bytes=options.read("kafka.max.partition.fetch.bytes", _positive, FETCH_BYTES),
-        min_bytes=options.read("kafka.fetch.min.bytes", _natural, 1),
-        max_wait_ms=options.read("kafka.fetch.max.wait.ms", _natural, 500),
-        read_committed=options.read("kafka.isolation.level", _isolation, False),
+        max_bytes=options.read("kafka.max.partition.fetch.bytes", number(1), FETCH_BYTES),
+        min_bytes=options.read("kafka.fetch.min.bytes", number(0), 1),
+        max_wait_ms=options.read("kafka.fetch.max.wait.ms", number(0), 500),
+        read_committed=isolation == "read_committed",
     )
-
-
-def _natural(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text):
-        raise ValueError("a number of at least 0")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text) or not int(text):
-        raise ValueError("a number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    return _positive(text) / 1000
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return text.lower() == "true"
 
 
 def _time_ms(text: str) -> float:
@@ -312,23 +226,6 @@ def _time_ms(text: str) -> float:
     if found is None:
         raise ValueError("a time such as 500ms, 30s, 15m or 1h")
     return int(found["number"]) * _MS_BY_UNIT[found["unit"]]
-
-
-def _strategy(text: str) -> str:
-    if text.lower() not in ("error", "latest"):
-        raise ValueError("error or latest")
-    return text.lower()
-
-
-def _isolation(text: str) -> bool:
-    if text.lower() not in ("read_uncommitted", "read_committed"):
-        raise ValueError("read_uncommitted or read_committed")
-    return text.lower() == "read_committed"
-
-
-def _plaintext(text: str) -> None:
-    if text.upper() != "PLAINTEXT":
-        raise ValueError("PLAINTEXT, as this client speaks neither TLS nor SASL")
 
 
 def _folders(text: str) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 
 Positions: TypeAlias = Mapping[TopicPartition, int]
 

@@ -10,7 +10,7 @@ import attrs
 
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client.cluster import ClusterMetadata
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.positions import parse_partitions
 
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from tidelog.kernel.clock import wall_clock_ms
 from tidelog.kernel.errors import TidelogError
 from tidelog.plugins.client import BlockingClient
-from tidelog.plugins.spark_sink.option_values import InvalidWriterOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.writer.options import WriterOptions, parse_writer_options
 from tidelog.plugins.spark_sink.writer.producing import TaskProducer, Written, gather
 from tidelog.plugins.spark_sink.writer.transactions import StreamTask, write_once
@@ -113,30 +113,34 @@ def write_rows(options: WriterOptions, rows: Iterator[pa.RecordBatch]) -> Writte
         return writing.written
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Return the writer of a batch query.
+def batch_writer(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool, also: Sequence[str] = ()
+) -> BatchWriter:
+    """Return the writer of a batch query; `also` are options that only reading uses.
 
     Raises:
         InvalidColumns: a column is missing, or has another type.
-        InvalidWriterOption: an option is wrong, or the mode is `overwrite`.
+        InvalidOption: an option is wrong, or the mode is `overwrite`.
     """
     if overwrite:
-        raise InvalidWriterOption("records cannot be overwritten: use the mode append")
-    parsed = parse_writer_options(options, streaming=False)
+        raise InvalidOption("records cannot be overwritten: use the mode append")
+    parsed = parse_writer_options(options, streaming=False, also=also)
     check_columns(schema, parsed.topic)
     return BatchWriter(parsed)
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Return the writer of a streaming query.
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool, also: Sequence[str] = ()
+) -> StreamWriter:
+    """Return the writer of a streaming query; `also` are options that only reading uses.
 
     Raises:
         InvalidColumns: a column is missing, or has another type.
-        InvalidWriterOption: an option is wrong, or the output mode is `complete`.
+        InvalidOption: an option is wrong, or the output mode is `complete`.
     """
     if overwrite:
-        raise InvalidWriterOption("records cannot be overwritten: use the output mode append or update")
-    parsed = parse_writer_options(options, streaming=True)
+        raise InvalidOption("records cannot be overwritten: use the output mode append or update")
+    parsed = parse_writer_options(options, streaming=True, also=also)
     check_columns(schema, parsed.topic)
     return StreamWriter(parsed)
 

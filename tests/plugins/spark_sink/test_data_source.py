@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tidelog.plugins.spark_sink import environment, rows
 from tidelog.plugins.spark_sink.data_source import TidelogDataSource
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 
 DISCOVERY = Path(environment.__file__).parent / "discovery"
 OPTIONS = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}

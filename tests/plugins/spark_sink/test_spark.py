@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 
 from tests.deadlines import DEADLINE_S
 from tests.plugins.spark_sink.queries import Topic, new_topic
+from tests.plugins.spark_sink.writer.written import committed
 from tidelog.plugins.client import NewRecord
 
 if TYPE_CHECKING:
@@ -98,6 +100,61 @@ def test_a_view_in_sql_reads_a_topic(spark: SparkSession, topic: Topic) -> None:
     )
     rows = spark.sql("SELECT partition, count(*) AS n, max(offset) AS last FROM tides GROUP BY 1 ORDER BY 1")
     assert [tuple(row) for row in rows.collect()] == [(0, 1000, 999), (1, 1000, 999)]
+
+
+def save(frame: DataFrame, topic: Topic, mode: str = "append", **options: str) -> None:
+    """Write rows into the topic."""
+    given = {"kafka.bootstrap.servers": topic.bootstrap, "topic": topic.name, **options}
+    frame.write.format("tidelog").options(**given).mode(mode).save()
+
+
+def test_a_table_that_is_written_is_read_again(spark: SparkSession, shared_tidelog: str) -> None:
+    frame = spark.range(2000).selectExpr(
+        "cast(cast(id AS string) AS binary) AS key",
+        "cast(concat('batch ', id) AS binary) AS value",
+        "cast(id % 2 AS int) AS partition",
+        "timestamp_millis(id) AS timestamp",
+        "array(named_struct('key', 'h', 'value', cast('x' AS binary))) AS headers",
+    )
+    with new_topic(shared_tidelog, 2) as topic:
+        save(frame, topic)
+        found = load(spark.read, topic, includeHeaders=True).select(frame.columns)
+        assert found.exceptAll(frame).count() == frame.exceptAll(found).count() == 0
+
+
+def test_a_micro_batch_that_is_repeated_is_written_once(
+    spark: SparkSession, shared_tidelog: str, tmp_path: Path
+) -> None:
+    with new_topic(shared_tidelog, 2) as source, new_topic(shared_tidelog, 2) as sink:
+        source.produce(0, [f"stream {index}" for index in range(500)])
+        rows = load(spark.readStream, source, startingOffsets="earliest").select("value").repartition(2)
+
+        def write() -> None:
+            given = {"kafka.bootstrap.servers": sink.bootstrap, "topic": sink.name}
+            writer = rows.writeStream.format("tidelog").options(**given)
+            query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+            query.awaitTermination(int(DEADLINE_S))
+
+        write()
+        # As after a kill between the end of the micro-batch and Spark's note of it.
+        shutil.rmtree(tmp_path / "commits")
+        write()
+        written = committed(sink.client, [sink.partition(0), sink.partition(1)])
+    assert written == sorted(f"stream {index}" for index in range(500))
+
+
+@pytest.mark.parametrize(
+    ("column", "mode", "message"),
+    [
+        ("other", "append", "there is no column value among other"),
+        ("value", "overwrite", "records cannot be overwritten: use the mode append"),
+    ],
+)
+def test_a_mistake_in_writing_is_explained(
+    spark: SparkSession, topic: Topic, column: str, mode: str, message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        save(spark.range(1).selectExpr(f"'v' AS {column}"), topic, mode)
 
 
 def test_an_empty_batch_query_has_no_rows(spark: SparkSession, shared_tidelog: str) -> None:

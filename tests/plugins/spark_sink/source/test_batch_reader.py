@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from tests.plugins.spark_sink.queries import Topic, batch_rows, new_topic, ranges, source, values
-from tidelog.plugins.spark_sink.source.errors import DataLost, InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.source.errors import DataLost
 
 
 @pytest.fixture

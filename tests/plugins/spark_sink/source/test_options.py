@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidelog.kernel.seams.storage import TopicPartition
-from tidelog.plugins.spark_sink.source.errors import InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
 from tidelog.plugins.spark_sink.source.limits import OffsetLimit, TimestampLimit
 from tidelog.plugins.spark_sink.source.options import NAMES, SourceOptions, ignored_in_batches, parse_options
 from tidelog.plugins.spark_sink.source.positions import EARLIEST, LATEST
@@ -119,10 +119,13 @@ def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
         ({"assign": '{"t": [0]}'}, "one of the options subscribe, .*, not subscribe and assign"),
         ({"kafka.bootstrap.servers": "nowhere"}, "kafka.bootstrap.servers: 'nowhere' is no broker address"),
         ({"kafka.security.protocol": "SSL"}, "PLAINTEXT, as this client speaks neither TLS nor SASL"),
-        ({"kafka.isolation.level": "committed"}, "read_uncommitted or read_committed, not 'committed'"),
+        ({"kafka.isolation.level": "committed"}, "one of read_uncommitted, read_committed, not 'committed'"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss has to be true or false, not 'no'"),
-        ({"minPartitions": "0"}, "minPartitions has to be a number above 0, not '0'"),
-        ({"maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger has to be a number above 0"),
+        ({"minPartitions": "0"}, "minPartitions has to be a number from 1 to 2147483647, not '0'"),
+        (
+            {"maxOffsetsPerTrigger": "1e6"},
+            "maxOffsetsPerTrigger has to be a number from 1 to 9223372",
+        ),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay has to be a time such as 500ms, 30s, 15m or 1h"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "is 5, above maxOffsetsPerTrigger"),
         ({"startingOffsets": "first"}, 'startingOffsets has to be like {"topicA":{"0":23,"1":45}'),
@@ -133,7 +136,7 @@ def test_parse_options_knows_each_of_its_names_in_any_case() -> None:
         ({"startingOffsets": "{}"}, "startingOffsets has to be like"),
         ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "startingOffsetsByTimestamp has to be like"),
         ({"startingTimestamp": "2026-01-01"}, "startingTimestamp has to be milliseconds since the epoch"),
-        ({"startingOffsetsByTimestampStrategy": "?"}, "has to be error or latest"),
+        ({"startingOffsetsByTimestampStrategy": "?"}, "has to be one of error, latest"),
         ({"localLogDirs": "data"}, "localLogDirs has to be absolute paths"),
         ({"endingOffsets": "latest"}, "endingOffsets is for batch queries"),
         ({"endingTimestamp": "5"}, "endingTimestamp is for batch queries"),

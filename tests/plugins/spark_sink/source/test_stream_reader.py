@@ -14,7 +14,8 @@ from tests.deadlines import wait_until
 from tests.plugins.spark_sink.queries import Query, Topic, new_topic, ranges, source, values
 from tidelog.plugins.client import GroupOffset, NewTopic, or_raise
 from tidelog.plugins.client.errors import ErrorResponse
-from tidelog.plugins.spark_sink.source.errors import DataLost, InvalidOption
+from tidelog.plugins.spark_sink.option_values import InvalidOption
+from tidelog.plugins.spark_sink.source.errors import DataLost
 from tidelog.plugins.spark_sink.source.stream_reader import StreamReader
 
 

@@ -1,0 +1,69 @@
+"""The options of the client, which reading and writing have in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelog.plugins.client import ClientSettings, RetryPolicy
+from tidelog.plugins.client.errors import InvalidAddress
+from tidelog.plugins.client.settings import parse_addresses
+from tidelog.plugins.spark_sink.option_values import InvalidOption, OptionValues, seconds
+
+BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
+CONNECTION_NAMES: Final = (
+    BOOTSTRAP_SERVERS,
+    "kafka.client.id",
+    "kafka.default.api.timeout.ms",
+    "kafka.request.timeout.ms",
+    "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms",
+    "kafka.security.protocol",
+    "kafka.socket.connection.setup.timeout.ms",
+)
+
+
+def bootstrap_servers(options: OptionValues) -> str:
+    """Return the addresses of brokers.
+
+    Raises:
+        InvalidOption: they are missing or malformed.
+    """
+    servers = options.values.get(BOOTSTRAP_SERVERS)
+    if servers is None:
+        raise InvalidOption(f"the option {BOOTSTRAP_SERVERS} is missing: host:port of one broker or several")
+    try:
+        parse_addresses(servers)
+    except InvalidAddress as error:
+        raise InvalidOption(f"the option {BOOTSTRAP_SERVERS}: {error}") from error
+    return servers
+
+
+def client_settings(
+    options: OptionValues, *, client_id: str = "tidelog-spark", operation_timeout_s: float
+) -> ClientSettings:
+    """Return the settings of a client; the arguments are defaults.
+
+    Raises:
+        InvalidOption: a value is malformed.
+    """
+    options.read("kafka.security.protocol", _plaintext, None)
+    defaults = ClientSettings()
+    return ClientSettings(
+        client_id=options.values.get("kafka.client.id", client_id),
+        request_timeout_s=options.read("kafka.request.timeout.ms", seconds, defaults.request_timeout_s),
+        operation_timeout_s=options.read("kafka.default.api.timeout.ms", seconds, operation_timeout_s),
+        connect_timeout_s=options.read(
+            "kafka.socket.connection.setup.timeout.ms", seconds, defaults.connect_timeout_s
+        ),
+        # Limited by the time that an operation may take, not by a number.
+        retry=RetryPolicy(
+            retries=2**31,
+            backoff_s=options.read("kafka.retry.backoff.ms", seconds, defaults.retry.backoff_s),
+            max_backoff_s=options.read("kafka.retry.backoff.max.ms", seconds, defaults.retry.max_backoff_s),
+        ),
+    )
+
+
+def _plaintext(text: str) -> None:
+    if text.upper() != "PLAINTEXT":
+        raise ValueError("PLAINTEXT, as this client speaks neither TLS nor SASL")
