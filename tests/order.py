@@ -8,6 +8,8 @@ LONGEST = (
     "tests/clients/groups/test_groups.py",
     "tests/crash/test_every_step.py",
     "tests/clients/groups/test_consumer_protocol.py",
+    "tests/plugins/spark_sink/test_spark.py",
+    "tests/docs/test_spark_page.py",
     "tests/clients/exactly_once/test_exactly_once.py",
     "tests/plugins/protocol_kafka/messages/test_fuzz.py",
     "tests/bad_input/test_bystander.py",

@@ -137,5 +137,17 @@ def _launcher(program: Path, folder: Path) -> Path:
     return home
 
 
+def _main() -> None:
+    """Print the Java that Spark would run on; end with 1 if there is none."""
+    try:
+        print(f"Spark runs on {find_java()}.")
+    except JavaNotFound as error:
+        sys.exit(str(error))
+
+
 def _cache(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidelog"
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,67 @@
+"""docs/spark.md: the examples do what the page says, and its table has the options and their defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.docs.examples import DOCS, examples_of, run_example, run_example_on
+from tests.peers import PeerUnavailableError, running_tidelog
+from tidelog.plugins.spark_sink.java import JavaNotFound, find_java
+from tidelog.plugins.spark_sink.rows import SCHEMA_WITH_HEADERS
+from tidelog.plugins.spark_sink.source.options import NAMES, parse_options
+
+ADDRESS = "127.0.0.1:9092"
+PAGE = (DOCS / "spark.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table below a heading."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Iterator[str]:
+    """Where the broker of the page really is."""
+    try:
+        find_java()
+    except JavaNotFound as error:
+        raise PeerUnavailableError("Spark", str(error)) from error
+    with running_tidelog(tmp_path / "broker") as broker:
+        yield broker.bootstrap
+
+
+def test_the_examples_work_one_after_the_other(bootstrap: str, tmp_path: Path) -> None:
+    for example in examples_of("spark.md"):
+        there = attrs.evolve(example, text=example.text.replace(ADDRESS, bootstrap))
+        if "tidelog topics" in there.text:
+            run_example_on(there, bootstrap, tmp_path)
+        else:
+            run_example(there, tmp_path)
+
+
+def test_the_table_of_options_has_all_options() -> None:
+    named = [name for cells in rows("Options of reading") for name in re.findall(r"`([\w.]+)`", cells[0])]
+    assert sorted(named) == sorted(NAMES)
+
+
+def test_the_table_of_options_has_the_defaults() -> None:
+    """As values, they change nothing."""
+    base = {"kafka.bootstrap.servers": ADDRESS, "subscribe": "t"}
+    table = {
+        cells[0].strip("`"): cells[1].strip("`")
+        for cells in rows("Options of reading")
+        if re.fullmatch(r"`[\w.]+`", cells[1]) and "," not in cells[0]
+    }
+    assert len(table) > 15
+    assert parse_options({**base, **table}, streaming=True) == parse_options(base, streaming=True)
+
+
+def test_the_table_of_columns_has_all_columns() -> None:
+    named = [name for cells in rows("Columns") for name in re.findall(r"`(\w+)`", cells[0])]
+    assert named == SCHEMA_WITH_HEADERS.names
