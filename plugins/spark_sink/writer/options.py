@@ -7,8 +7,9 @@ from typing import Final
 
 import attrs
 
+from tidelog.kernel.records.compression import NO_COMPRESSION, registered_codecs
 from tidelog.plugins.client import ClientSettings
-from tidelog.plugins.client.batches import CODECS
+from tidelog.plugins.client.batches import codec_of
 from tidelog.plugins.spark_sink.connection_options import (
     CONNECTION_NAMES,
     bootstrap_servers,
@@ -86,7 +87,11 @@ class WriterOptions:
     @property
     def codec(self) -> int:
         """Return the codec id of the compression."""
-        return CODECS[self.compression]
+        return codec_of(self.compression)
+
+
+def _compressions() -> list[str]:
+    return [NO_COMPRESSION, *(codec.name for codec in registered_codecs())]
 
 
 def parse_writer_options(
@@ -112,7 +117,11 @@ def parse_writer_options(
         exactly_once=exactly_once,
         idempotent=idempotent,
         acks=acks,
-        compression=options.read("kafka.compression.type", one_of(*CODECS), "none"),
+        compression=options.read(
+            "kafka.compression.type",
+            one_of(*_compressions()),
+            "none",
+        ),
         batch_bytes=options.read("kafka.batch.size", number(1), DEFAULT_BATCH_BYTES),
         max_record_bytes=options.read("kafka.max.request.size", number(1), DEFAULT_MAX_REQUEST_BYTES),
         ignore_keys=options.read("kafka.partitioner.ignore.keys", boolean, False),

@@ -17,7 +17,7 @@ from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT, pack_batch
 from tidelog.kernel.records.record import Record
 from tidelog.kernel.seams.storage import TopicPartition
 from tidelog.plugins.client import NewRecord
-from tidelog.plugins.client.batches import CODECS, build_batch
+from tidelog.plugins.client.batches import build_batch
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.spark_sink import rows
 from tidelog.plugins.spark_sink.ranges import OffsetRange
@@ -96,7 +96,7 @@ def test_rows_of_has_each_record_of_the_range(
     assert without.equals(table.drop_columns(["headers"]))
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_rows_of_yields_pieces_of_a_bounded_size(codec: str) -> None:
     """However many batches there are, and however large they become."""
     value = b"v" * 1000

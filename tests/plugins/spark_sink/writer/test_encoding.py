@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.records import parse_header, verify_crc
 from tidelog.kernel.records.record import Record, iter_records
-from tidelog.plugins.client.batches import CODECS, EncodedBatch, NewRecord, encode_batch
+from tidelog.plugins.client.batches import EncodedBatch, NewRecord, codec_of, encode_batch
 from tidelog.plugins.spark_sink.writer.encoding import RecordColumns, encode_batches
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -56,7 +56,7 @@ def starts_of(cuts: Sequence[int], count: int) -> list[int]:
 @given(
     records=st.lists(RECORDS, min_size=1, max_size=20),
     cuts=st.lists(st.integers(0, 100), max_size=4),
-    compression=st.sampled_from(list(CODECS)),
+    compression=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),
     first=st.integers(0, 2),
 )
 def test_encode_batches_round_trips_records(
@@ -65,7 +65,7 @@ def test_encode_batches_round_trips_records(
     before = [NewRecord(b"before", b"k", [("h", None)], 5)] * first
     whole = columns([*before, *records]).slice(first, first + len(records))
     starts = starts_of(cuts, len(records))
-    encoded = list(encode_batches(whole, starts, CODECS[compression]))
+    encoded = list(encode_batches(whole, starts, codec_of(compression)))
     for batch, start, after in zip(encoded, starts, [*starts[1:], len(records)], strict=True):
         part = records[start:after]
         found = [Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in decoded(batch)]
