@@ -22,8 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.block import PlacedBatch, RecordBlock
+from tidelog.kernel.records.batch import TIMESTAMP_TYPE_BIT
+from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.header_columns import header_columns
+from tidelog.kernel.records.placed import PlacedBatches
 from tidelog.plugins.client.errors import CorruptRecords
 from tidelog.plugins.spark_sink.ranges import OffsetRange
 
@@ -75,14 +77,14 @@ def rows_of(
 def _blocks(batches: Iterable[FetchedBatch], partition: TopicPartition) -> Iterator[RecordBlock]:
     for group in _groups(batches):
         content = b"".join(data for _, data in group)
-        starts = accumulate((len(data) for _, data in group), initial=0)
-        placed = [PlacedBatch(header, start) for (header, _), start in zip(group, starts, strict=False)]
-        while placed:
+        *starts, _ = accumulate((len(data) for _, data in group), initial=0)
+        placed = PlacedBatches.read(content, starts)
+        while len(placed):
             try:
                 block = RecordBlock(content, placed, ROWS_BYTES)
             except BrokerError as error:
                 raise CorruptRecords(str(partition), str(error)) from error
-            placed = placed[len(block.headers) :]
+            placed = placed[len(block.batches) :]
             yield block
 
 
@@ -118,7 +120,7 @@ def _parts(block: RecordBlock) -> Iterator[RecordBlock]:
 
 def _record_batch(block: RecordBlock, partition: TopicPartition, include_headers: bool) -> pa.RecordBatch:
     count = len(block)
-    append_time = np.array([header.is_append_time for header in block.headers], np.int32)
+    append_time = ((block.batches.attributes & TIMESTAMP_TYPE_BIT) != 0).astype(np.int32)
     key, value = _pairs(block.data, block.key_start, block.key_size, block.value_start, block.value_size)
     columns: list[pa.Array[Any]] = [
         key,
