@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
@@ -30,6 +30,8 @@ from tidelog.kernel.seams.compression import register_codecs
 
 REPORT_INTERVAL_S = 0.5
 """How often a worker that waits reports: the rate may have changed, or the log may be gone."""
+PROGRESS_INTERVAL_S = 0.1
+"""How often a worker that works reports: each message holds up the broker's clients."""
 NICENESS = 5
 """The broker comes first where there are not enough processors."""
 
@@ -40,9 +42,17 @@ OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 class BrokerConnection:
     """`Broker` at the other end of a socket."""
 
-    def __init__(self, connection: Connection[Any, Any], bytes_per_second: float) -> None:
+    def __init__(
+        self,
+        connection: Connection[Any, Any],
+        bytes_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = connection
-        self._rate = ByteRate(bytes_per_second, time.monotonic)
+        self._clock = clock
+        self._rate = ByteRate(bytes_per_second, clock)
+        self._read_bytes = self._written_bytes = 0
+        self._report_at = clock() + PROGRESS_INTERVAL_S
 
     def begin(self, base_offsets: Sequence[int]) -> GroupDraft:
         """Return what to write a group of segments to."""
@@ -51,21 +61,27 @@ class BrokerConnection:
 
     def replace(self, written: GroupWritten) -> None:
         """Have the segments of the group replaced, and wait for that."""
+        self._report()
         self._connection.send(written)
         self._answer()
 
     def spent(self, read_bytes: int, written_bytes: int) -> None:
-        """Report progress, and wait as long as the limit of bytes per second demands."""
-        self._report(Progress(read_bytes, written_bytes))
+        """Report progress now and then, and wait as long as the limit of bytes per second demands."""
+        self._read_bytes += read_bytes
+        self._written_bytes += written_bytes
+        if self._clock() >= self._report_at:
+            self._report()
         left_s = self._rate.spend(read_bytes + written_bytes)
         while left_s > 0:
             time.sleep(min(left_s, REPORT_INTERVAL_S))
             if left_s > REPORT_INTERVAL_S:
-                self._report(Progress(0, 0))
+                self._report()
             left_s = self._rate.spend(0)
 
-    def _report(self, progress: Progress) -> None:
-        self._connection.send(progress)
+    def _report(self) -> None:
+        self._connection.send(Progress(self._read_bytes, self._written_bytes))
+        self._read_bytes = self._written_bytes = 0
+        self._report_at = self._clock() + PROGRESS_INTERVAL_S
         while self._connection.poll():
             self._take_rate(cast("Rate", self._connection.recv()))
 
