@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -45,6 +47,16 @@ BESIDE = Row(
     Better.LOWER,
     (value_at_most(1.5),),
 )
+
+BESIDE_COUNTING = Row(
+    "counting-beside",
+    "acknowledge p99 at a fixed rate beside a process that only counts, in p99 without",
+    "×",
+    Better.LOWER,
+    (),
+)
+_COUNT = "import os; os.nice(5)\nwhile True: pass"
+"""A process as nice as the one that compacts, which needs a processor and nothing else."""
 
 _SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "0"}
 _CHECKPOINT = "cleaner-offset-checkpoint"
@@ -94,10 +106,13 @@ class Compaction:
 
 @attrs.frozen
 class BesideCompaction:
-    """How long a producer waits while a log is compacted, compared with before."""
+    """How long a producer waits while a log is compacted, compared with before.
+
+    The same beside a process that only counts tells what of it is the machine's part.
+    """
 
     name: str = attrs.field(default=BESIDE.name, init=False)
-    rows: Sequence[Row] = attrs.field(default=(BESIDE,), init=False)
+    rows: Sequence[Row] = attrs.field(default=(BESIDE, BESIDE_COUNTING), init=False)
 
     def applies_to(self, kind: BrokerKind) -> bool:
         return True
@@ -109,6 +124,8 @@ class BesideCompaction:
             create_topics(broker.admin, {"beside": 1})
             _acknowledge_p99(bench, broker.server)
             before = _acknowledge_p99(bench, broker.server)
+            with _counting():
+                beside_counting = _acknowledge_p99(bench, broker.server)
             log.begin_compaction()
             beside = _acknowledge_p99(bench, broker.server)
             lasts = not log.is_compacted()
@@ -117,7 +134,20 @@ class BesideCompaction:
             "beside_us": beside,
             "compaction_lasted_longer": lasts,
         }
-        return [Sample(BESIDE.name, beside / before, details)]
+        return [
+            Sample(BESIDE.name, beside / before, details),
+            Sample(BESIDE_COUNTING.name, beside_counting / before),
+        ]
+
+
+@contextmanager
+def _counting() -> Generator[None]:
+    process = subprocess.Popen([sys.executable, "-c", _COUNT])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tidelog.kernel.cleanup.worker import __main__
 from tidelog.kernel.cleanup.worker.__main__ import PROGRESS_INTERVAL_S, BrokerConnection
 from tidelog.kernel.cleanup.worker.messages import GroupReplaced, GroupWritten, Progress, Rate
 
@@ -32,7 +31,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = self.slept_s = 0.0
-        monkeypatch.setattr(__main__.time, "sleep", self._sleep)
+        monkeypatch.setattr("tidelog.kernel.cleanup.worker.__main__.time.sleep", self._sleep)
 
     def __call__(self) -> float:
         return self.now_s
