@@ -22,6 +22,7 @@ from uuid import UUID
 
 import attrs
 
+from tidelog.kernel.errors import StorageError
 from tidelog.kernel.seams.features import FeatureStore, FixedLevels
 from tidelog.kernel.seams.storage.metadata import NO_BROKER_EPOCH, DataDirectories, StorageMetadata
 from tidelog.kernel.seams.storage.partition_store import TopicPartition
@@ -192,7 +193,10 @@ class MetadataStore(StorageMetadata, Protocol):
 
 
 class MetadataStoreBase:
-    """Defaults for a store that has no files in the storage's directories and records nothing of them."""
+    """Defaults for a store that has no files in the storage's directories and records nothing of them.
+
+    It has no quotas, no credentials and no configuration of groups and of client metrics, and refuses all.
+    """
 
     broker_epoch = NO_BROKER_EPOCH
     quorum: MetadataQuorum | None = None
@@ -225,6 +229,34 @@ class MetadataStoreBase:
     def background_tasks(self) -> Sequence[BackgroundTask]:
         """Return none."""
         return ()
+
+    def configured_resources(self, scope: ResourceScope) -> Sequence[str]:
+        """Return none."""
+        return ()
+
+    def resource_config(self, scope: ResourceScope, name: str) -> Mapping[str, str]:
+        """Return none."""
+        return {}
+
+    async def put_resource_config(self, scope: ResourceScope, name: str, config: Mapping[str, str]) -> None:
+        """Refuse every configuration."""
+        raise StorageError(f"the metadata store {type(self).__name__} stores no configuration of a {scope}")
+
+    def client_quotas(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """Return none."""
+        return {}
+
+    async def alter_client_quotas(self, changes: Sequence[QuotaChange]) -> None:
+        """Refuse every change."""
+        raise StorageError(f"the metadata store {type(self).__name__} stores no client quotas")
+
+    def scram_credentials(self) -> Mapping[CredentialKey, ScramCredential]:
+        """Return none."""
+        return {}
+
+    async def alter_scram_credentials(self, changes: Mapping[CredentialKey, ScramCredential | None]) -> None:
+        """Refuse every change."""
+        raise StorageError(f"the metadata store {type(self).__name__} stores no SCRAM credentials")
 
     def assigned_directory(self, partition: TopicPartition) -> bytes | None:
         """Return None: the storage serves a partition from the directory where it finds it."""

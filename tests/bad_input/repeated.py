@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 LARGEST = 1_000_000
 NOWHERE = "nowhere"
-KINDS = {"resource_type", "config_operation"}
+KINDS = {"resource_type", "resource_type_filter", "config_operation"}
 """Fields of few values, which tell no element from another."""
 LONG_TEXT = "x" * 1000
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.plugins.protocol_kafka.messages import api as apis
+from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import AlterClientQuotasRequest, OpData
+from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import EntityData as QuotaEntityData
+from tidelog.plugins.protocol_kafka.messages.alter_client_quotas import EntryData as QuotaEntryData
 from tidelog.plugins.protocol_kafka.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -20,9 +23,15 @@ from tidelog.plugins.protocol_kafka.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from tidelog.plugins.protocol_kafka.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from tidelog.plugins.protocol_kafka.messages.api_versions import ApiVersionsRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tidelog.plugins.protocol_kafka.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tidelog.plugins.protocol_kafka.messages.create_acls import AclCreation, CreateAclsRequest
 from tidelog.plugins.protocol_kafka.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -33,12 +42,18 @@ from tidelog.plugins.protocol_kafka.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from tidelog.plugins.protocol_kafka.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
 from tidelog.plugins.protocol_kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tidelog.plugins.protocol_kafka.messages.describe_acls import DescribeAclsRequest
+from tidelog.plugins.protocol_kafka.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
 from tidelog.plugins.protocol_kafka.messages.describe_cluster import DescribeClusterRequest
 from tidelog.plugins.protocol_kafka.messages.describe_configs import (
     BROKER_RESOURCE,
@@ -60,9 +75,16 @@ from tidelog.plugins.protocol_kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from tidelog.plugins.protocol_kafka.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from tidelog.plugins.protocol_kafka.messages.elect_leaders import ElectLeadersRequest
 from tidelog.plugins.protocol_kafka.messages.elect_leaders import TopicPartitions as ElectedPartitions
 from tidelog.plugins.protocol_kafka.messages.find_coordinator import FindCoordinatorRequest
+from tidelog.plugins.protocol_kafka.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
 from tidelog.plugins.protocol_kafka.messages.incremental_alter_configs import (
     SET,
     IncrementalAlterableConfig,
@@ -91,6 +113,7 @@ from tidelog.plugins.protocol_kafka.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tidelog.plugins.protocol_kafka.messages.push_telemetry import PushTelemetryRequest
 from tidelog.plugins.protocol_kafka.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tidelog.plugins.protocol_kafka.routes import SERVED
 
@@ -103,6 +126,7 @@ if TYPE_CHECKING:
 
     from .scene import Scene
 
+TOPIC_ACL, READ_ACL, ALLOW_ACL, SCRAM_SHA_256 = 2, 3, 3, 1
 IDS_SINCE = {apis.METADATA: 12, apis.FIND_COORDINATOR: 4, apis.DELETE_TOPICS: 6}
 
 
@@ -280,6 +304,78 @@ def _update_features(scene: Scene, version: int) -> UpdateFeaturesRequest:
     return UpdateFeaturesRequest(timeout_ms=100, feature_updates=[update])
 
 
+def _describe_acls(scene: Scene, version: int) -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        resource_type_filter=TOPIC_ACL,
+        resource_name_filter=scene.topic,
+        principal_filter="User:fuzz",
+        host_filter="*",
+        operation=READ_ACL,
+        permission_type=ALLOW_ACL,
+    )
+
+
+def _create_acls(scene: Scene, version: int) -> CreateAclsRequest:
+    creation = AclCreation(
+        resource_type=TOPIC_ACL,
+        resource_name=scene.topic,
+        principal="User:fuzz",
+        host="*",
+        operation=READ_ACL,
+        permission_type=ALLOW_ACL,
+    )
+    return CreateAclsRequest(creations=[creation])
+
+
+def _delete_acls(scene: Scene, version: int) -> DeleteAclsRequest:
+    chosen = DeleteAclsFilter(
+        resource_type_filter=TOPIC_ACL,
+        resource_name_filter=scene.topic,
+        principal_filter="User:fuzz",
+        host_filter="*",
+        operation=READ_ACL,
+        permission_type=ALLOW_ACL,
+    )
+    return DeleteAclsRequest(filters=[chosen])
+
+
+def _describe_client_quotas(scene: Scene, version: int) -> DescribeClientQuotasRequest:
+    user = ComponentData(entity_type="user", match_type=0, match="fuzz")
+    return DescribeClientQuotasRequest(components=[user], strict=True)
+
+
+def _alter_client_quotas(scene: Scene, version: int) -> AlterClientQuotasRequest:
+    entity = [QuotaEntityData(entity_type="user", entity_name="fuzz")]
+    ops = [OpData(key="producer_byte_rate", value=1000.0, remove=False)]
+    return AlterClientQuotasRequest(entries=[QuotaEntryData(entity=entity, ops=ops)], validate_only=True)
+
+
+def _describe_user_scram_credentials(scene: Scene, version: int) -> DescribeUserScramCredentialsRequest:
+    return DescribeUserScramCredentialsRequest(users=[UserName(name="fuzz")])
+
+
+def _alter_user_scram_credentials(scene: Scene, version: int) -> AlterUserScramCredentialsRequest:
+    credential = ScramCredentialUpsertion(
+        name="fuzz", mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"\1" * 32
+    )
+    deletion = ScramCredentialDeletion(name="nobody", mechanism=SCRAM_SHA_256)
+    return AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[credential])
+
+
+def _get_telemetry_subscriptions(scene: Scene, version: int) -> GetTelemetrySubscriptionsRequest:
+    return GetTelemetrySubscriptionsRequest(client_instance_id=scene.topic_id)
+
+
+def _push_telemetry(scene: Scene, version: int) -> PushTelemetryRequest:
+    return PushTelemetryRequest(
+        client_instance_id=scene.topic_id,
+        subscription_id=1,
+        terminating=False,
+        compression_type=0,
+        metrics=b"fuzz",
+    )
+
+
 _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.PRODUCE: _produce,
     apis.FETCH: _fetch,
@@ -309,4 +405,13 @@ _SAMPLES: dict[apis.Api, Callable[[Scene, int], object]] = {
     apis.LIST_CONFIG_RESOURCES: _list_config_resources,
     apis.DESCRIBE_QUORUM: _describe_quorum,
     apis.UPDATE_FEATURES: _update_features,
+    apis.DESCRIBE_ACLS: _describe_acls,
+    apis.CREATE_ACLS: _create_acls,
+    apis.DELETE_ACLS: _delete_acls,
+    apis.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+    apis.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    apis.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+    apis.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    apis.GET_TELEMETRY_SUBSCRIPTIONS: _get_telemetry_subscriptions,
+    apis.PUSH_TELEMETRY: _push_telemetry,
 }

@@ -69,7 +69,6 @@ def test_the_broker_tells_every_key(admin: AdminClient, broker: ThreadedBroker) 
     [
         (ResourceType.TOPIC, "no-such-topic", "UNKNOWN_TOPIC_OR_PART"),
         (ResourceType.TOPIC, "no/topic", "TOPIC_EXCEPTION"),
-        (ResourceType.GROUP, "some-group", "INVALID_REQUEST"),
     ],
 )
 def test_what_has_no_configuration_is_refused(

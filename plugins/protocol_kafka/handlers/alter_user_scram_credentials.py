@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidelog.kernel.errors import BrokerError, StorageError
+from tidelog.kernel.pace import Pace
 from tidelog.kernel.seams.scram import CredentialKey, ScramUpsertion
 from tidelog.plugins.protocol_kafka.context import RequestContext
 from tidelog.plugins.protocol_kafka.errors import error_code
@@ -32,9 +33,12 @@ async def handle(
     except StorageError as error:
         keys = [*deletions, *(upsertion.key for upsertion in upsertions)]
         results = dict.fromkeys((key.user for key in keys), error)
-    return AlterUserScramCredentialsResponse(
-        results=[_result(context, user, error) for user, error in results.items()]
-    )
+    pace = Pace()
+    answered: list[AlterUserScramCredentialsResult] = []
+    for user, refused in results.items():
+        answered.append(_result(context, user, refused))
+        await pace.turn()
+    return AlterUserScramCredentialsResponse(results=answered)
 
 
 def _result(context: RequestContext, user: str, error: BrokerError | None) -> AlterUserScramCredentialsResult:
