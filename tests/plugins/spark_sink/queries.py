@@ -93,7 +93,8 @@ def new_topic(
     """A topic of its own for a test."""
     with BlockingClient(bootstrap) as client:
         topic = Topic(bootstrap, name or f"t-{uuid.uuid4()}", client)
-        named = {key.replace("_", "."): value for key, value in configs.items()}
+        # Rows may have any time: retention must not delete them before they are read.
+        named = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
         or_raise(client.create_topics([NewTopic(topic.name, partitions, configs=named)]))
         topic.wait_for(partitions)
         yield topic
