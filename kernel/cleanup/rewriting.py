@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pickle import PickleError
 from typing import Final, TypeAlias
@@ -32,7 +32,7 @@ from tidelog.kernel.errors import LogBusy, TidelogError
 from tidelog.kernel.seams.cleanup import Rewrite
 from tidelog.kernel.seams.compression import registered_codecs
 from tidelog.kernel.seams.partition import Partition
-from tidelog.kernel.seams.storage import SegmentDraft, StaleDraft, TopicPartition
+from tidelog.kernel.seams.storage import SegmentDraft, SegmentView, StaleDraft, TopicPartition
 from tidelog.kernel.seams.storage.keys import SEGMENT_BYTES, SEGMENT_INDEX_BYTES
 
 _LEAST_CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -246,4 +246,19 @@ def _job(
         chunk_bytes=max(buffer_bytes, _LEAST_CHUNK_BYTES),
         bytes_per_second=bytes_per_second,
         codecs=registered_codecs(),
+        without_old_tombstones=_without_old_tombstones(store.segments(), rewrite),
     )
+
+
+def _without_old_tombstones(segments: Sequence[SegmentView], rewrite: Rewrite) -> Collection[int]:
+    """Return the base offsets of the segments whose tombstones of the formats 0 and 1 may go.
+
+    Such a message cannot have a delete horizon. So the age of files counts: they may go from segments that
+    were changed `delete_retention_ms` before the last one that was rewritten already, or earlier. Source:
+    Apache Kafka's `Cleaner`, `legacyDeleteHorizonMs`.
+    """
+    rewritten = [each for each in segments if each.base_offset < rewrite.survey_from]
+    if not rewritten:
+        return ()
+    horizon_ms = rewritten[-1].last_modified_ms - rewrite.delete_retention_ms
+    return frozenset(each.base_offset for each in segments if each.last_modified_ms <= horizon_ms)

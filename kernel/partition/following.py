@@ -11,15 +11,9 @@ from typing import NamedTuple
 
 from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.partition.partition import Partition
-from tidelog.kernel.records.batch import (
-    HEADER_BYTES,
-    LOG_OVERHEAD_BYTES,
-    NO_PRODUCER_ID,
-    BatchHeader,
-    parse_header,
-    verify_crc,
-)
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
 from tidelog.kernel.records.control import EndMarker, decode_marker
+from tidelog.kernel.records.stored import iter_stored, verify_stored_crc
 
 
 class LeadersBatch(NamedTuple):
@@ -40,6 +34,8 @@ class Follower:
 
     def append(self, batches: bytearray | memoryview) -> None:
         """Append batches of the leader with their offsets and epochs, but for an incomplete one at the end.
+
+        A log of an older broker has messages of the formats 0 and 1, which are appended as they are.
 
         Nothing is appended unless all of them are valid. Readers see them after `advance_high_watermark`.
 
@@ -67,19 +63,13 @@ class Follower:
 
 def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
     """Check the whole batches; the last one may be incomplete, as a fetch leaves it: it is fetched again."""
-    position = 0
-    while len(batches) - position >= HEADER_BYTES:
-        header = parse_header(batches, position)
-        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES or header.last_offset_delta < 0:
-            raise CorruptBatch(f"the leader's batch at byte {position} has impossible lengths")
-        if header.size > len(batches) - position:
-            return
-        data = batches[position : position + header.size]
-        if not verify_crc(data, header):
-            raise CorruptBatch(f"the CRC-32C of the leader's batch at offset {header.base_offset} is wrong")
+    for header, data in iter_stored(batches):
+        if header.last_offset_delta < 0:
+            raise CorruptBatch(f"the leader's batch at offset {header.base_offset} ends before it begins")
+        if not verify_stored_crc(data, header):
+            raise CorruptBatch(f"the CRC of the leader's batch at offset {header.base_offset} is wrong")
         if header.base_offset < next_offset:
             raise InvalidRecord(f"the leader's batch at offset {header.base_offset} is not at {next_offset}")
         is_marker = header.is_control and header.producer_id > NO_PRODUCER_ID
         yield LeadersBatch(header, data, decode_marker(data, header) if is_marker else None)
         next_offset = header.next_offset
-        position += header.size

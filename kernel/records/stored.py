@@ -6,25 +6,44 @@ but serves those that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LEAST_MESSAGE_BYTES,
     MAGIC_AT,
     MAGIC_V2,
     BatchHeader,
     Buffer,
+    pack_batch,
     parse_header,
     parse_message,
+    verify_crc,
 )
-from tidelog.kernel.records.compression import memory_for
-from tidelog.kernel.records.message_set import Content, iter_messages, wrapped_value
-from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_contents, iter_timestamps
+from tidelog.kernel.records.compression import compress, memory_for
+from tidelog.kernel.records.message_set import (
+    Content,
+    Message,
+    iter_messages,
+    verify_message_crc,
+    wrapped_value,
+)
+from tidelog.kernel.records.record import (
+    MAX_RECORDS_BYTES,
+    MIN_TIMESTAMP,
+    Record,
+    encode_record,
+    iter_contents,
+    iter_timestamps,
+)
 
 LEAST_BYTES = (*LEAST_MESSAGE_BYTES, HEADER_BYTES)
 """Bytes of the smallest message or batch, by format."""
+MAX_OFFSET_DELTA = 2**31 - 1
 
 
 def parse_stored(data: Buffer, position: int = 0) -> BatchHeader:
@@ -64,6 +83,11 @@ def iter_stored(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         position += header.size
 
 
+def verify_stored_crc(batch: Buffer, header: BatchHeader) -> bool:
+    """Return whether the CRC of a batch or of a message (exactly its bytes) is the one in its header."""
+    return (verify_message_crc if header.magic < MAGIC_V2 else verify_crc)(batch, header)
+
+
 def iter_stored_contents(batch: Buffer, header: BatchHeader, most_bytes: int) -> Iterator[Content]:
     """Iterate over the records of a batch, or of a message; as `iter_contents` and `iter_messages` do."""
     if header.magic < MAGIC_V2:
@@ -79,6 +103,48 @@ def iter_stored_timestamps(batch: Buffer, header: BatchHeader) -> Iterator[tuple
         return iter(((header.base_offset, header.max_timestamp),))
     messages = iter_messages(batch, header, MAX_RECORDS_BYTES)
     return ((message.offset, message.timestamp) for message in messages)
+
+
+def batch_of_message(
+    message: Buffer, header: BatchHeader, *, codec: int = 0, horizon_ms: int | None = None
+) -> bytearray:
+    """Return a message, or those that it wraps, as one record batch, compressed by `codec`.
+
+    `horizon_ms` is the delete horizon of the batch, if it is to have one.
+
+    Raises:
+        CorruptBatch: the message is malformed, wraps no other, or offsets in it do not grow.
+        UnsupportedCompression: the codec is unknown.
+    """
+    try:
+        messages = _in_order(iter_messages(message, header))
+    except CorruptBatch as error:
+        raise CorruptBatch(f"the message at offset {header.base_offset}: {error}") from error
+    first, last = messages[0].offset, messages[-1].offset
+    base_timestamp = horizon_ms or 0
+    records = bytearray()
+    for each in messages:
+        # Readers add in 64 bits, as Java does.
+        delta = (each.timestamp - base_timestamp - MIN_TIMESTAMP) % 2**64 + MIN_TIMESTAMP
+        encode_record(records, Record(each.offset, delta, each.key, each.value), first, 0)
+    of_batch = header._replace(
+        attributes=header.attributes & ~CODEC_MASK | codec | (horizon_ms is not None) * DELETE_HORIZON_BIT,
+        base_offset=first,
+        last_offset_delta=last - first,
+        base_timestamp=base_timestamp,
+        record_count=len(messages),
+    )
+    return pack_batch(of_batch, compress(codec, records) if codec else records)
+
+
+def _in_order(messages: Iterable[Message]) -> Sequence[Message]:
+    listed = list(messages)
+    if not listed:
+        raise CorruptBatch("it is compressed and holds no other")
+    grow = all(one.offset < other.offset for one, other in pairwise(listed))
+    if not grow or listed[-1].offset - listed[0].offset > MAX_OFFSET_DELTA:
+        raise CorruptBatch("the offsets in it do not grow")
+    return listed
 
 
 def unpacking_memory(batch: Buffer, header: BatchHeader) -> int:

@@ -8,7 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidelog.kernel.errors import BatchTooLarge
-from tidelog.kernel.records.batch import NO_TIMESTAMP, parse_header
+from tidelog.kernel.records.batch import NO_TIMESTAMP
+from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.seams.storage import (
     EMPTY_SLICE,
     AbortedTransaction,
@@ -319,7 +320,7 @@ class MemoryPartitionStore:
     def headers(self, from_offset: int) -> Iterator[BatchHeader]:
         """Iterate over the headers of the batches from the one that holds `from_offset` on."""
         for batch in self._batches_from(from_offset):
-            yield parse_header(batch.data)
+            yield parse_stored(batch.data)
 
     def segments(self) -> Sequence[SegmentView]:
         """Return what policies may know of each segment, oldest first."""

@@ -14,7 +14,7 @@ from tests.crash.interposers import Unsynced
 from tests.crash.keyed_log import Writer, final_values
 from tests.crash.logs import batches_of
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore
 from tidelog.plugins.cleaner.policy import CompactionPolicy
 from tidelog.plugins.storage_file.partition_store import FilePartitionStore
@@ -43,6 +43,14 @@ FIRST = (
     ("one: m=1", "three: a=4 m=2", "one commit", "three abort", "n=1 o=1 p=1"),
 )
 """Segments with updates, tombstones, and transactions that end in other segments than they begin in."""
+OLD = (
+    ("0 0: a=1 b=1 c", "0 1: a=2 d=1 e=1 f", "1 0: g=1 h"),
+    ("1 1: b=2 k=1 l=1 m=1 k=2", "1 3: d n=1 x=1", "0 3: x=2 e=2"),
+    # Of these nothing is left.
+    ("0 0: x=3 x=4", "1 2: x=5 x=6 x=7"),
+    ("1 2: x=8 c=2 l=2", "0 2: a=3 i=1", "1 0: i=2"),
+)
+"""Segments with messages of old formats: each format with each codec."""
 SECOND = (
     ("a=5", "c=3 m", "two: n=2 f"),
     ("two commit", "e=2 e=3 e=4", "three: l"),
@@ -74,7 +82,7 @@ class Content:
             return start <= offset and (end is None or offset < end)
 
         return Content(
-            [batch for batch in self.batches if is_there(parse_header(batch).base_offset)],
+            [batch for batch in self.batches if is_there(parse_stored(batch).base_offset)],
             [each for each in self.aborted if is_there(each.last_offset)],
         )
 
@@ -119,18 +127,23 @@ class Recording:
 
 @attrs.frozen
 class Case:
-    """A log that is compacted, and whether it is recovered after a crash, or opened as it is."""
+    """A log that is compacted, and whether it is recovered after a crash, or opened as it is.
+
+    `old`: it has messages of the formats 0 and 1, and few batches.
+    """
 
     name: str
     policy: CompactionPolicy
     again: bool
     recovered: bool
+    old: bool = False
 
 
 CASES = (
     Case("first", CompactionPolicy(), again=False, recovered=False),
     Case("again", CompactionPolicy(), again=True, recovered=True),
     Case("passes", SomeKeysAtATime(6), again=True, recovered=False),
+    Case("old", CompactionPolicy(), again=False, recovered=True, old=True),
 )
 
 
@@ -179,7 +192,9 @@ async def write(core: CompactingCore, case: Case) -> Writer:
     await core.open()
     await core.create(TOPIC, 1, cleanup_policy="compact")
     writer = Writer(core)
-    await writer.segments(*FIRST)
+    if case.old:
+        await writer.messages(*OLD)
+    await writer.segments(*(FIRST[-1:] if case.old else FIRST))
     if case.again:
         await core.compact(CompactionPolicy())
         await writer.segments(*SECOND)

@@ -8,13 +8,16 @@ import attrs
 
 from tests.crash.checks import is_abort
 from tests.crash.compacting import CompactingCore
+from tests.kernel.records.message_sets import Row, plain_set, wrapper
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, parse_header
-from tidelog.kernel.records.record import Record, iter_records
+from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, Buffer
+from tidelog.kernel.records.message_set import Content
+from tidelog.kernel.records.stored import iter_stored, iter_stored_contents
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.batches import NO_PRODUCER_EPOCH
-from tidelog.kernel.testing.storage.scene import headers_of, slice_bytes
+from tidelog.kernel.testing.storage.scene import slice_bytes
 
 VALUE_BYTES = 120
 
@@ -68,6 +71,38 @@ class Writer:
         else:
             self._append(text, Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE))
 
+    async def messages(self, *segments: Sequence[str]) -> None:
+        """Write messages of old formats, each sequence to a segment of its own, as `segments` does.
+
+        `format codec: ...` is a compressed message of that format with records, or without a codec (0) one
+        for each of them.
+        """
+        partition = self.core.partition
+        follower = Follower(partition)
+        for messages in segments:
+            for text in messages:
+                self.core.clock.advance(1000)
+                follower.append(self._messages(text, partition.log_end_offset))
+            follower.advance_high_watermark(partition.log_end_offset)
+            await partition.roll()
+            self.core.tasks.run_jobs()
+        # It leads again.
+        partition.watermarks.follows = False
+
+    def _messages(self, text: str, offset: int) -> bytearray:
+        head, _, words = text.partition(": ")
+        magic, codec = map(int, head.split())
+        pairs = [word.partition("=") for word in words.split()]
+        now = self.core.clock()
+        rows: list[Row] = [
+            (now, key.encode(), value.encode().ljust(VALUE_BYTES, b".") if sign else None)
+            for key, sign, value in pairs
+        ]
+        if not codec:
+            return bytearray(plain_set(rows, magic, offset))
+        inner = plain_set(rows, magic, 0 if magic else offset)
+        return bytearray(wrapper(inner, magic, codec, offset + len(rows) - 1, now))
+
     async def _producer(self, name: str) -> Producer:
         if name not in self.producers:
             (producer_id,) = await self.core.metadata.allocate_producer_ids(1)
@@ -91,9 +126,9 @@ class Writer:
         producer.last = sent, result.base_offset
 
 
-def committed_records(partition: Partition, offset: int) -> list[Record]:
+def committed_records(partition: Partition, offset: int) -> list[Content]:
     """What a consumer of committed records reads from `offset` on, in fetches of `FETCH_BYTES`."""
-    records: list[Record] = []
+    records: list[Content] = []
     while offset < partition.last_stable_offset:
         found = partition.read(offset, FETCH_BYTES, Isolation.READ_COMMITTED, wait=True)
         if not found.size:
@@ -103,25 +138,20 @@ def committed_records(partition: Partition, offset: int) -> list[Record]:
         )
         aborted: set[int] = set()
         begin = offset
-        for batch in whole_batches(slice_bytes(found)):
-            header = parse_header(batch)
+        for header, batch in iter_stored(memoryview(slice_bytes(found))):
             while waiting and waiting[0].first_offset <= header.last_offset:
                 aborted.add(waiting.pop(0).producer_id)
             if header.is_control:
-                aborted -= {header.producer_id} if is_abort(batch, header) else set()
+                aborted -= {header.producer_id} if is_abort(bytes(batch), header) else set()
             elif not (header.is_transactional and header.producer_id in aborted):
-                records += [each for each in iter_records(batch, header) if each.offset >= begin]
+                records += [each for each in records_in(batch, header) if each.offset >= begin]
             offset = header.next_offset
     return records
 
 
-def whole_batches(content: bytes) -> list[bytes]:
-    """The batches of a slice; the last one may be cut."""
-    batches: list[bytes] = []
-    for header in headers_of(content):
-        batches.append(content[: header.size])
-        content = content[header.size :]
-    return batches
+def records_in(batch: Buffer, header: BatchHeader) -> Sequence[Content]:
+    """The records of a batch, or of a message of format 0 or 1."""
+    return list(iter_stored_contents(batch, header, VALUE_BYTES * 100))
 
 
 def final_values(partition: Partition, offset: int) -> dict[bytes | None, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.crash.core import Core
 from tests.crash.history import LogKey
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.records.batch import parse_header
+from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.seams.storage import PartitionStore
 from tidelog.kernel.testing.storage.scene import read_all
 
@@ -23,13 +23,7 @@ def partitions_of(core: Core) -> list[Partition]:
 def batches_of(store: PartitionStore) -> list[bytes]:
     """All batches in a log's files, also those below its start."""
     content = read_all(store, store.segments()[0].base_offset)
-    batches: list[bytes] = []
-    position = 0
-    while position < len(content):
-        size = parse_header(content, position).size
-        batches.append(content[position : position + size])
-        position += size
-    return batches
+    return [bytes(batch) for _, batch in iter_stored(memoryview(content))]
 
 
 def contents_of(core: Core) -> dict[str, bytes]:

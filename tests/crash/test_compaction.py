@@ -33,12 +33,11 @@ from tests.crash.compaction_recording import (
     tables_of,
 )
 from tests.crash.interposers import Unsynced
-from tests.crash.keyed_log import Writer, final_values, newest_offsets
+from tests.crash.keyed_log import Writer, final_values, newest_offsets, records_in
 from tests.crash.logs import batches_of
 from tests.crash.replaying import replays
 from tidelog.kernel.partition import Partition
-from tidelog.kernel.records.batch import parse_header
-from tidelog.kernel.records.record import iter_records
+from tidelog.kernel.records.stored import parse_stored
 from tidelog.kernel.testing import FakeClock
 from tidelog.plugins.cleaner.policy import CompactionPolicy
 from tidelog.plugins.storage_file.directories.checkpoints import read_checkpoint, rewrite_checkpoint
@@ -93,7 +92,7 @@ def check_log(core: CompactingCore, recording: Recording, operations: int) -> No
     before, compacted_until, under_way = recording.at(operations)
     found = Content.of(partition.store, recording.case)
     assert [header.base_offset for header in partition.store.headers(0)] == [
-        parse_header(batch).base_offset for batch in found.batches
+        parse_stored(batch).base_offset for batch in found.batches
     ]
     allowed = {compacted_until}
     if under_way is None:
@@ -134,7 +133,7 @@ def check_retries(partition: Partition, writer: Writer) -> None:
 
 def record_offsets(batches: Sequence[bytes]) -> list[int]:
     """The offsets of all records, those of markers too."""
-    return [record.offset for batch in batches for record in iter_records(batch, parse_header(batch))]
+    return [record.offset for batch in batches for record in records_in(batch, parse_stored(batch))]
 
 
 async def outcome_of(core: CompactingCore, recording: Recording) -> Outcome:

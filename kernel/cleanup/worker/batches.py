@@ -1,7 +1,8 @@
 """What stays of a batch: all of it, some records, its header alone.
 
-Offsets, sequences and the last offset of a batch never change. Sources: seed 001, "Tombstones and
-delete.retention.ms"; KIP-534.
+Offsets, sequences and the last offset of a batch never change. What stays of a compressed message of format 0
+or 1 is a compressed message of that format, whose offset is that of the last one that stays. Sources: seed
+001, "Tombstones and delete.retention.ms"; KIP-534; Apache Kafka's `MemoryRecords.filterTo`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
@@ -20,30 +22,78 @@ from tidelog.kernel.records.batch import (
     BatchHeader,
     Buffer,
     pack_batch,
+    parse_header,
+    parse_message,
 )
 from tidelog.kernel.records.block import RecordBlock
 from tidelog.kernel.records.columns import Column, Mask
 from tidelog.kernel.records.compression import compress
+from tidelog.kernel.records.message_set import (
+    MAGIC_V1,
+    Message,
+    encode_message,
+    verify_message_crc,
+)
 from tidelog.kernel.records.placed import pack_batches
-from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MIN_TIMESTAMP
+from tidelog.kernel.records.record import ATTRIBUTES_BYTES, MIN_TIMESTAMP, iter_records
 from tidelog.kernel.records.varint import read_varint, read_varlong, write_varlong
 
 _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class KeptBatch(NamedTuple):
-    """A batch that is written, with the largest timestamp in its header."""
+    """A batch that is written, with the largest timestamp and the last offset in its header."""
 
     content: Buffer
     max_timestamp: int
+    last_offset: int
 
 
 def without_records(header: BatchHeader) -> KeptBatch:
-    """Return a batch without its records: it keeps the producer's last sequence and the last offset."""
+    """Return a batch without its records: it keeps the producer's last sequence and the last offset.
+
+    There is none of the formats 0 and 1, so that of a message is one of format 2.
+    """
     empty = header._replace(
         attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
     )
-    return KeptBatch(pack_batch(empty, b""), header.max_timestamp)
+    return KeptBatch(pack_batch(empty, b""), header.max_timestamp, header.last_offset)
+
+
+def message_of(kept: KeptBatch, stored: bytes, count: int) -> KeptBatch:
+    """Return what stays of a message of format 0 or 1: all of it, or a compressed one of the same format.
+
+    `stored` is the message with `count` records, `kept` a batch with those that stay.
+
+    Raises:
+        CorruptBatch: the message changes and has a wrong checksum.
+    """
+    header = parse_header(kept.content)
+    if header.record_count == count:
+        return kept._replace(content=stored)
+    was = parse_message(stored)
+    if not verify_message_crc(stored, was):
+        raise CorruptBatch(f"the message at offset {was.base_offset} has a wrong checksum")
+    records = list(iter_records(kept.content, header))
+    last, magic = records[-1].offset, was.magic
+    counts_from = records[0].offset if magic == MAGIC_V1 else 0
+    time_type = was.attributes & TIMESTAMP_TYPE_BIT
+    inner, message = bytearray(), bytearray()
+    for each in records:
+        entry = Message(each.offset - counts_from, each.timestamp, each.key, each.value)
+        encode_message(inner, entry, magic, attributes=time_type)
+    packed = compress(was.codec, inner, magic=magic)
+    wrapper = Message(last, kept.max_timestamp, None, packed)
+    encode_message(message, wrapper, magic, attributes=time_type | was.codec)
+    return KeptBatch(message, kept.max_timestamp, last)
+
+
+def behind(kept: KeptBatch | None, empty: KeptBatch) -> KeptBatch:
+    """Return what stays of a message, and a batch without records behind it, as one that is written."""
+    if kept is None:
+        return empty
+    content = bytes(kept.content) + bytes(empty.content)
+    return KeptBatch(content, max(kept.max_timestamp, empty.max_timestamp), empty.last_offset)
 
 
 def _largest(block: RecordBlock) -> Column:
@@ -91,11 +141,17 @@ class KeptRecords:
 
     def _as_they_were(self, content: bytes, whole: Mask) -> dict[int, KeptBatch]:
         placed = self._block.batches.select(whole)
-        columns = (np.flatnonzero(whole), placed.position, placed.size, placed.column("max_timestamp"))
+        columns = (
+            np.flatnonzero(whole),
+            placed.position,
+            placed.size,
+            placed.column("max_timestamp"),
+            placed.last_offset,
+        )
         view = memoryview(content)
         return {
-            index: KeptBatch(view[position : position + size], max_timestamp)
-            for index, position, size, max_timestamp in zip(*(each.tolist() for each in columns), strict=True)
+            index: KeptBatch(view[position : position + size], *rest)
+            for index, position, size, *rest in zip(*(each.tolist() for each in columns), strict=True)
         }
 
     def _changed(
@@ -120,7 +176,8 @@ class KeptRecords:
             of_batch = self._with_horizon(index, horizon_ms) if with_horizon else self._as_they_are(index)
             records.append(compress(codec, of_batch) if codec else of_batch)
         packed = pack_batches(headers, records)
-        return zip(indexes.tolist(), map(KeptBatch, packed, max_timestamp.tolist()), strict=True)
+        kept = map(KeptBatch, packed, max_timestamp.tolist(), placed.last_offset.tolist())
+        return zip(indexes.tolist(), kept, strict=True)
 
     def _as_they_are(self, index: int) -> bytes:
         data = self._block.data

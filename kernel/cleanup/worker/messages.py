@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -34,7 +34,8 @@ class RewriteJob:
     `sources` are its inactive segments from the first on, `aborted` the aborted transactions with records or
     markers there, in the order of their markers. A group of segments becomes one of at most `segment_bytes`,
     with indexes of at most `index_bytes` each. `chunk_bytes` are read and worked
-    on together. `codecs` are those of the broker, which the worker decompresses with.
+    on together. `codecs` are those of the broker, which the worker decompresses with. Of the segments that
+    begin at `without_old_tombstones` tombstones of the formats 0 and 1 go.
     """
 
     label: str
@@ -50,11 +51,16 @@ class RewriteJob:
     chunk_bytes: int
     bytes_per_second: float
     codecs: Sequence[CompressionCodec] = ()
+    without_old_tombstones: Collection[int] = ()
 
     @property
     def horizon_ms(self) -> int:
         """From when on what this rewrite keeps for the first time may go; a retention may be for ever."""
         return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
+
+    def message_horizon_ms(self, source: SegmentSource) -> int:
+        """Return the delete horizon of messages of the formats 0 and 1 in a segment, which have none."""
+        return 0 if source.base_offset in self.without_old_tombstones else LONG_MAX
 
 
 class GroupBegun(NamedTuple):

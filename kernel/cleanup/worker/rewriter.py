@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, without_records
+from tidelog.kernel.cleanup.worker.batches import KeptBatch, KeptRecords, behind, message_of, without_records
 from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, JobDone, RewriteJob
 from tidelog.kernel.cleanup.worker.segments import Chunk, chosen_chunks, chunks, groups
 from tidelog.kernel.cleanup.worker.surveyed import SurveyedHeaders
@@ -147,7 +147,7 @@ class Rewriter:
         """Return the batches of a segment but those of which it is known that nothing stays."""
         batches = self._surveyed.take(source)
         if batches is None:
-            return chunks(source, self._job.chunk_bytes)
+            return chunks(source, self._job.chunk_bytes, self._job.message_horizon_ms(source))
         return chosen_chunks(source, batches.select(copier.needs(batches)), self._job.chunk_bytes)
 
 
@@ -186,6 +186,9 @@ class _Copier:
         self.records_read += int(batches.record_count.sum())
         taken = self._transactions.take(chunk)
         kept = self._of_applications(chunk, np.flatnonzero(taken.of_applications))
+        for index in chunk.messages.keys() & kept.keys():
+            count = int(batches.record_count[index])
+            kept[index] = message_of(kept[index], chunk.messages[index], count)
         for index, spent in taken.markers.items():
             marker = self._marker(chunk, index, spent=spent)
             if marker is not None:
@@ -193,8 +196,13 @@ class _Copier:
         may_stay_empty = self._are_last(batches)
         may_stay_empty[list(taken.markers)] = True
         for index in np.flatnonzero(may_stay_empty).tolist():
-            if index not in kept and self._stays_empty(batches.header(index)):
-                kept[index] = without_records(batches.header(index))
+            header = batches.header(index)
+            if index in kept and kept[index].last_offset == header.last_offset:
+                continue
+            if self._stays_empty(header):
+                if index in chunk.messages:
+                    header = header._replace(base_offset=header.last_offset, last_offset_delta=0)
+                kept[index] = behind(kept.get(index), without_records(header))
         return _joined(batches, kept)
 
     def _of_applications(self, chunk: Chunk, indexes: Column) -> dict[int, KeptBatch]:
@@ -240,7 +248,7 @@ class _Copier:
             return None
         self.records_kept += header.record_count
         if not spent or horizon_ms is not None:
-            return KeptBatch(chunk.content_of(index), header.max_timestamp)
+            return KeptBatch(chunk.content_of(index), header.max_timestamp, header.last_offset)
         block = RecordBlock(chunk.content, chunk.batches[index : index + 1])
         records = KeptRecords(block, np.ones(len(block), np.bool_))
         return records.batches(chunk.content, np.ones(1, np.bool_), self._job.horizon_ms)[0]
@@ -285,7 +293,7 @@ def _joined(batches: PlacedBatches, kept: Mapping[int, KeptBatch]) -> tuple[Buff
     written = map(
         WrittenBatch,
         batches.base_offset[indexes].tolist(),
-        batches.last_offset[indexes].tolist(),
+        [kept[index].last_offset for index in indexes],
         map(len, contents),
         [kept[index].max_timestamp for index in indexes],
     )

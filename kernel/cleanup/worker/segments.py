@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from struct import Struct
@@ -11,21 +11,39 @@ from typing import NamedTuple
 import numpy as np
 
 from tidelog.kernel.errors import CorruptBatch
-from tidelog.kernel.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, parse_header
+from tidelog.kernel.records.batch import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
+    MAGIC_V2,
+    Buffer,
+    is_message_set,
+    parse_header,
+)
+from tidelog.kernel.records.block import NEVER
 from tidelog.kernel.records.placed import PlacedBatches
+from tidelog.kernel.records.stored import LEAST_BYTES, batch_of_message, whole_header
 from tidelog.kernel.seams.indexes import MAX_RELATIVE_OFFSET
 from tidelog.kernel.seams.storage import SegmentSource
 
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8
+_NO_MESSAGES: Mapping[int, bytes] = {}
+_MOST_CONVERTED_BYTES = 4 * 1024 * 1024
+"""A chunk with messages ends when they are that large as batches: compressed ones may be small."""
 
 
 class Chunk(NamedTuple):
-    """Whole batches of a segment, one after the other in `content`, which may go on behind them."""
+    """Whole batches of a segment, one after the other in `content`, which may go on behind them.
+
+    They take `size` bytes there. `messages` are those that are messages of the formats 0 and 1, by their
+    index, as they are stored: in `content` they are batches that are not compressed.
+    """
 
     content: bytes
     batches: PlacedBatches
     size: int
+    messages: Mapping[int, bytes] = _NO_MESSAGES
 
     def content_of(self, index: int) -> memoryview:
         """Return the bytes of one batch."""
@@ -33,12 +51,14 @@ class Chunk(NamedTuple):
         return memoryview(self.content)[position : position + int(self.batches.size[index])]
 
 
-def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
+def chunks(source: SegmentSource, chunk_bytes: int, message_horizon_ms: int = NEVER) -> Iterator[Chunk]:
     """Iterate over the batches of a segment; a chunk has more than `chunk_bytes` only for a larger batch.
+
+    `message_horizon_ms` is the delete horizon of messages of the formats 0 and 1, which cannot have one.
 
     Raises:
         CorruptBatch: what is there is no batch.
-        UnsupportedMessageFormat: a batch has an older format.
+        UnsupportedCompression: the codec of a message is unknown.
         OSError: the disk refused, or the segment was removed.
     """
     chunk_bytes = max(chunk_bytes, HEADER_BYTES)
@@ -47,7 +67,7 @@ def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
         reading = ahead.submit(source.read, position, chunk_bytes)
         while position < source.size_bytes:
             content = reading.result()
-            chunk = _whole_batches(content)
+            chunk = _whole_batches(content, message_horizon_ms)
             if not chunk.size:
                 reading = ahead.submit(source.read, position, _size_of_first(content, source, position))
                 continue
@@ -57,10 +77,10 @@ def chunks(source: SegmentSource, chunk_bytes: int) -> Iterator[Chunk]:
             yield chunk
 
 
-def _whole_batches(content: bytes) -> Chunk:
+def _whole_batches(content: bytes, message_horizon_ms: int) -> Chunk:
     positions: list[int] = []
     position, size = 0, len(content)
-    while size - position >= HEADER_BYTES:
+    while size - position >= HEADER_BYTES and content[position + MAGIC_AT] >= MAGIC_V2:
         (length,) = _LENGTH.unpack_from(content, position + _LENGTH_AT)
         if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
             header = parse_header(content, position)
@@ -70,7 +90,30 @@ def _whole_batches(content: bytes) -> Chunk:
             break
         positions.append(position)
         position = after
+    if is_message_set(content[position : position + LEAST_BYTES[0]]):
+        return _with_messages(content, positions, position, message_horizon_ms)
     return Chunk(content, PlacedBatches.read(content, positions), position)
+
+
+def _with_messages(content: bytes, positions: list[int], begin: int, horizon_ms: int) -> Chunk:
+    """Return a chunk with batches at `positions`, and with messages and batches from `begin` on."""
+    pieces: list[Buffer] = [content[:begin]]
+    messages: dict[int, bytes] = {}
+    position, end, converted = begin, len(content), 0
+    while (header := whole_header(content, position, end)) is not None and header.size <= end - position:
+        stored = content[position : position + header.size]
+        piece: Buffer = stored
+        if header.magic < MAGIC_V2:
+            messages[len(positions)] = stored
+            piece = batch_of_message(stored, header, horizon_ms=horizon_ms)
+        positions.append(begin + converted)
+        pieces.append(piece)
+        converted += len(piece)
+        position += header.size
+        if converted >= _MOST_CONVERTED_BYTES:
+            break
+    as_batches = b"".join(pieces)
+    return Chunk(as_batches, PlacedBatches.read(as_batches, positions), position, messages)
 
 
 def chosen_chunks(source: SegmentSource, batches: PlacedBatches, chunk_bytes: int) -> Iterator[Chunk]:
@@ -117,7 +160,8 @@ def _read_all(source: SegmentSource, begin: int, end: int) -> bytes:
 def _size_of_first(content: bytes, source: SegmentSource, position: int) -> int:
     length = int.from_bytes(content[_LENGTH_AT:LOG_OVERHEAD_BYTES], signed=True)
     size = length + LOG_OVERHEAD_BYTES
-    if len(content) < HEADER_BYTES or size <= len(content) or position + size > source.size_bytes:
+    least = LEAST_BYTES[0] if is_message_set(content) else HEADER_BYTES
+    if len(content) < least or size <= len(content) or position + size > source.size_bytes:
         raise CorruptBatch(f"the segment at {source.base_offset} ends in a batch, at byte {position}")
     return size
 

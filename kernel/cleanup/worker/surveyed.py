@@ -20,7 +20,12 @@ class SurveyedHeaders:
         self._noted: dict[int, list[bytes]] = {}
 
     def note(self, source: SegmentSource, chunk: Chunk) -> None:
-        """Note the next batches of a segment, which are read in order and from its begin on."""
+        """Note the next batches of a segment, which are read in order and from its begin on.
+
+        Messages of the formats 0 and 1 have other headers, and `take` returns nothing of their segment.
+        """
+        if chunk.messages:
+            return
         headers = chunk.batches.packed()
         if len(headers) <= self._left:
             self._left -= len(headers)

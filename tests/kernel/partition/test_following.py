@@ -17,6 +17,7 @@ from tests.kernel.partition.parts import (
     sent,
 )
 from tests.kernel.partition.test_append_marker import aborted, ends, write
+from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
@@ -28,6 +29,7 @@ from tidelog.kernel.testing import make_batch
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
 SMALL_SEGMENTS = TopicConfig({"segment.bytes": 400})
 END = 10
+TIME = 1_500_000_000_000
 
 
 def leader(config: TopicConfig | None = None) -> Partition:
@@ -79,6 +81,29 @@ def test_a_follower_becomes_what_its_leader_is(config: TopicConfig) -> None:
     Follower(following).advance_high_watermark(400)
     assert ends(following) == ends(leading)
     assert all_of(following) == all_of(leading)
+
+
+def test_a_follower_appends_messages_of_old_formats_as_they_are() -> None:
+    messages = [
+        plain_set([(TIME, b"key", b"value")], 0, 3),
+        wrapper(plain_set([(TIME, b"key", b"value")] * 2, 1), 1, GZIP, 5, TIME),
+        bytes(make_batch([b"new"], 6)),
+        plain_set([(TIME, None, None)], 0, 7),
+    ]
+    following = open_partition()
+    follower = Follower(following)
+    follower.append(bytearray(b"".join(messages[:-1]) + messages[-1][:-1]))
+    assert following.log_end_offset == 7
+    follower.append(bytearray(messages[-1]))
+    follower.advance_high_watermark(8)
+    assert ends(following) == (8, 8, 8)
+    assert all_of(following) == b"".join(messages)
+    wrong = bytearray(plain_set([(TIME, b"key", b"value")], 1, 8))
+    wrong[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="the CRC of the leader's batch at offset 8 is wrong"):
+        follower.append(wrong)
+    with pytest.raises(InvalidRecord, match="offset 7 is not at 8"):
+        follower.append(bytearray(messages[-1]))
 
 
 def test_follower_last_stable_offset_waits_until_the_marker_is_committed() -> None:

@@ -12,18 +12,21 @@ from tidelog.kernel.cleanup.worker.messages import GroupDraft, GroupWritten, Job
 from tidelog.kernel.cleanup.worker.rewriter import Rewriter
 from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.records.batch import (
+    MAGIC_V2,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     pack_batch,
-    parse_header,
+    parse_message,
     stamp_offset,
 )
 from tidelog.kernel.records.compression import compress
 from tidelog.kernel.records.control import EndMarker, decode_marker, marker_batch
+from tidelog.kernel.records.message_set import iter_messages
 from tidelog.kernel.records.record import Record, encode_record, iter_records
+from tidelog.kernel.records.stored import iter_stored
 from tidelog.kernel.seams.cleanup import RecordFilter
 from tidelog.kernel.seams.partition import LastBatch
 from tidelog.kernel.seams.storage import AbortedTransaction, PartitionStore, SegmentDraft
@@ -148,6 +151,12 @@ class History:
             self.last_batches[producer_id] = LastBatch(header.last_offset, header.producer_epoch)
         return base
 
+    def write_message(self, message: bytes, records: Sequence[Record]) -> None:
+        """Append a message of format 0 or 1 that is, or wraps, these records."""
+        header = parse_message(message)
+        self.store.append(message, header.base_offset, header.base_offset, header.max_timestamp)
+        self._commit(records)
+
     def _commit(self, records: Sequence[Record]) -> None:
         self.committed = sorted([*self.committed, *records], key=lambda each: each.offset)
 
@@ -226,13 +235,17 @@ class History:
 
 
 def batches_of(store: PartitionStore, from_offset: int) -> Iterator[Batch]:
-    """The batches of a log from the one with an offset on."""
+    """The batches of a log from the one with an offset on, with messages of the formats 0 and 1."""
     content = b"".join(bytes(each) for each in store.read(from_offset, 2**40, 2**62).regions)  # type: ignore[arg-type]
-    position = 0
-    while position < len(content):
-        header = parse_header(content, position)
-        yield header, content[position : position + header.size]
-        position += header.size
+    for header, batch in iter_stored(memoryview(content)):
+        yield header, bytes(batch)
+
+
+def records_in(batch: bytes, header: BatchHeader) -> list[Record]:
+    """The records of a batch, or of a message of format 0 or 1."""
+    if header.magic == MAGIC_V2:
+        return list(iter_records(batch, header))
+    return [Record(*each) for each in iter_messages(batch, header)]
 
 
 def read_committed(store: PartitionStore, from_offset: int, until: int) -> list[Record]:
@@ -250,5 +263,5 @@ def read_committed(store: PartitionStore, from_offset: int, until: int) -> list[
             if marker is not None and not marker.commit:
                 aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):
-            found += [record for record in iter_records(batch, header) if record.offset >= from_offset]
+            found += [record for record in records_in(batch, header) if record.offset >= from_offset]
     return found

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from tidelog.kernel.cleanup.worker import surveyed
 from tidelog.kernel.cleanup.worker.messages import JobDone, RewriteJob
-from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
+from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import (
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
-    MAGIC_AT,
     TIMESTAMP_TYPE_BIT,
     verify_crc,
 )
@@ -817,21 +816,6 @@ def test_a_survey_that_begins_at_its_end_sees_nothing_and_all_is_copied() -> Non
     history.rewritten_until = history.store.log_end_offset
     done = history.rewrite()
     assert (done.until, done.records_read, done.records_kept) == (history.store.log_end_offset, 2, 2)
-
-
-@pytest.mark.parametrize("magic", [0, 1])
-def test_older_message_formats_are_refused(magic: int) -> None:
-    history = History()
-    history.write([(b"a", b"1")])
-    job = rolled(history).job()
-    content = bytearray(job.sources[0].read(0, 2**20))
-    content[MAGIC_AT] = magic
-    before = history.batches()
-    with pytest.raises(
-        UnsupportedMessageFormat, match=f"message format {magic} is not the record batch format 2"
-    ):
-        history.rewrite(attrs.evolve(job, sources=[ChangedSource(0, bytes(content))]))
-    assert history.batches() == before
 
 
 @pytest.mark.parametrize("survey_from", [0, 1, 3, 4, 6])

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.records.message_sets import GZIP, plain_set, wrapper
 from tidelog.kernel.cleanup.worker.segments import chosen_chunks, chunks, groups
-from tidelog.kernel.errors import CorruptBatch, UnsupportedMessageFormat
-from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, parse_header
+from tidelog.kernel.errors import CorruptBatch
+from tidelog.kernel.records.batch import HEADER_BYTES, MAGIC_AT, MAGIC_V2, parse_header, verify_crc
 from tidelog.kernel.records.placed import PlacedBatch, PlacedBatches
+from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.storage import SegmentSource
 from tidelog.kernel.testing import make_batch
 
@@ -68,6 +70,56 @@ def test_chunks_have_all_batches_in_their_order(sizes: list[int], chunk_bytes: i
     assert found == batches
     assert source.closed
     assert max(source.reads, default=0) <= max(chunk_bytes, HEADER_BYTES, *map(len, batches), 0)
+
+
+MESSAGE_BATCHES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 1, 40, 300])), max_size=8)
+
+
+@given(MESSAGE_BATCHES, st.integers(0, 900))
+def test_chunks_have_messages_of_old_formats_as_batches(
+    drawn: list[tuple[int, int]], chunk_bytes: int
+) -> None:
+    batches = [
+        plain_set([(7, None, bytes(size) or None)], magic, offset)
+        if magic < MAGIC_V2
+        else bytes(make_batch([bytes(size)], offset))
+        for offset, (magic, size) in enumerate(drawn)
+    ]
+    found: list[bytes] = []
+    for chunk in chunks(source_of(batches), chunk_bytes, 77):
+        assert chunk.messages.keys() <= set(range(len(chunk.batches)))
+        stored = [bytes(chunk.messages.get(at, chunk.content_of(at))) for at in range(len(chunk.batches))]
+        assert chunk.size == sum(map(len, stored))
+        for index, (header, position) in enumerate(chunk.batches):
+            batch = chunk.content[position : position + header.size]
+            assert verify_crc(batch, header)
+            (record,) = iter_records(batch, header)
+            assert record.offset == header.base_offset == header.last_offset == len(found)
+            magic, size = drawn[len(found)]
+            assert (magic < MAGIC_V2) == (index in chunk.messages)
+            assert header.delete_horizon_ms == (None if magic == MAGIC_V2 else 77)
+            assert record.value == (bytes(size) or (None if magic < MAGIC_V2 else b""))
+            assert magic == MAGIC_V2 or record.timestamp == (7 if magic else -1)
+            found.append(stored[index])
+    assert found == batches
+
+
+def test_chunks_with_messages_end_when_they_are_large_decompressed() -> None:
+    inner = plain_set([(7, None, bytes(1 << 20))] * 3, 1)
+    messages = [wrapper(inner, 1, GZIP, 3 * number + 2, 7) for number in range(5)]
+    found = list(chunks(source_of(messages), 1 << 20))
+    assert [len(chunk.batches) for chunk in found] == [2, 2, 1]
+    assert [chunk.batches.base_offset.tolist() for chunk in found] == [[0, 3], [6, 9], [12]]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 10_000])
+@pytest.mark.parametrize("missing", [1, 9, 25])
+def test_chunks_refuse_a_segment_that_ends_in_a_message(missing: int, chunk_bytes: int) -> None:
+    messages = plain_set([(7, b"key", b"value" * 20), (7, None, None)], 0)
+    content = messages[:-missing]
+    source = Source(base_offset=7, size_bytes=len(content), content=content)
+    with pytest.raises(CorruptBatch, match=f"the segment at 7 ends in a batch, at byte {len(messages) - 26}"):
+        list(chunks(source, chunk_bytes))
 
 
 def test_chunks_take_as_much_as_fits() -> None:
@@ -157,20 +209,12 @@ def test_chunks_refuse_a_length_beyond_the_segment_without_reading_so_much() -> 
     assert max(source.reads) == 100
 
 
-@pytest.mark.parametrize(
-    ("magic", "error", "message"),
-    [
-        (0, UnsupportedMessageFormat, "message format 0 "),
-        (1, UnsupportedMessageFormat, "message format 1 "),
-        (3, CorruptBatch, "no message format 3"),
-        (255, CorruptBatch, "no message format 255"),
-    ],
-)
-def test_chunks_refuse_other_message_formats(magic: int, error: type[Exception], message: str) -> None:
-    older = make_batch()
-    older[MAGIC_AT] = magic
-    source = source_of([make_batch(), older])
-    with pytest.raises(error, match=message):
+@pytest.mark.parametrize(("magic", "message"), [(3, "no message format 3"), (255, "no message format 255")])
+def test_chunks_refuse_other_message_formats(magic: int, message: str) -> None:
+    newer = make_batch()
+    newer[MAGIC_AT] = magic
+    source = source_of([make_batch(), newer])
+    with pytest.raises(CorruptBatch, match=message):
         list(chunks(source, 1000))
     assert source.closed
 
