@@ -13,7 +13,7 @@ from tidelog.kernel.errors import CorruptBatch, InvalidRecord
 from tidelog.kernel.partition.partition import Partition
 from tidelog.kernel.records.batch import NO_PRODUCER_ID, BatchHeader
 from tidelog.kernel.records.control import EndMarker, decode_marker
-from tidelog.kernel.records.stored import iter_stored, verify_stored_crc
+from tidelog.kernel.records.stored import earliest_offset, iter_stored, verify_stored_crc
 
 
 class LeadersBatch(NamedTuple):
@@ -63,7 +63,8 @@ class Follower:
 
 def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
     """Check the whole batches; the last one may be incomplete, as a fetch leaves it: it is fetched again."""
-    for header, data in iter_stored(batches):
+    for stored, data in iter_stored(batches):
+        header = stored
         if header.last_offset_delta < 0:
             raise CorruptBatch(f"the leader's batch at offset {header.base_offset} ends before it begins")
         if not verify_stored_crc(data, header):
@@ -71,5 +72,8 @@ def _checked(batches: memoryview, next_offset: int) -> Iterator[LeadersBatch]:
         if header.base_offset < next_offset:
             raise InvalidRecord(f"the leader's batch at offset {header.base_offset} is not at {next_offset}")
         is_marker = header.is_control and header.producer_id > NO_PRODUCER_ID
+        first = earliest_offset(header, next_offset)
+        if first < header.base_offset:
+            header = header._replace(base_offset=first, last_offset_delta=header.last_offset - first)
         yield LeadersBatch(header, data, decode_marker(data, header) if is_marker else None)
         next_offset = header.next_offset

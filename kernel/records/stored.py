@@ -83,6 +83,36 @@ def iter_stored(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
         position += header.size
 
 
+def iter_verified(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Iterate as `iter_stored` does, and compare the checksums.
+
+    Raises:
+        CorruptBatch: a batch's length or CRC is wrong, or the bytes are no batches at all.
+    """
+    for header, batch in iter_stored(data):
+        if not verify_stored_crc(batch, header):
+            raise CorruptBatch(f"the CRC of the batch at offset {header.base_offset} is wrong")
+        yield header, batch
+
+
+def as_batch(header: BatchHeader, stored: memoryview) -> tuple[BatchHeader, memoryview]:
+    """Return a batch as it is, and a message as a batch with the same codec; raises as `batch_of_message`."""
+    if header.magic >= MAGIC_V2:
+        return header, stored
+    batch = batch_of_message(stored, header, codec=header.codec)
+    return parse_header(batch), memoryview(batch)
+
+
+def earliest_offset(header: BatchHeader, next_offset: int) -> int:
+    """Return the first offset that a batch may hold which follows `next_offset` in a log.
+
+    Of a compressed message only the last one is known. A segment that begins with it begins here.
+    """
+    if header.magic >= MAGIC_V2:
+        return header.base_offset
+    return max(next_offset, header.base_offset - MAX_OFFSET_DELTA)
+
+
 def verify_stored_crc(batch: Buffer, header: BatchHeader) -> bool:
     """Return whether the CRC of a batch or of a message (exactly its bytes) is the one in its header."""
     return (verify_message_crc if header.magic < MAGIC_V2 else verify_crc)(batch, header)

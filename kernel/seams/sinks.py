@@ -37,7 +37,10 @@ CHUNK_BYTES: Final = 1 << 20
 
 
 class CommittedBatch(NamedTuple):
-    """A batch of records as it is in the log, with its header; the CRC of `data` was verified."""
+    """A batch of records as it is in the log, with its header; the CRC of `data` was verified.
+
+    Of a log with messages of the formats 0 and 1 each message, with those that it wraps, has become a batch.
+    """
 
     header: BatchHeader
     data: memoryview

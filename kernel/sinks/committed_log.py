@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -12,9 +12,10 @@ from tidelog.kernel.errors import (
     CorruptBatch,
     OffsetBelowLogStart,
     OffsetOutOfRange,
-    UnsupportedMessageFormat,
+    UnsupportedCompression,
 )
-from tidelog.kernel.records.batch import BatchHeader, iter_batches
+from tidelog.kernel.records.batch import MAGIC_V2, BatchHeader
+from tidelog.kernel.records.stored import as_batch, iter_verified, unpacking_memory
 from tidelog.kernel.seams.partition import Isolation, Partition
 from tidelog.kernel.seams.sinks import CHUNK_BYTES, CommittedBatch, CommittedChunk
 from tidelog.kernel.seams.storage import (
@@ -136,9 +137,28 @@ class PartitionLog:
         if self._isolation is Isolation.READ_COMMITTED:
             aborted = partition.aborted_transactions(offset, found, wait=wait)
         try:
-            return _chunk(_content(found.regions), offset, end, aborted), found.size
-        except (CorruptBatch, UnsupportedMessageFormat) as error:
+            batches = iter_verified(_content(found.regions))
+            return _chunk(self._converted(batches, wait=wait), offset, end, aborted), found.size
+        except (CorruptBatch, UnsupportedCompression) as error:
             raise type(error)(f"{self.topic_partition}: {error}") from error
+
+    def _converted(
+        self, batches: Iterable[tuple[BatchHeader, memoryview]], *, wait: bool
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Return what is given, with messages of the formats 0 and 1 as batches of their own.
+
+        Raises:
+            WouldBlock: one has to be converted; never with `wait`.
+        """
+        for header, data in batches:
+            if header.magic == MAGIC_V2:
+                yield header, data
+                continue
+            if not wait:
+                raise WouldBlock
+            with self._partition.unpacking.memory.hold(unpacking_memory(data, header)):
+                converted = as_batch(header, data)
+            yield converted
 
 
 class ChunkReader:
@@ -176,19 +196,22 @@ def _content(regions: Sequence[Region]) -> memoryview:
 
 
 def _chunk(
-    content: memoryview, offset: int, end: int, aborted: Sequence[AbortedTransaction]
+    stored: Iterable[tuple[BatchHeader, memoryview]],
+    offset: int,
+    end: int,
+    aborted: Sequence[AbortedTransaction],
 ) -> CommittedChunk:
-    """Return the batches in `content` that begin below `end`, without markers and `aborted` transactions."""
+    """Return the batches in `stored` that begin below `end`, without markers and `aborted` transactions."""
     batches: list[CommittedBatch] = []
     next_offset = offset
-    for header, data in iter_batches(content):
+    for header, data in stored:
         if header.base_offset >= end:
             return CommittedChunk(offset, max(next_offset, end), batches)
         next_offset = header.next_offset
         if not (header.is_control or (header.is_transactional and _is_aborted(header, aborted))):
             batches.append(CommittedBatch(header, data))
     if next_offset <= offset:
-        raise CorruptBatch(f"{len(content)} bytes have no batch that holds offset {offset} or a later one")
+        raise CorruptBatch(f"there is no whole batch that holds offset {offset} or a later one")
     return CommittedChunk(offset, next_offset, batches)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 import attrs
 
 from tidelog.kernel.errors import BrokerError
-from tidelog.kernel.records.batch import iter_batches, split_batches
 from tidelog.kernel.records.committed import committed_batches
 from tidelog.kernel.records.record import Record, iter_records
+from tidelog.kernel.records.stored import as_batch, iter_stored, iter_verified
 from tidelog.plugins.client.errors import CorruptRecords
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ class Fetched:
     def batches(self) -> Iterator[FetchedBatch]:
         """Yield every whole batch with its header, control batches included.
 
+        Each message of the formats 0 and 1, which a log may have that is so old, becomes a batch.
+
         Raises:
-            CorruptRecords: the data are no batches of format v2, or a CRC is wrong.
+            CorruptRecords: the data are no batches, or a CRC is wrong.
         """
         with self._named():
-            yield from iter_batches(self.data)
+            yield from starmap(as_batch, iter_verified(self.data))
 
     def committed_batches(self) -> Iterator[FetchedBatch]:
         """Yield the batches with records from `offset` on, without markers and aborted transactions.
@@ -58,10 +61,10 @@ class Fetched:
         Each is whole, so the first one may begin before `offset`.
 
         Raises:
-            CorruptRecords: the data are no batches of format v2, a CRC or a control batch is wrong.
+            CorruptRecords: the data are no batches, a CRC or a control batch is wrong.
         """
         with self._named():
-            for header, batch in committed_batches(iter_batches(self.data), self.aborted):
+            for header, batch in committed_batches(starmap(as_batch, iter_verified(self.data)), self.aborted):
                 if header.last_offset >= self.offset:
                     yield header, batch
 
@@ -83,7 +86,7 @@ class Fetched:
         """
         following = self.offset
         with self._named():
-            for header, _ in split_batches(self.data):
+            for header, _ in iter_stored(self.data):
                 following = max(following, header.next_offset)
         if following == self.offset and self.data:
             raise CorruptRecords(

@@ -20,11 +20,12 @@ from tidelog.kernel.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     pack_batch,
-    parse_header,
 )
 from tidelog.kernel.records.compression import compress, decompress
 from tidelog.kernel.records.control import EndMarker, decode_marker
+from tidelog.kernel.records.message_set import iter_messages
 from tidelog.kernel.records.record import MAX_RECORDS_BYTES, iter_records
+from tidelog.kernel.records.stored import whole_header
 from tidelog.kernel.records.varint import read_varlong, write_varlong
 
 NO_PRODUCER: Final = (NO_PRODUCER_ID, -1)
@@ -110,19 +111,30 @@ def decode_batches(data: memoryview, from_offset: int) -> tuple[list[LoadedBatch
     """
     batches: list[LoadedBatch] = []
     position, next_offset, since_yield = 0, from_offset, 0
-    while len(data) - position >= HEADER_BYTES:
-        header = parse_header(data, position)
+    while (header := whole_header(data, position, len(data))) is not None:
         if len(data) - position < header.size:
             break
         if header.next_offset > from_offset:
-            batches.append(_decode_batch(data[position : position + header.size], header))
+            decode = _decode_batch if header.magic == MAGIC_V2 else _decode_message
+            batches.append(decode(data[position : position + header.size], header))
             next_offset = header.next_offset
-            since_yield += header.record_count
+            since_yield += len(batches[-1].records)
             if since_yield >= _RECORDS_PER_SLICE:
                 since_yield = 0
                 time.sleep(0)
         position += header.size
     return batches, next_offset
+
+
+def _decode_message(message: memoryview, header: BatchHeader) -> LoadedBatch:
+    """Decode a message of format 0 or 1, or those that it wraps, which a broker before Kafka 0.11 wrote."""
+    found = [each for each in iter_messages(message, header) if each.key is not None]
+    return LoadedBatch(
+        header.base_offset,
+        [(each.key or b"", each.value) for each in found],
+        timestamp_ms=header.max_timestamp,
+        offsets=[each.offset for each in found],
+    )
 
 
 def _decode_batch(batch: memoryview, header: BatchHeader) -> LoadedBatch:

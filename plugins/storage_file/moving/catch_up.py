@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import BatchHeader
-from tidelog.kernel.records.stored import iter_stored
+from tidelog.kernel.records.stored import earliest_offset, iter_stored
 from tidelog.kernel.seams.storage import region_bytes
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class CatchUp:
         copied = 0
         for header, batch in iter_stored(memoryview(b"".join(map(region_bytes, found.regions)))):
             if header.base_offset >= target.log_end_offset:
-                target.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+                first = earliest_offset(header, target.log_end_offset)
+                target.append(batch, first, header.last_offset, header.max_timestamp)
                 copied += header.size
         if not found.size:
             # A loss of power may leave an empty segment behind a gap; its offsets are not assigned again.

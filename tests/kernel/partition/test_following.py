@@ -22,6 +22,7 @@ from tidelog.kernel.config import TopicConfig
 from tidelog.kernel.errors import BrokerError, CorruptBatch, InvalidRecord, OffsetOutOfRange
 from tidelog.kernel.partition import AppendWaiter, Isolation, Partition
 from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.partition.lookup import offset_for_timestamp
 from tidelog.kernel.partition.snapshots import snapshot_offsets
 from tidelog.kernel.records.batch import BatchHeader
 from tidelog.kernel.testing import make_batch
@@ -98,12 +99,28 @@ def test_a_follower_appends_messages_of_old_formats_as_they_are() -> None:
     follower.advance_high_watermark(8)
     assert ends(following) == (8, 8, 8)
     assert all_of(following) == b"".join(messages)
+    assert [header.base_offset for header in following.store.headers(4)] == [5, 6, 7]
+    found = offset_for_timestamp(following, TIME)
+    assert found is not None
+    assert found[:2] == (TIME, 4)
     wrong = bytearray(plain_set([(TIME, b"key", b"value")], 1, 8))
     wrong[-1] ^= 1
     with pytest.raises(CorruptBatch, match="the CRC of the leader's batch at offset 8 is wrong"):
         follower.append(wrong)
     with pytest.raises(InvalidRecord, match="offset 7 is not at 8"):
         follower.append(bytearray(messages[-1]))
+
+
+def test_a_segment_that_begins_with_a_compressed_message_begins_with_the_first_offset_in_it() -> None:
+    config = TopicConfig({"segment.bytes": 200})
+    following = open_partition(new_store(config), config)
+    follower = Follower(following)
+    for first in (0, 2, 4):
+        inner = plain_set([(TIME, b"key", bytes(range(70)))] * 2, 1)
+        follower.append(bytearray(wrapper(inner, 1, GZIP, first + 1, TIME)))
+    follower.advance_high_watermark(6)
+    assert [segment.base_offset for segment in following.store.segments()] == [0, 2, 4]
+    assert [next(following.store.headers(offset)).last_offset for offset in range(6)] == [1, 1, 3, 3, 5, 5]
 
 
 def test_follower_last_stable_offset_waits_until_the_marker_is_committed() -> None:

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 
+from tests.kernel.records.message_sets import GZIP, LZ4, Row, plain_set, wrapper
 from tidelog.kernel.broker import Broker
 from tidelog.kernel.errors import (
     CorruptBatch,
@@ -21,6 +22,8 @@ from tidelog.kernel.errors import (
     UnknownTopicOrPartition,
 )
 from tidelog.kernel.partition import Partition
+from tidelog.kernel.partition.following import Follower
+from tidelog.kernel.records.batch import verify_crc
 from tidelog.kernel.records.record import iter_records
 from tidelog.kernel.seams.partition import Isolation
 from tidelog.kernel.seams.sinks import CommittedChunk
@@ -32,6 +35,7 @@ from tidelog.kernel.testing import make_batch
 from tidelog.kernel.testing.broker import running_broker
 from tidelog.kernel.topics import NewTopic
 
+NOW = 1_500_000_000_000
 STORAGES = ("memory", "file")
 
 
@@ -110,6 +114,33 @@ async def test_read_yields_whole_batches_as_they_are_in_the_log(log: Log) -> Non
     assert [each.header.base_offset for each in chunk.batches] == [0, 2]
     assert chunk.next_offset == log.of().end_offset == 3
     assert log.statistics == SinkStatistics(read_chunks=1, read_batches=2, read_bytes=sum(map(len, batches)))
+
+
+async def test_read_yields_messages_of_old_formats_as_batches(log: Log) -> None:
+    rows: list[Row] = [(NOW, b"a", b"1"), (NOW + 1, None, None), (NOW + 2, b"b", b"")]
+    messages = [
+        plain_set(rows[:1], 0),
+        wrapper(plain_set(rows, 1), 1, GZIP, 3, NOW + 2),
+        wrapper(plain_set(rows, 0, 4), 0, LZ4, 6),
+        bytes(make_batch([b"new"], 7)),
+    ]
+    follower = Follower(log.partition)
+    follower.append(bytearray(b"".join(messages)))
+    follower.advance_high_watermark(8)
+    (chunk,) = await chunks_of(log.of(), 2)
+    found = [record for each in chunk.batches for record in iter_records(each.data, each.header)]
+    assert [(each.offset, each.timestamp, each.key, each.value) for each in found[:-1]] == [
+        *[(offset, *row) for offset, row in enumerate(rows, 1)],
+        *[(offset, -1, *row[1:]) for offset, row in enumerate(rows, 4)],
+    ]
+    assert [(each.header.base_offset, each.header.codec) for each in chunk.batches] == [
+        (1, 1),
+        (4, 3),
+        (7, 0),
+    ]
+    assert all(verify_crc(each.data, each.header) for each in chunk.batches)
+    (chunk,) = await chunks_of(log.of(), 0, 3)
+    assert [each.header.next_offset for each in chunk.batches] == [1, 4]
 
 
 async def test_read_from_the_middle_of_a_batch_yields_the_whole_batch(log: Log) -> None:
@@ -268,7 +299,7 @@ async def test_records_that_are_deleted_while_they_are_read_are_reported(
 async def test_bytes_without_a_batch_are_damaged(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.append(b"x")
     monkeypatch.setattr(committed_log, "region_bytes", lambda _: bytes(10))
-    with pytest.raises(CorruptBatch, match="t-0: 10 bytes have no batch that holds offset 0 or a later one"):
+    with pytest.raises(CorruptBatch, match="t-0: there is no whole batch that holds offset 0 or a later one"):
         await chunks_of(log.of())
 
 

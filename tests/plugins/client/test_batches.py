@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.records.message_sets import GZIP, SNAPPY, Row, plain_set, wrapper
 from tests.plugins.client.fakes import NOW_MS
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records import BatchHeader, parse_header, stamp_offset, verify_crc
@@ -58,6 +59,32 @@ def test_build_batch_round_trips_records_with_every_compression(
         )
         for index, record in enumerate(records)
     ]
+
+
+def test_records_are_those_of_messages_of_old_formats_too() -> None:
+    rows: list[Row] = [(NOW_MS, b"a", b"1"), (NOW_MS + 1, None, None), (NOW_MS + 2, b"b", b"")]
+    data = b"".join(
+        [
+            wrapper(plain_set(rows, 0), 0, GZIP, 2),
+            wrapper(plain_set(rows, 1), 1, SNAPPY, 5, NOW_MS + 2),
+            plain_set(rows[:1], 1, 6),
+            at_offset(build_batch([NewRecord(b"new")], now_ms=NOW_MS), 7),
+            plain_set(rows[:1], 0, 8),
+        ]
+    )
+    found = fetched(data + data[:30], 1)
+    assert found.next_offset() == 9
+    assert [(each.offset, each.timestamp, each.key, each.value) for each in found.records()] == [
+        *[(offset, -1, *row[1:]) for offset, row in enumerate(rows) if offset],
+        *[(offset, *row) for offset, row in enumerate(rows, 3)],
+        (6, *rows[0]),
+        (7, NOW_MS, None, b"new"),
+        (8, -1, b"a", b"1"),
+    ]
+    damaged = bytearray(data)
+    damaged[40] ^= 1
+    with pytest.raises(CorruptRecords, match="the CRC of the batch at offset 2 is wrong"):
+        list(fetched(bytes(damaged)).records())
 
 
 def test_build_batch_writes_the_header_fields_of_a_producer_batch() -> None:
@@ -121,9 +148,10 @@ def wrong(position: int, content: bytes) -> bytes:
     ("data", "reason"),
     [
         (wrong(65, b"\xee"), "the CRC of the batch at offset 0 is wrong"),
-        (wrong(16, b"\x01"), "message format 1 is not"),
-        (wrong(8, struct.pack(">i", 10)), "a batch of 22 bytes is announced at offset 0"),
-        (wrong(8, struct.pack(">i", -1)), "a batch of 11 bytes is announced at offset 0"),
+        (wrong(16, b"\x01"), "the CRC of the batch at offset 0 is wrong"),
+        (wrong(16, b"\x03"), "there is no message format 3"),
+        (wrong(8, struct.pack(">i", 10)), "the batch at offset 0 cannot have 22 bytes"),
+        (wrong(8, struct.pack(">i", -1)), "the batch at offset 0 cannot have 11 bytes"),
     ],
 )
 def test_bytes_that_are_no_batches_are_told_with_the_partition(data: bytes, reason: str) -> None:
@@ -133,7 +161,7 @@ def test_bytes_that_are_no_batches_are_told_with_the_partition(data: bytes, reas
         list(fetched(data).committed_batches())
 
 
-@pytest.mark.parametrize("data", [wrong(16, b"\x01"), wrong(8, struct.pack(">i", 10))])
+@pytest.mark.parametrize("data", [wrong(16, b"\x03"), wrong(8, struct.pack(">i", 10))])
 def test_fetched_next_offset_refuses_what_is_no_batch(data: bytes) -> None:
     with pytest.raises(CorruptRecords, match="orders-3 cannot be read"):
         fetched(data).next_offset()

@@ -154,7 +154,7 @@ class History:
     def write_message(self, message: bytes, records: Sequence[Record]) -> None:
         """Append a message of format 0 or 1 that is, or wraps, these records."""
         header = parse_message(message)
-        self.store.append(message, header.base_offset, header.base_offset, header.max_timestamp)
+        self.store.append(message, self.store.log_end_offset, header.base_offset, header.max_timestamp)
         self._commit(records)
 
     def _commit(self, records: Sequence[Record]) -> None:

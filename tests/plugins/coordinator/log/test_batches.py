@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kernel.records.message_sets import GZIP, Row, plain_set, wrapper
 from tidelog.kernel.errors import CorruptBatch
 from tidelog.kernel.records.batch import HEADER_BYTES, pack_batch, parse_header, stamp_offset, verify_crc
 from tidelog.kernel.records.control import EndMarker, marker_batch
@@ -53,6 +54,34 @@ def test_decode_batches_of_other_writers() -> None:
         LoadedBatch(3, [], timestamp_ms=parse_header(emptied).max_timestamp),
         LoadedBatch(8, (), 7, 1, True, EndMarker(True, 3), NOW_MS),
     ]
+
+
+def test_decode_batches_reads_messages_of_old_formats() -> None:
+    rows: list[Row] = [(NOW_MS, b"k", b"1"), (NOW_MS + 1, None, b"no key"), (NOW_MS + 2, b"gone", None)]
+    data = b"".join(
+        [
+            plain_set(rows, 0),
+            wrapper(plain_set(rows, 1), 1, GZIP, 5, NOW_MS + 2),
+            bytes(make_batch([b"v"], 6, keys=[b"new"], timestamps=[NOW_MS])),
+            plain_set(rows[:1], 1, 7),
+        ]
+    )
+    batches, end = decode_batches(memoryview(data + data[:20]), 0)
+    assert end == 8
+    records = [
+        (batch.offset_of(index), *record) for batch in batches for index, record in enumerate(batch.records)
+    ]
+    assert records == [
+        (0, b"k", b"1"),
+        (2, b"gone", None),
+        (3, b"k", b"1"),
+        (5, b"gone", None),
+        (6, b"new", b"v"),
+        (7, b"k", b"1"),
+    ]
+    assert [batch.timestamp_ms for batch in batches] == [-1, -1, -1, NOW_MS + 2, NOW_MS, NOW_MS]
+    (last,), end = decode_batches(memoryview(data), 7)
+    assert (last.base_offset, end) == (7, 8)
 
 
 def test_decode_batches_keeps_offsets_of_a_compacted_batch() -> None:

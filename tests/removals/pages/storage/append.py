@@ -243,4 +243,12 @@ REMOVALS: Final = (
         "else (crc32c, MAGIC_AT)",
         f"{_FILE}/recovery/test_old_formats.py::test_validate_batches_takes_messages_of_both_formats",
     ),
+    Removal(
+        "Magic 0 and 1: a segment that begins with a compressed message begins at the first offset in it",
+        f"{_PARTITION}/following.py",
+        "if first < header.base_offset:",
+        "if False:",
+        f"{_PARTITION}/test_following.py"
+        "::test_a_segment_that_begins_with_a_compressed_message_begins_with_the_first_offset_in_it",
+    ),
 )
